@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_pmd_ahead.c - pmd/link/links_ahead.c: payloads of several packets that are read by one call, and what happens
- * meanwhile. */
+/* test_pmd_ahead.c - pmd/link/links_ahead.c: one process_vm_readv() call reads the payloads of several packets; entries
+ * that change between that call and their processing. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -24,10 +24,10 @@ static struct pmd_device device[2];
 
 /* ---- calls of the kernel --------------------------------------------------------------------------------------- */
 
-static unsigned calls;			       /* of process_vm_readv, while `counted` */
-static struct liar *counted;		       /* the test's */
-static void (*meanwhile)(const struct liar *); /* what happens after the next one */
-static uint64_t entry;			       /* the position of what it happens to */
+static unsigned calls;			       /* calls of process_vm_readv, counted while `counted` is set */
+static struct liar *counted;		       /* the test's liar */
+static void (*meanwhile)(const struct liar *); /* run after the next process_vm_readv */
+static uint64_t entry;			       /* the position of the entry that `meanwhile` changes */
 
 long __real_syscall(long number, ...);
 long __wrap_syscall(long number, long a, long b, long c, long d, long e, long f);
@@ -46,7 +46,7 @@ long __wrap_syscall(long number, long a, long b, long c, long d, long e, long f)
 	return rc;
 }
 
-/** Make the engine believe that the poller has all the completions it polls for. */
+/** Make the engine believe that the poller already has all the completions it polls for. */
 static void be_enough(const struct liar *l)
 {
 	l->end.engine->host.rx_until = 0;
@@ -63,7 +63,7 @@ static void revoke(const struct liar *l)
 
 static uint8_t source[4][ONE];
 
-/** Keeps the lock: until stop(), only the test receives. */
+/** Open l and lock its engine: until stop(), only the test receives. */
 static void start(struct liar *l)
 {
 	for (unsigned i = 0; i < 4; i++)
@@ -101,7 +101,7 @@ static uint64_t put(struct liar *l, uint32_t psn, unsigned i, uint32_t at)
 	return put_pieces(l, psn, i, at, 1);
 }
 
-/** A turn of the link. */
+/** Receive from the link once, up to 64 packets. */
 static void receive(struct liar *l)
 {
 	pmd_links_rx(l->end.engine->host.links, 64, pmd_now_ns());
@@ -142,7 +142,7 @@ static void ahead__several_are_read_by_one_call(void **state)
 	stop(&l);
 }
 
-/** As many as a turn of the link has room for, and no more: so each is read once. */
+/** Each call reads ahead only as many payloads as this turn of the link can process: no payload is read twice. */
 static void ahead__no_more_than_a_turn(void **state)
 {
 	enum { N = 40 };
@@ -162,11 +162,11 @@ static void ahead__no_more_than_a_turn(void **state)
 	for (unsigned i = 0; i < 4; i++)
 		expect_at(&l, i, i * ONE);
 	assert_int_equal(stats(&l.end)->link_references_ahead + calls, N);
-	assert_int_equal(calls, 6); /* 8 a call; the first turn has room for 15, others for 16 */
+	assert_int_equal(calls, 6); /* 8 payloads per call; the first turn has room for 15, later turns for 16 */
 	stop(&l);
 }
 
-/** And as many pieces as a call takes. */
+/** A single call reads ahead only as many payloads as fit into NIC_PIECES_MAX pieces. */
 static void ahead__no_more_pieces_than_a_call_takes(void **state)
 {
 	struct liar l;
@@ -179,11 +179,12 @@ static void ahead__no_more_pieces_than_a_call_takes(void **state)
 	for (unsigned i = 0; i < 4; i++)
 		expect_at(&l, i, i * ONE);
 	assert_int_equal(writes(&l), 4);
-	assert_int_equal(calls, 2); /* the last one has no room */
+	assert_int_equal(calls, 2); /* the last payload does not fit into the first call */
 	stop(&l);
 }
 
-/** A poller gets the completions it polls for; packets beyond those are read later. */
+/** While the application polls for two completions, a call reads two payloads; further payloads are read by later
+ * calls. */
 static void ahead__no_more_than_is_polled_for(void **state)
 {
 	struct liar l;
@@ -193,13 +194,13 @@ static void ahead__no_more_than_is_polled_for(void **state)
 	for (unsigned i = 0; i < 4; i++)
 		put(&l, i * PSNS, i, i * ONE);
 	pmd_progress(l.end.engine, 2);
-	assert_int_equal(calls, 2); /* for two each */
+	assert_int_equal(calls, 2); /* two payloads each */
 	assert_int_equal(stats(&l.end)->link_references_ahead, 2);
-	assert_int_equal(writes(&l), 4); /* they complete nothing */
+	assert_int_equal(writes(&l), 4); /* a WRITE generates no completion here, so all four are received */
 	stop(&l);
 }
 
-/** Every payload read ahead is processed, even after the poller has the completions it polls for. */
+/** Every payload read ahead is processed, even if the poller gets the last completion it polls for in between. */
 static void ahead__all_that_is_read_has_its_turn(void **state)
 {
 	struct liar l;
@@ -220,7 +221,7 @@ static void ahead__all_that_is_read_has_its_turn(void **state)
 	stop(&l);
 }
 
-/** Payloads for identical and overlapping places: the later one must be there in the end, complete. */
+/** Two WRITEs to identical or overlapping addresses: the second one's payload is complete in the end. */
 static void ahead__in_the_order_of_the_ring(void **state)
 {
 	static const uint32_t other[] = {0, ONE - 64, ONE - 32, ONE - ONE / 2, ONE};
@@ -238,7 +239,7 @@ static void ahead__in_the_order_of_the_ring(void **state)
 		assert_int_equal(calls, other[k] == 0 || other[k] == ONE ? 1 : 2);
 		stop(&l);
 
-		start(&l); /* and the other way round */
+		start(&l); /* the same with the two addresses swapped */
 		put(&l, 0, 0, other[k]);
 		put(&l, PSNS, 1, 0);
 		receive(&l);
@@ -251,10 +252,10 @@ static void ahead__in_the_order_of_the_ring(void **state)
 static void expect_no_last_bytes(const struct liar *l, uint32_t at)
 {
 	for (uint32_t k = ONE - NIC_REFERENCE_LAST; k < ONE; k++)
-		assert_int_equal(l->end.buf[at + k], BLANK); /* by these programs know that all is there */
+		assert_int_equal(l->end.buf[at + k], BLANK); /* last bytes: programs poll for them */
 }
 
-/** A payload revoked after being read: half a message lies there; neither it nor any later packet is delivered. */
+/** A payload is revoked after it was read: part of it is in memory, but neither it nor later packets are delivered. */
 static void ahead__what_is_taken_back_meanwhile_is_not_delivered(void **state)
 {
 	(void)state;
@@ -279,7 +280,7 @@ static void ahead__what_is_taken_back_meanwhile_is_not_delivered(void **state)
 		assert_int_equal(stats(&l.end)->link_references_revoked, 1);
 		assert_int_equal(stats(&l.end)->link_references_ahead, which > 0 ? which - 1 : 0);
 		for (unsigned i = which; i < 3; i++)
-			put(&l, i * PSNS, 3 - i, i * ONE); /* they are sent again */
+			put(&l, i * PSNS, 3 - i, i * ONE); /* the sender retransmits the packets not delivered */
 		receive(&l);
 		for (unsigned i = which; i < 3; i++)
 			expect_at(&l, 3 - i, i * ONE);
@@ -331,7 +332,7 @@ static void ahead__what_is_changed_meanwhile_is_read_again(void **state)
 			expect_at(&l, 2, 2 * ONE);
 			expect_no_last_bytes(&l, ONE);
 		}
-		assert_int_equal(writes(&l), i ? 2 : 3); /* the third is not the next one any more */
+		assert_int_equal(writes(&l), i ? 2 : 3); /* after a shortened WRITE the third one is out of sequence */
 		assert_int_equal(calls, 2);
 		assert_int_equal(stats(&l.end)->link_references_ahead, i ? 0 : 1);
 		stop(&l);
@@ -366,7 +367,8 @@ static void ahead__up_to_what_is_something_else(void **state)
 	stop(&l);
 }
 
-/** Memory of the second is not there, on the sender's side or on the receiver's: the first comes all the same. */
+/** The second packet's memory is unmapped, at the sender or at the receiver: the first packet is delivered
+ * nevertheless. */
 static void ahead__the_others_memory_may_be_gone(void **state)
 {
 	void *closed = mmap(NULL, ONE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -398,11 +400,11 @@ static void ahead__the_others_memory_may_be_gone(void **state)
 
 /* ---- between devices -------------------------------------------------------------------------------------------- */
 
-/** Both have the other's memory, and what it holds is told by where it is. */
+/** Open a and b, give each access to the other's memory, and fill b's buffer with a pattern. */
 static void meet(struct end *a, struct end *b)
 {
 	ends_open(a, &device[0], b, &device[1]);
-	end_send(a, NIC_WR_RDMA_WRITE, 8, b); /* then the ends of the links know each other */
+	end_send(a, NIC_WR_RDMA_WRITE, 8, b); /* one WRITE in each direction, so that both links exist */
 	assert_int_equal(end_wait(a, a->scq, true).status, NIC_WC_SUCCESS);
 	end_send(b, NIC_WR_RDMA_WRITE, 8, a);
 	assert_int_equal(end_wait(b, b->scq, true).status, NIC_WC_SUCCESS);
@@ -418,8 +420,8 @@ static void part(struct end *a, struct end *b)
 	end_close(b);
 }
 
-/** Wait until b has sent n packets by reference, then let `a` (locked) receive them in one go; polling would stop at
- *  the number of completions polled for. */
+/** Wait until b has sent n packets by reference, then let `a` (locked) receive all of them at once; a poll would stop
+ * at the number of completions polled for. */
 static void receive_all(struct end *a, struct end *b, unsigned n)
 {
 	while (liar_stats(b).link_tx_references < n)
@@ -427,7 +429,7 @@ static void receive_all(struct end *a, struct end *b, unsigned n)
 	pmd_links_rx(a->engine->host.links, 64, pmd_now_ns());
 }
 
-/** Ring so many doorbells that the engine checks for arrivals although nothing was posted. */
+/** Ring enough doorbells for the engine to check for arrivals although nothing was posted. */
 static void ring_doorbells(struct pmd_engine *e, uint64_t last_step_ns)
 {
 	for (unsigned i = 0; i < 16; i++) {
@@ -436,7 +438,7 @@ static void ring_doorbells(struct pmd_engine *e, uint64_t last_step_ns)
 	}
 }
 
-/** Doorbells do not receive payloads, unless the last step was so long ago that the device needs service. */
+/** A doorbell receives no payloads, unless the last full step was so long ago that the engine must make one. */
 static void ahead__doorbells_leave_them(void **state)
 {
 	unsigned put_in = 0;
@@ -444,7 +446,7 @@ static void ahead__doorbells_leave_them(void **state)
 
 	(void)state;
 	start(&l);
-	do { /* retry: if this thread loses the CPU, its last step is long ago */
+	do { /* if this thread loses the CPU, its last step is long ago: try again */
 		assert_true(put_in < 1000);
 		receive(&l);
 		put(&l, put_in++ * PSNS, 1, 100);
@@ -456,7 +458,7 @@ static void ahead__doorbells_leave_them(void **state)
 	stop(&l);
 }
 
-/** Of one place of b's memory, to another one of a's. */
+/** Post a READ of ONE bytes from offset `from` of b's buffer to offset `to` of a's. */
 static void post_read(struct end *a, const struct end *b, uint32_t to, uint32_t from)
 {
 	struct nic_sge sge = {(uintptr_t)a->buf + to, ONE, nic_mr_lkey(a->mr)};
@@ -468,14 +470,14 @@ static void post_read(struct end *a, const struct end *b, uint32_t to, uint32_t 
 	pmd_doorbell(a->engine);
 }
 
-/** Answers to READs that wait together. */
+/** Three READ responses wait in the link: the call that fetches the first payload also fetches the other two. */
 static void ahead__answers(void **state)
 {
 	struct end a, b;
 
 	(void)state;
 	meet(&a, &b);
-	pmd_lock(a.engine); /* receives nothing, but when it posts: so b does not answer before all is posted */
+	pmd_lock(a.engine); /* a receives only when it posts, so b must not answer before all READs are posted */
 	pmd_lock(b.engine);
 	for (uint32_t i = 0; i < 3; i++)
 		post_read(&a, &b, i * ONE, 100 + (2 - i) * ONE);
@@ -493,7 +495,7 @@ static void ahead__answers(void **state)
 	part(&a, &b);
 }
 
-/** An endpoint of reliable datagrams. */
+/** A reliable datagram endpoint and the completions it has reported. */
 struct talker {
 	struct end *end;
 	struct nic_rdm *ep;
@@ -522,7 +524,7 @@ static void talker_open(struct talker *t, struct end *e)
 	pmd_unlock(e->engine);
 }
 
-/* These with the lock held. */
+/* The caller of talker_send() and talker_recv() holds the engine's lock. */
 
 static void talker_send(struct talker *from, const struct talker *to, uint64_t tag, uint32_t at, uint32_t len)
 {
@@ -553,7 +555,7 @@ static void talker_wait(struct talker *t, unsigned n)
 	}
 }
 
-/** Both, connected. */
+/** Open an endpoint on each side and connect them by one message. */
 static void talkers_open(struct talker *to, struct end *a, struct talker *from, struct end *b)
 {
 	meet(a, b);
@@ -569,7 +571,7 @@ static void talkers_open(struct talker *to, struct end *a, struct talker *from, 
 	talker_wait(from, 1);
 }
 
-/** Three messages with tags from 2 down to 0, which come together. Side a stays locked. */
+/** Send three long messages with tags 2, 1, 0 as offers; `to` receives all three at once and stays locked. */
 static void three_offers(struct talker *to, struct talker *from)
 {
 	pmd_lock(from->end->engine);
@@ -579,7 +581,7 @@ static void three_offers(struct talker *to, struct talker *from)
 	receive_all(to->end, from->end, 3);
 }
 
-/** Offered messages, whose receives are in another order. */
+/** Three offers whose receives were posted in the opposite order: one call fetches all payloads. */
 static void ahead__offers(void **state)
 {
 	struct talker to, from;
@@ -606,7 +608,8 @@ static void ahead__offers(void **state)
 	part(&a, &b);
 }
 
-/** The second one's receive is at an address that no memory can have, so that the kernel refuses all of a call. */
+/** The second offer's receive has an address that no mapping can have, so the kernel fails the call for all three: the
+ * first offer still completes. */
 static void ahead__an_address_that_is_none(void **state)
 {
 	void *nowhere = (void *)(uintptr_t)(INT64_MAX / 4096 * 4096 - 2 * ONE);
@@ -619,9 +622,9 @@ static void ahead__an_address_that_is_none(void **state)
 	for (uint32_t i = 0; i < 3; i++)
 		talker_recv(&to, i, i == 1 ? nowhere : a.buf + i * ONE, ONE);
 	three_offers(&to, &from);
-	assert_int_equal(to.n_done, 2); /* including the first offer, whose destination is mapped */
+	assert_int_equal(to.n_done, 2); /* the connecting message and the first offer */
 	pmd_unlock(a.engine);
-	talker_wait(&to, 4); /* the third may be lost with the connection */
+	talker_wait(&to, 4); /* the third message can fail with the connection */
 	pmd_lock(a.engine);
 	assert_int_equal(to.done[1].status, NIC_RDM_OK);
 	assert_memory_equal(a.buf + 2 * ONE, b.buf + 100, ONE);

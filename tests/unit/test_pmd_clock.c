@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * test_pmd_clock.c - the engine's clock, with a counter and a kernel's clock that the test moves: whatever the counter
- * does, time goes on as the kernel's does and never back. The process's own clock stands still meanwhile: it is the
- * one under test.
+ * test_pmd_clock.c - the engine's clock, with a counter and a kernel clock that the test moves. Whatever the counter
+ * does, the engine's time follows the kernel's and never goes back. The process's real clock is not moved: all tests
+ * but the last use a clock object of their own.
  */
 #include <pthread.h>
 #include <setjmp.h>
@@ -16,13 +16,13 @@
 #define HOUR_NS	 3600000000000u
 #define MS_NS	 1000000u
 #define START_NS (5 * HOUR_NS)
-#define CLOSE_NS 300000u /* how far the clock may be from the kernel's: shorter jumps of a counter are not found */
+#define CLOSE_NS 300000u /* how far the clock may differ from the kernel's */
 
 static struct pmd_clock clock_of_test;
 static uint64_t counts, kernel_ns; /* atomic */
 static unsigned kernel_reads;
 
-/** 2.5 counts a nanosecond. */
+/** Let `ns` pass on both clocks: the counter runs at 2.5 counts per nanosecond. */
 static void pass(uint64_t ns)
 {
 	__atomic_fetch_add(&kernel_ns, ns, __ATOMIC_RELAXED);
@@ -40,7 +40,7 @@ static uint64_t read_kernel(void)
 	return __atomic_load_n(&kernel_ns, __ATOMIC_RELAXED);
 }
 
-/** As pmd_now_ns. */
+/** pmd_now_ns(), but for the clock under test. */
 static uint64_t now(void)
 {
 	static _Thread_local uint64_t last;
@@ -56,8 +56,8 @@ static bool is_close(uint64_t ns)
 	return ns < kernel_ns + CLOSE_NS && ns + CLOSE_NS > kernel_ns;
 }
 
-/** A clock that has measured its counter. `ns` is where the kernel's clock begins: later than before, for no time goes
- *  back. */
+/** Start a clock and let it measure its counter's rate. The kernel's time is moved forward first, as it never goes back
+ * between tests. */
 static void start(void)
 {
 	kernel_ns += START_NS;
@@ -70,7 +70,8 @@ static void start(void)
 	assert_true(clock_of_test.ns_per_count != 0);
 }
 
-/** For `ns` time goes on as the kernel's. Each step is some microseconds, and now and then many milliseconds. */
+/** For `ns`, check that the clock follows the kernel's and never goes back. Most steps last 50 microseconds, a few 23
+ * milliseconds. */
 static void expect_time(uint64_t ns)
 {
 	for (uint64_t passed = 0, last = now(), t; passed < ns; last = t) {
@@ -84,12 +85,12 @@ static void expect_time(uint64_t ns)
 	}
 }
 
-/** Whether the counter is in use, as it is when all is well. */
+/** Whether the clock reads the counter instead of the kernel's clock, as it does when all is well. */
 static bool by_counter(void)
 {
 	unsigned before = kernel_reads;
 
-	now(); /* it may be time to tie */
+	now(); /* reads the kernel's clock if the tie has expired */
 	before = kernel_reads;
 	pass(1000);
 	now();
@@ -107,7 +108,7 @@ static void clock__needs_the_kernel_now_and_then_only(void **state)
 		pass(1000);
 		assert_true(is_close(now()));
 	}
-	assert_true(kernel_reads - before < 1000); /* in a second */
+	assert_true(kernel_reads - before < 1000); /* kernel reads in one second */
 }
 
 static void clock__a_counter_that_goes_back_an_hour_is_found_at_once(void **state)
@@ -117,7 +118,7 @@ static void clock__a_counter_that_goes_back_an_hour_is_found_at_once(void **stat
 	counts -= 5 * HOUR_NS / 2;
 	expect_time(HOUR_NS / 60);
 	assert_true(by_counter());
-	counts = 17; /* a machine that has slept */
+	counts = 17; /* as on a machine that was suspended */
 	expect_time(HOUR_NS / 60);
 	assert_true(by_counter());
 }
@@ -157,7 +158,7 @@ static void clock__a_counter_that_stood_still_is_caught_up_with(void **state)
 	start();
 	kernel_ns += HOUR_NS / 6;
 	now();
-	pass(11 * MS_NS); /* a tie holds no longer */
+	pass(11 * MS_NS); /* longer than a tie is valid */
 	expect_time(HOUR_NS / 60);
 	assert_true(by_counter());
 }
@@ -169,7 +170,7 @@ static void clock__a_counter_that_stands_still_for_good_is_given_up(void **state
 	start();
 	for (unsigned i = 0; i < 100; i++) {
 		kernel_ns += 10 * MS_NS;
-		pmd_clock_tie(&clock_of_test); /* pmd_clock_check */
+		pmd_clock_tie(&clock_of_test); /* as pmd_clock_check() does */
 		assert_true(now() == kernel_ns);
 	}
 	assert_false(by_counter());
@@ -183,7 +184,7 @@ static void clock__a_rate_that_is_off_by_1_percent_is_mended(void **state)
 
 		start();
 		last = now();
-		/* From one tie to the next it is off by 1%; from the next measurement on it is not. */
+		/* Until the next measurement, time is off by 1% between two ties; afterwards it is exact. */
 		for (unsigned i = 0; i < 2000; i++) {
 			kernel_ns += 500000;
 			counts += 1250000 + (uint64_t)(sign * 12500);
@@ -231,9 +232,9 @@ static void clock__a_tie_in_the_middle_of_a_read_is_noticed(void **state)
 	early = counts;
 	pass(1000);
 	pmd_clock_tie(&clock_of_test);
-	assert_false(pmd_clock_fast(&clock_of_test, early, &ns)); /* the counter was read before it */
+	assert_false(pmd_clock_fast(&clock_of_test, early, &ns)); /* the counter was read before the tie */
 	assert_true(pmd_clock_fast(&clock_of_test, counts, &ns));
-	clock_of_test.seq++; /* it is being written */
+	clock_of_test.seq++; /* a tie is being written */
 	assert_false(pmd_clock_fast(&clock_of_test, counts, &ns));
 	clock_of_test.seq++;
 }
@@ -242,7 +243,7 @@ static void clock__nobody_waits_for_whoever_ties(void **state)
 {
 	(void)state;
 	start();
-	clock_of_test.tying = true; /* and has lost the CPU */
+	clock_of_test.tying = true; /* another thread was about to tie and lost the CPU */
 	for (unsigned i = 0; i < 100; i++) {
 		pass(MS_NS);
 		assert_true(is_close(now()));
@@ -281,7 +282,7 @@ static void clock__threads_read_while_it_is_tied_and_jumps(void **state)
 	for (unsigned i = 0; i < 200000; i++) {
 		if (i % 60000 == 30000)
 			__atomic_store_n(&counts, i, __ATOMIC_RELAXED);
-		/* The counter first: a reader that sees one clock only sees it a little early, not late. */
+		/* The counter first: a reader that sees only the counter's change is a little early, not late. */
 		__atomic_fetch_add(&counts, 25000, __ATOMIC_RELAXED);
 		__atomic_fetch_add(&kernel_ns, 10000, __ATOMIC_RELAXED);
 	}

@@ -67,7 +67,7 @@ static void devices__interface_name(void **state)
 	assert_gid(0, "127.0.0.1");
 	assert_string_equal(dev[0].netdev, "lo");
 	assert_int_equal(dev[0].follow, PROTO_FOLLOW_ALL);
-	assert_int_equal(parse("lo/ethdev=net_nothing0"), 1); /* which has one address */
+	assert_int_equal(parse("lo/ethdev=net_nothing0"), 1); /* an ethdev device has a single address */
 	assert_int_equal(dev[0].follow, PROTO_FOLLOW_NONE);
 	assert_int_equal(parse("127.0.0.1"), 1);
 	assert_int_equal(dev[0].follow, PROTO_FOLLOW_NONE);
@@ -98,12 +98,12 @@ static void devices__default_is_never_empty(void **state)
 	assert_int_equal(parse(" \t,;\n"), n);
 	for (int i = 0; i < n; i++)
 		assert_string_equal(dev[i].port, "udp");
-	if (n > 1) /* 127.0.0.1 is only there when nothing else is */
+	if (n > 1) /* 127.0.0.1 is a default only if there is no other address */
 		for (int i = 0; i < n; i++)
 			assert_true(dev[i].gid.raw[12] != 127);
 }
 
-/** The same address on two interfaces. */
+/** An address that two interfaces have is listed once among the default devices. */
 static void devices__defaults_name_an_address_once(void **state)
 {
 	int n;
@@ -121,7 +121,7 @@ static void devices__defaults_name_an_address_once(void **state)
 	assert_gid(0, "10.80.0.1");
 	assert_gid(1, "10.80.0.2");
 	assert_gid(2, "10.80.0.3");
-	/* IPv6 addresses go with the first of their interface. */
+	/* An interface's IPv6 addresses belong to the first of its devices. */
 	assert_int_equal(dev[0].follow, PROTO_FOLLOW_V6);
 	assert_int_equal(dev[1].follow, PROTO_FOLLOW_NONE);
 	assert_int_equal(dev[2].follow, PROTO_FOLLOW_NONE);
@@ -215,7 +215,7 @@ int main(void)
 		cmocka_unit_test(devices__max_is_kept),
 		cmocka_unit_test(devices__bad_input_gets_one_sentence),
 		cmocka_unit_test(devices__too_long_arguments_are_refused),
-		cmocka_unit_test(devices__defaults_name_an_address_once), /* in a namespace from here on */
+		cmocka_unit_test(devices__defaults_name_an_address_once), /* it stays in a network namespace */
 		cmocka_unit_test(mtu__follows_the_interface_or_the_setting),
 	};
 

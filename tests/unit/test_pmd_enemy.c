@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A running engine with hostile peers on its links: threads write at random into the rings that the engine consumes
- * from and produces into; they knock, send almost valid packets, and close connections at any time. Meanwhile the
- * engine and an honest one exchange data, which must arrive intact. Mainly for AddressSanitizer; fuzz_ring.c covers
- * attacks by a single thread.
+ * test_pmd_enemy.c - a running engine with hostile peers on its links. Threads write at random into the rings that the
+ * engine consumes from and produces into; they knock, send almost valid packets, and close connections at any time.
+ * Meanwhile the engine exchanges data with an honest engine, and this data must arrive intact. Mainly for
+ * AddressSanitizer; fuzz_ring.c covers attacks by a single thread.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -25,18 +25,18 @@
 #include "links_priv.h"
 #include "ring.h"
 
-#define ENEMY	200u /* number of an unused function */
-#define ROUNDS	1000 /* messages that have to be right */
-#define LINKS	200  /* rings that have to be spoilt, each way */
+#define ENEMY	200u /* an unused function number */
+#define ROUNDS	1000 /* messages that must arrive intact */
+#define LINKS	200  /* rings that must be spoilt in each direction */
 #define MESSAGE 5000
-#define TARGET	8192 /* bytes that the enemy may write to by RDMA, in the middle of a buffer */
+#define TARGET	8192 /* size of the region, in the middle of a buffer, that the enemy may write to by RDMA */
 #define SCRATCH (NIC_FRAME_MAX + 64)
 
 static struct pmd_device device[2];
 
-/** One ring, of which enemies take turns to spoil it. */
+/** A ring that the enemy's threads spoil in turn. */
 struct ring_in_danger {
-	pthread_mutex_t lock; /* of the mapping, not of what is in it */
+	pthread_mutex_t lock; /* protects the mapping, not the ring's contents */
 	uint8_t *memory;
 	int fd;
 	unsigned spoilt; /* atomic: rings that the engine has given up */
@@ -44,11 +44,11 @@ struct ring_in_danger {
 
 static struct {
 	struct end victim, honest;
-	struct nic_qp *qp; /* UC, of the victim, to the enemy */
+	struct nic_qp *qp; /* the victim's UC QP, connected to the enemy */
 	struct nic_mr *mr;
 	struct nic_cq *cq;
 	uint8_t *target;
-	struct ring_in_danger to, from; /* the enemy produces, consumes */
+	struct ring_in_danger to, from; /* the enemy produces into `to` and consumes `from` */
 	struct ring_producer producer;	/* of `to` */
 	struct nic *nic;		/* the enemy's */
 	struct nic_qp *enemy_qp;
@@ -99,7 +99,7 @@ static void hand_over(void)
 	close(memfd);
 }
 
-/** Take a link, and mostly accept it: after a refusal the engine offers none for a while. */
+/** Accept a link from the victim. In one of 64 cases refuse it instead: then the engine offers none for a while. */
 static void take_over(uint32_t *seed)
 {
 	struct ring_consumer c;
@@ -123,7 +123,7 @@ static bool is_alive(int fd)
 	return n > 0 || (n < 0 && errno == EAGAIN);
 }
 
-/** A new ring when the engine has given the last one up, and now and then when it has not. Lock held. */
+/** Replace the ring when the engine has given it up, and in one of 64 calls although it has not. Lock held. */
 static void danger_renew(struct ring_in_danger *d, uint32_t *seed)
 {
 	if (d->memory && is_alive(d->fd) && next_random(seed) % 64 != 0)
@@ -139,7 +139,7 @@ static void danger_renew(struct ring_in_danger *d, uint32_t *seed)
 
 /* ---- enemies ---------------------------------------------------------------------------------------------------- */
 
-/** Where the consumer has just been, or is about to look: a word or a kind. */
+/** A place that the consumer has just read or is about to read: an entry's word or its kind. */
 static uint32_t where_it_reads(uint32_t *seed)
 {
 	uint64_t line = t.producer.tail - next_random(seed) % 16 * (uint64_t)RING_LINE;
@@ -157,7 +157,7 @@ static void scribble(const struct ring_in_danger *d, uint32_t *seed)
 
 	if (where % 8 == 0)
 		at = places[where / 8 % 4];
-	else if (where % 8 == 1) /* a word of any entry */
+	else if (where % 8 == 1) /* the first word of a random entry */
 		at = RING_CONTROL + at % RING_BYTES / RING_LINE * RING_LINE;
 	else if (where % 8 < 7 && d == &t.to)
 		at = where_it_reads(seed);
@@ -184,7 +184,8 @@ static void *scribbler(void *arg)
 	return NULL;
 }
 
-/** Places that the packet is said to refer to. @return the length of its entry. */
+/** Write 1 to 4 pieces for a packet by reference; some have a random address, length or PSN count. @return the entry's
+ * length. */
 static uint32_t put_pieces(uint8_t *place, uint32_t *seed)
 {
 	uint32_t n = 1 + next_random(seed) % 4, len = 0;
@@ -202,7 +203,7 @@ static uint32_t put_pieces(uint8_t *place, uint32_t *seed)
 	return LINK_PIECES_AT + n * (uint32_t)sizeof(struct link_piece);
 }
 
-/** Packets of a real NIC, WRITEs to where they are allowed, among them such that something has been changed in. */
+/** Send WRITEs of a real NIC to the region it may write to; corrupt some of the packets. */
 static void send_packets(uint32_t *seed)
 {
 	static uint8_t frame_buffer[SCRATCH];
@@ -311,7 +312,7 @@ static void enemy_open(void)
 	pmd_unlock(t.victim.engine);
 }
 
-/** The victim talks to the enemy; when the enemy has hung up, it begins anew. */
+/** The victim sends a message to the enemy. If the enemy has ended the link, the QP is connected again first. */
 static void talk_to_enemy(void)
 {
 	struct nic_sge sge = {(uintptr_t)t.victim.buf, MESSAGE, nic_mr_lkey(t.victim.mr)};
@@ -328,7 +329,7 @@ static void talk_to_enemy(void)
 	pmd_unlock(t.victim.engine);
 }
 
-/** One message. */
+/** Send one message and check that it arrives intact. */
 static void exchange(struct end *from, struct end *to, unsigned round)
 {
 	uint32_t len = 1 + round * 37 % MESSAGE;
@@ -384,7 +385,7 @@ static void enemy__SE_10_a_scribbler_disturbs_nobody_else(void **state)
 		pthread_join(thread[i], NULL);
 	pmd_lock(t.victim.engine);
 	assert_true(t.victim.engine->host.port->stats.link_broken > 0);
-	assert_true(nic_qp_path(t.victim.qp) != 0); /* and still by the link that it began with */
+	assert_true(nic_qp_path(t.victim.qp) != 0); /* the honest peer still uses the first link */
 	pmd_unlock(t.victim.engine);
 	assert_memory_equal(t.target - TARGET, around[0], TARGET);
 	assert_memory_equal(t.target + TARGET, around[1], TARGET);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Tests of pmd/engine/engine.c, progress.c, links and port_udp.c: two engines of one process, on two loopback
- * addresses that nothing else uses, joined by shared memory or, with UROCE_RING=off, by the kernel's UDP.
+ * test_pmd_engine.c - pmd/engine/engine.c, progress.c, links and port_udp.c: two engines of one process, on two
+ * loopback addresses that nothing else uses, joined by shared memory or, with UROCE_RING=off, by the kernel's UDP.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -106,7 +106,7 @@ static void engine__ping_pong_one_sleeps(void **state)
 	ping_pong(false, true, 300, 5000);
 }
 
-/** A target that neither polls nor sleeps on events is served by its engine's thread alone. */
+/** A process that neither polls nor waits for events still serves RDMA: its engine's thread does the work. */
 static void engine__one_sided_target_does_nothing(void **state)
 {
 	struct end a, b;
@@ -119,7 +119,7 @@ static void engine__one_sided_target_does_nothing(void **state)
 		end_send(&a, NIC_WR_RDMA_WRITE, BUF, &b);
 		wc = end_wait(&a, a.scq, i & 1);
 		assert_int_equal(wc.status, NIC_WC_SUCCESS);
-		pmd_lock(b.engine); /* orders the check behind the thread's copy */
+		pmd_lock(b.engine); /* the lock orders the check after the engine thread's copy */
 		assert_int_equal(b.buf[0], i);
 		assert_int_equal(b.buf[BUF - 1], i);
 		pmd_unlock(b.engine);
@@ -138,8 +138,8 @@ static void engine__unmapped_target_is_an_error_not_a_crash(void **state)
 
 	(void)state;
 	open_pair(&a, &b);
-	pmd_guard_reinstall(); /* cmocka brings its own handlers */
-	/* Inaccessible, but still mapped: a thread that starts now could be given unmapped addresses. */
+	pmd_guard_reinstall(); /* cmocka installs its own signal handlers */
+	/* Inaccessible but still mapped: if it were unmapped, a new thread's stack could get these addresses. */
 	assert_ptr_equal(mmap(b.buf, BUF, PROT_NONE, MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), b.buf);
 	end_send(&a, NIC_WR_RDMA_WRITE, 8, &b);
 	wc = end_wait(&a, a.scq, false);
@@ -165,7 +165,7 @@ static void engine__same_device_is_one_engine(void **state)
 	assert_int_equal(pmd_open(&device[0], NULL, NULL, &two, err, sizeof(err)), 0);
 	assert_ptr_equal(one, two);
 	pmd_close(one);
-	while (!pmd_try_progress(two)) /* the thread may have the lock */
+	while (!pmd_try_progress(two)) /* fails while the engine's thread holds the lock */
 		sched_yield();
 	pmd_close(two);
 	assert_int_equal(pmd_open(&device[0], NULL, NULL, &three, err, sizeof(err)), 0);
@@ -201,7 +201,8 @@ static void on_child(int sig)
 	children_ended++;
 }
 
-/** Opening starts the device's daemon when there is none; the program has no child more than before. */
+/** Opening a device starts its daemon when there is none. The daemon is no child of the program, and no descriptor
+ * leaks. */
 static void engine__the_daemon_is_nobodys_child(void **state)
 {
 	const struct sigaction action = {.sa_handler = on_child};
@@ -214,13 +215,13 @@ static void engine__the_daemon_is_nobodys_child(void **state)
 	char err[256];
 
 	(void)state;
-	d.gid.raw[14] ^= 0x40; /* one that no daemon has yet */
+	d.gid.raw[14] ^= 0x40; /* an address that has no daemon yet */
 	close(low);
 	assert_int_equal(sigaction(SIGCHLD, &action, &before), 0);
 	assert_int_equal(pmd_open(&d, NULL, NULL, &e, err, sizeof(err)), 0);
 	pmd_name_daemon(&d.gid, &name);
 	fd = proto_connect(&name);
-	assert_int_equal(fd, low); /* ours lie elsewhere */
+	assert_int_equal(fd, low); /* no lower descriptor was left open */
 	assert_int_equal(proto_peer(fd, &daemon), 0);
 	close(fd);
 	assert_int_not_equal(daemon.pid, getpid());
@@ -244,7 +245,7 @@ static void engine__bad_devices_get_one_sentence(void **state)
 	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 
 	(void)state;
-	d.gid.raw[14] ^= 0x80; /* one that no daemon has yet */
+	d.gid.raw[14] ^= 0x80; /* an address that has no daemon yet */
 	memcpy(&sa.sin_addr, d.gid.raw + 12, 4);
 	assert_int_equal(bind(fd, (struct sockaddr *)&sa, sizeof(sa)), 0);
 	assert_int_equal(pmd_open(&d, NULL, NULL, &e, err, sizeof(err)), -EADDRINUSE);
@@ -315,7 +316,7 @@ static void *open_and_close(void *done)
 	return NULL;
 }
 
-/** A thread that is to end does not end inside, with a lock held. */
+/** A cancelled thread does not end inside pmd_open() or pmd_close(), where it would leave a lock held. */
 static void engine__opening_and_closing_are_no_cancellation_points(void **state)
 {
 	bool done = false;
@@ -329,7 +330,8 @@ static void engine__opening_and_closing_are_no_cancellation_points(void **state)
 
 #define NOT_PERMITTED 77
 
-/** Open a device in a child process with an empty /sys. @return how the child ended; 0: it opened. */
+/** Open a device in a child process with an empty /sys. @return the child's exit status: 0 if the device opened, 1 if
+ * it failed with the right message. */
 static int open_without_sys(void)
 {
 	struct pmd_engine *e;
@@ -356,7 +358,8 @@ static int open_without_sys(void)
 	return WEXITSTATUS(status);
 }
 
-/** The first test, because after it DPDK runs. */
+/** With an empty /sys, opening fails with an error message. This test comes first, because later DPDK is already
+ * running. */
 static void engine__starting_without_sys_gets_one_sentence(void **state)
 {
 	(void)state;

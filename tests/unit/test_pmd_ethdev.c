@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Tests of the ethdev port with DPDK's net_af_packet (pmd/port/port_ethdev.c, packet_socket.c), on two interfaces
- * joined by a wire in a network namespace of their own.
+ * test_pmd_ethdev.c - the ethdev port with DPDK's net_af_packet (pmd/port/port_ethdev.c, packet_socket.c), on two
+ * interfaces joined by a wire in a network namespace of their own.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -48,7 +48,7 @@ static void parse(const char *spec, struct pmd_device *devices, int n)
 	assert_int_equal(pmd_devices_parse(spec, devices, (unsigned)n, err, sizeof(err)), n);
 }
 
-/** WRITE from one to the other; the target is not polled. */
+/** WRITE half a buffer of `mark` bytes from one end to the other; the target does not poll. */
 static void write_once(struct end *from, struct end *to, int mark)
 {
 	struct nic_wc wc;
@@ -86,7 +86,7 @@ static void ethdev__carries_both_families(void **state)
 	exchange("fd80::1" PF(0, "pf-a") ";fd80::2" PF(1, "pf-b"));
 }
 
-/** Whatever the prefix says: there is no such gateway. */
+/** A link-local address is resolved on the link although the prefix says gateway: that gateway does not exist. */
 static void ethdev__link_local_addresses_are_on_link(void **state)
 {
 	(void)state;
@@ -95,7 +95,7 @@ static void ethdev__link_local_addresses_are_on_link(void **state)
 }
 
 #define FRAME 200
-#define FLOOD 4000 /* frames: more than a ring holds */
+#define FLOOD 4000 /* frames, more than a socket's ring holds */
 
 /** Build a broadcast frame. `proto`, `first`, `second`: IP protocol and first words of its payload; only for IP. */
 static void frame_fill(uint8_t frame[FRAME], uint16_t ethertype, uint8_t proto, uint16_t first, uint16_t second)
@@ -131,15 +131,15 @@ static void ethdev__foreign_traffic_takes_no_room(void **state)
 		const char *from;
 		uint16_t ethertype;
 		uint8_t proto;
-		uint16_t first, second; /* of UDP its ports, of ICMPv6 type and code, checksum */
+		uint16_t first, second; /* UDP: source and destination port; ICMPv6: type and code, checksum */
 	} row[] = {
-		{"pf-b", 0x88b5, 0, 0, 0}, /* for experiments */
+		{"pf-b", 0x88b5, 0, 0, 0}, /* an EtherType for experiments */
 		{"pf-b", ETH_P_IP, IPPROTO_TCP, NIC_UDP_PORT, NIC_UDP_PORT},
 		{"pf-b", ETH_P_IP, IPPROTO_UDP, NIC_UDP_PORT, NIC_UDP_PORT + 1},
 		{"pf-b", ETH_P_IPV6, IPPROTO_TCP, NIC_UDP_PORT, NIC_UDP_PORT},
 		{"pf-b", ETH_P_IPV6, IPPROTO_UDP, NIC_UDP_PORT, NIC_UDP_PORT + 1},
 		{"pf-b", ETH_P_IPV6, IPPROTO_ICMPV6, ICMP6_ECHO_REQUEST << 8, 0},
-		{"pf-a", ETH_P_IP, IPPROTO_UDP, NIC_UDP_PORT, NIC_UDP_PORT}, /* the host's own */
+		{"pf-a", ETH_P_IP, IPPROTO_UDP, NIC_UDP_PORT, NIC_UDP_PORT}, /* sent by the host itself */
 	};
 	struct pmd_port_stats stats;
 	uint8_t frame[FRAME];
@@ -153,7 +153,7 @@ static void ethdev__foreign_traffic_takes_no_room(void **state)
 	for (unsigned i = 0; i < sizeof(row) / sizeof(row[0]); i++) {
 		write_once(&b, &a, 1);
 		frame_fill(frame, row[i].ethertype, row[i].proto, row[i].first, row[i].second);
-		pmd_lock(a.engine); /* no frames are consumed meanwhile */
+		pmd_lock(a.engine); /* the device consumes no frames during the flood */
 		flood(row[i].from, frame, FLOOD);
 		pmd_unlock(a.engine);
 		write_once(&b, &a, 2);
@@ -234,7 +234,7 @@ static struct pmd_port_stats stats_of(struct end *e)
 	return stats;
 }
 
-/** More packets at once than may wait for a neighbour: none is lost when it has been resolved before. */
+/** More packets at once than can wait for an unresolved neighbour: none is lost if it was resolved before. */
 static void ethdev__resolves_ahead_of_packets(void **state)
 {
 	struct pmd_device d[2];
@@ -255,7 +255,8 @@ static void ethdev__resolves_ahead_of_packets(void **state)
 	}
 }
 
-/** What cannot be resolved is not waited for, or not for ever. */
+/** An address that cannot be resolved delays its packets for a bounded time; a multicast address without a MAC not at
+ * all. */
 static void ethdev__resolves_nobody(void **state)
 {
 	const struct nic_gid groups[] = {{.raw = {0xff, 0x0e, [10] = 0xff, 0xff, 224, 0, 0, 9}},
@@ -306,7 +307,8 @@ static void ethdev__v6_leaves_the_interface_as_it_was(void **state)
 	end_close(&a);
 }
 
-/** How many have asked for all frames, whomever they are for: IFLA_PROMISCUITY, which flags do not tell. */
+/** The number of sockets that have set the interface to promiscuous mode: IFLA_PROMISCUITY, which the flags do not
+ * tell. */
 static uint32_t promiscuity(const char *iface)
 {
 	const struct {
@@ -391,7 +393,7 @@ static void ethdev__as_many_devices_as_there_may_be(void **state)
 		pmd_close(e[i]);
 }
 
-/** The interface goes down and up again under an idle device. */
+/** The interface goes down and up again while the device is idle: traffic continues. */
 static void ethdev__survives_an_interface_that_was_down(void **state)
 {
 	struct pollfd p = {.events = 0};
@@ -404,7 +406,7 @@ static void ethdev__survives_an_interface_that_was_down(void **state)
 	ends_open(&a, &d[0], &b, &d[1]);
 	write_once(&b, &a, 1);
 	assert_int_equal(system("PATH=$PATH:/usr/sbin:/sbin; ip link set pf-a down && ip link set pf-a up"), 0);
-	/* The thread fetches the socket's error, and does not wake for it for ever. */
+	/* The engine's thread must fetch the socket's error (POLLERR), or it would wake again and again. */
 	p.fd = a.engine->host.port->wait_fd;
 	while (poll(&p, 1, 0) > 0 && (p.revents & POLLERR))
 		usleep(1000);
@@ -414,7 +416,7 @@ static void ethdev__survives_an_interface_that_was_down(void **state)
 	end_close(&b);
 }
 
-/** Packet sockets of the namespace. */
+/** Count the packet sockets in this network namespace. */
 static unsigned packet_sockets(void)
 {
 	FILE *list = fopen("/proc/self/net/packet", "re");
@@ -425,10 +427,11 @@ static unsigned packet_sockets(void)
 	while (fgets(line, sizeof(line), list))
 		n++;
 	fclose(list);
-	return n - 1; /* the heading */
+	return n - 1; /* without the heading line */
 }
 
-/** The ring would go on filling, and the interface stay as the socket had asked for. */
+/** A forked child keeps no packet socket open: its ring would still fill, and the interface would stay in the mode that
+ * the socket requested. */
 static void ethdev__forked_child_keeps_no_socket(void **state)
 {
 	int hold[2], gone[2];
@@ -446,7 +449,7 @@ static void ethdev__forked_child_keeps_no_socket(void **state)
 	pid = fork();
 	if (pid == 0) {
 		close(hold[1]);
-		close(gone[1]); /* from here on nothing of the parent's is left to be closed */
+		close(gone[1]); /* from here on the child holds nothing that the parent's close would have to end */
 		_exit(read(hold[0], &byte, 1) == 0 ? 0 : 1);
 	}
 	close(gone[1]);
@@ -459,7 +462,8 @@ static void ethdev__forked_child_keeps_no_socket(void **state)
 	assert_int_equal(waitpid(pid, NULL, 0), pid);
 }
 
-/** A device of one process gets all packets; which ports it serves is between its own users. */
+/** An ethdev device belongs to one process and gets all packets, so a service's port is checked only within this
+ * engine. */
 static void ethdev__services_are_the_engines_own(void **state)
 {
 	struct nic_send_wr wr = {.opcode = NIC_WR_SEND};
@@ -512,7 +516,8 @@ static void *progress_while_cancelled(void *arg)
 	return pmd_try_progress(e) ? e : NULL;
 }
 
-/** libpcap waits in system calls that end a cancelled thread: not there, with the engine locked. */
+/** libpcap waits in system calls that are cancellation points: a cancelled thread must not end there while the engine
+ * is locked. */
 static void ethdev__pcap_poll_ends_no_thread(void **state)
 {
 	struct pmd_engine *e;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_pmd_fault.c - the fault stage by itself: commands, decisions, what is held and when it goes on. */
+/* test_pmd_fault.c - the fault stage alone: its commands, its random decisions, which packets it holds and when it
+ * releases them. */
 #include "packet_util.h"
 
 #include <errno.h>
@@ -13,7 +14,7 @@
 
 #define N 64
 
-/* Packets to send: each bears its number where its PSN is. */
+/* Packets to send: the PSN field of each holds its number. */
 static struct nic_tx_frame frames[N];
 static uint8_t buffers[N][256];
 static uint32_t next_number;
@@ -40,7 +41,7 @@ static uint32_t number_of(const uint8_t *bth)
 	return (uint32_t)bth[9] << 16 | (uint32_t)bth[10] << 8 | bth[11];
 }
 
-/** n new packets of a QP. */
+/** Build n new packets of the QP. */
 static void fill(unsigned n, uint32_t qpn)
 {
 	for (unsigned i = 0; i < n; i++) {
@@ -55,7 +56,7 @@ static void fill(unsigned n, uint32_t qpn)
 
 static uint32_t sent(unsigned i)
 {
-	assert_ptr_equal(frames[i].data, buffers[i]); /* contents move, buffers stay */
+	assert_ptr_equal(frames[i].data, buffers[i]); /* the stage swaps contents, never the buffers themselves */
 	assert_ptr_equal(frames[i].cookie, &buffers[i]);
 	return number_of(buffers[i] + 28);
 }
@@ -110,7 +111,7 @@ static void fault__a_rule_is_replaced_as_a_whole(void **state)
 	for (unsigned qp = 1; qp <= PMD_FAULT_RULES; qp++) {
 		snprintf(text, sizeof(text), "set qp=%u loss=%u", qp, qp);
 		set(f, text);
-		set(f, text); /* takes no second place */
+		set(f, text); /* the same rule again replaces the first one */
 	}
 	assert_int_equal(pmd_fault_command(f, "set qp=99 loss=1", err, sizeof(err)), -ENOSPC);
 	set(f, "clear qp=4");
@@ -121,7 +122,7 @@ static void fault__a_rule_is_replaced_as_a_whole(void **state)
 	pmd_fault_destroy(f);
 }
 
-/** Which of 100,000 packets are lost, and a sum of their numbers. */
+/** Send 100,000 packets. @return how many were lost; *sum: the sum of their numbers. */
 static unsigned losses(uint32_t function, const char *text, uint64_t *sum)
 {
 	struct pmd_fault *f = fault_with(function, text);
@@ -166,7 +167,7 @@ static void fault__losses_follow_from_seed_and_function(void **state)
 	assert_int_equal(losses(1, "set loss=1000000000", &other), 100000);
 }
 
-/** A rule for duplicates leaves the losses where they were. */
+/** Adding a rule for duplicates does not change which packets are lost. */
 static void fault__one_probability_leaves_other_decisions_as_they_were(void **state)
 {
 	struct pmd_fault *a = fault_with(1, "set loss=300000000 seed=9"),
@@ -203,13 +204,13 @@ static void fault__a_qp_goes_its_own_way(void **state)
 	assert_int_equal(pmd_fault_tx(f, 0, frames, 1, 0), 1);
 	set(f, "clear qp=8");
 	assert_int_equal(pmd_fault_tx(f, 0, frames, 1, 0), 0);
-	/* Nor does a rule for what is received concern what is sent. */
+	/* A rule for received packets does not affect sent ones. */
 	set(f, "set loss=1000000000 dir=rx");
 	assert_int_equal(pmd_fault_tx(f, 0, frames, 1, 0), 1);
 	pmd_fault_destroy(f);
 }
 
-/** One bit, and one that the ICRC covers. */
+/** Corruption flips exactly one bit, and the ICRC covers this bit. */
 static void fault__corruption_is_one_bit_that_is_found(void **state)
 {
 	struct pmd_fault *f = fault_with(1, "set corrupt=1000000000 seed=1 dir=both");
@@ -228,7 +229,7 @@ static void fault__corruption_is_one_bit_that_is_found(void **state)
 			bits += (unsigned)__builtin_popcount(before[i] ^ buffers[0][i]);
 		assert_int_equal(bits, 1);
 		assert_int_not_equal(verdict(buffers[0], rx.len), PACKET_OK);
-		/* And where the carrier vouches for integrity the damage is found as well. */
+		/* On a path whose packets need no ICRC the damage is detected as well. */
 		rx.flags = NIC_RX_NO_ICRC;
 		memset(before + rx.len - 4, 0, 4);
 		assert_true(pmd_fault_rx(f, 0, &rx, 0));
@@ -245,9 +246,9 @@ static void fault__duplicates_follow(void **state)
 
 	(void)state;
 	fill(3, 7);
-	assert_int_equal(pmd_fault_tx(f, 0, frames, 3, 10), 3); /* no room for more here */
+	assert_int_equal(pmd_fault_tx(f, 0, frames, 3, 10), 3); /* the array has no room for the duplicates */
 	assert_true(pmd_fault_tx_deadline(f) <= 10);
-	assert_int_equal(pmd_fault_tx_due(f, 1, frames, N, 10), 0); /* another path's */
+	assert_int_equal(pmd_fault_tx_due(f, 1, frames, N, 10), 0); /* the duplicates belong to another path */
 	for (unsigned i = 0; i < N; i++)
 		frames[i] = (struct nic_tx_frame){.data = buffers[i], .cookie = &buffers[i]};
 	assert_int_equal(pmd_fault_tx_due(f, 0, frames, 2, 10), 2);
@@ -261,7 +262,7 @@ static void fault__duplicates_follow(void **state)
 	pmd_fault_destroy(f);
 }
 
-/** A packet that is held back goes right after the third that passes it; if none comes, after a while. */
+/** A packet that is held back is sent right after the third packet that overtakes it, or after a timeout. */
 static void fault__reordering(void **state)
 {
 	struct pmd_fault *f = fault_with(1, "set qp=9 reorder=1000000000 gap=3");
@@ -296,13 +297,13 @@ static void fault__delay(void **state)
 	assert_int_equal(pmd_fault_tx_due(f, 0, frames, N, 1100), 5);
 	for (unsigned i = 0; i < 5; i++)
 		assert_int_equal(sent(i), next_number - 5 + i);
-	/* Jitter: between delay - jitter and delay + jitter; not all the same. */
+	/* Jitter: delays lie between delay - jitter and delay + jitter, and differ. */
 	set(f, "set delay=1000 jitter=600 seed=2");
 	fill(N, 7);
 	assert_int_equal(pmd_fault_tx(f, 0, frames, N, 0), 0);
 	assert_in_range(pmd_fault_tx_deadline(f), 400, 999);
 	assert_in_range(pmd_fault_tx_due(f, 0, frames, N, 999), 1, N - 1);
-	set(f, "clear"); /* at once */
+	set(f, "clear"); /* releases all held packets at once */
 	assert_false(pmd_fault_idle(f));
 	while (pmd_fault_tx_due(f, 0, frames, 1, 1) == 1)
 		last++;
@@ -312,7 +313,7 @@ static void fault__delay(void **state)
 	pmd_fault_destroy(f);
 }
 
-/** What is held is bounded, and what is more is counted. */
+/** The number of held packets is bounded; further packets are dropped and counted. */
 static void fault__held_packets_are_bounded(void **state)
 {
 	struct pmd_fault *f = fault_with(1, "set delay=1000");
@@ -326,7 +327,7 @@ static void fault__held_packets_are_bounded(void **state)
 	pmd_fault_path_gone(f, 1);
 	assert_int_equal(pmd_fault_stats(f)->fault_path_gone, PMD_FAULT_HELD / 2);
 	assert_int_equal(pmd_fault_tx_due(f, 0, frames, N, 1000), N);
-	pmd_fault_destroy(f); /* with what is left */
+	pmd_fault_destroy(f); /* frees the packets still held */
 }
 
 static void fault__reception(void **state)
@@ -339,7 +340,7 @@ static void fault__reception(void **state)
 	(void)state;
 	memcpy(copy, bytes, len);
 	assert_false(pmd_fault_rx(f, 3, &frame, 0));
-	memset(bytes, 0, len); /* the port's again */
+	memset(bytes, 0, len); /* the port may reuse its buffer: the stage holds a copy */
 	assert_true(pmd_fault_rx_deadline(f) == 1000);
 	assert_false(pmd_fault_rx_due(f, &path, &frame, 999));
 	for (unsigned i = 0; i < 2; i++) {
@@ -349,7 +350,7 @@ static void fault__reception(void **state)
 		assert_memory_equal(frame.data, copy, len);
 	}
 	assert_false(pmd_fault_rx_due(f, &path, &frame, 1000));
-	/* By QP: the destination. The golden packet's is 0xabc. */
+	/* A rule for a QP compares a received packet's destination QP: 0xabc (2748) in the golden packet. */
 	set(f, "clear");
 	set(f, "set qp=2748 loss=1000000000 dir=both");
 	frame = (struct nic_rx_frame){.data = copy, .len = len};
@@ -363,7 +364,7 @@ static void fault__reception(void **state)
 	pmd_fault_destroy(f);
 }
 
-/** Whatever arrives. */
+/** Random lengths, flags and contents do no harm. */
 static void fault__anything_is_taken(void **state)
 {
 	struct pmd_fault *f = fault_with(1, "set loss=100000000 corrupt=500000000 reorder=300000000 dup=300000000 "

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Tests of the engine around fork, where parent and child both open devices afterwards. */
+/* test_pmd_fork.c - the engine and fork(): parent and child both open devices afterwards. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -21,7 +21,7 @@
 
 static struct pmd_device device[2];
 
-/** Wait until the other process is here as well. */
+/** Wait until the other process has called this, too. @return 0, or 2 on error. */
 static int meet(int turn_in, int turn_out)
 {
 	char byte = 'x';
@@ -83,7 +83,7 @@ static void fork__after_close_parent_and_child_have_a_heap_each(void **state)
 	close(up[0]);
 }
 
-/** Nothing of DPDK's memory is shared with other processes. */
+/** DPDK's memory is mapped private, so a forked child does not share it. */
 static void fork__the_heap_is_private(void **state)
 {
 	FILE *maps = fopen("/proc/self/maps", "re");

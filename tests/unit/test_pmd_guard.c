@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Tests of pmd/base/guard.c: faults in guarded accesses, faults that are the application's, checks of ranges. */
+/* test_pmd_guard.c - pmd/base/guard.c: faults in guarded accesses, faults of the application's own, checks of address
+ * ranges. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -25,7 +26,8 @@
 
 static size_t page;
 
-/** As the guarded accesses of the NIC: threads that all fault at one place do not write there. */
+/** Write one byte, as the NIC's guarded accesses do. DMA: ThreadSanitizer ignores that several threads fault at one
+ * address. */
 DMA static void touch(void *arg)
 {
 	*(volatile char *)arg = 1;
@@ -109,8 +111,8 @@ static void *thread_with_blocked_signals(void *arg)
 
 static void guard__threads_have_their_own(void **state)
 {
-	char *gone = map(1, PROT_NONE); /* not unmapped: a thread's stack might come there */
-	pthread_t t[40];		/* more than there are places in reserve */
+	char *gone = map(1, PROT_NONE); /* not unmapped: a new thread's stack could get its addresses */
+	pthread_t t[40];		/* more threads than the guard has places in reserve */
 	void *ret;
 
 	(void)state;
@@ -178,7 +180,7 @@ static void guard__handler_installed_later_is_chained_after_a_check(void **state
 	(void)state;
 	munmap(gone, page);
 	pmd_guard_reinstall();
-	app_install(); /* displaces ours */
+	app_install(); /* replaces the guard's handler */
 	assert_int_equal(pmd_check_range(good, page, true), 0);
 	app_faults = 0;
 	assert_false(pmd_guard_run(NULL, touch, gone));
@@ -195,7 +197,7 @@ static void chaining_handler(int sig, siginfo_t *info, void *context)
 	chained.sa_sigaction(sig, info, context);
 }
 
-/** In a child process: no handler saves it, so it must die of the signal and not hang or recurse. */
+/** Run fn in a child process. No handler resolves its fault: the child must die of the signal, not hang or recurse. */
 static int child_status(void (*fn)(char *gone))
 {
 	char *gone = map(1, PROT_READ | PROT_WRITE);
@@ -227,7 +229,8 @@ static void die_in_a_circle(char *gone)
 	struct sigaction act = {.sa_flags = SA_SIGINFO | SA_NODEFER};
 
 	pmd_guard_reinstall();
-	act.sa_sigaction = chaining_handler; /* a handler that calls ours, under ours that calls it */
+	act.sa_sigaction = chaining_handler; /* an application handler that calls the guard's, while the guard's calls
+						it: a loop */
 	sigemptyset(&act.sa_mask);
 	sigaction(SIGSEGV, &act, &chained);
 	pmd_guard_reinstall();
@@ -317,7 +320,7 @@ static void guard__a_signal_that_is_ignored_stays_so(void **state)
 
 /* ---- loaded at run time --------------------------------------------------------------------------------------- */
 
-/** A function of the guard's second copy, as a library that is loaded at run time. */
+/** Look up a function of the library that is loaded at run time and contains a second copy of the guard. */
 static void *module_symbol(const char *name)
 {
 	void *library = dlopen(getenv("GUARD_MODULE"), RTLD_NOW), *symbol;
@@ -341,7 +344,8 @@ static void *fault_and_count(void *arg)
 	return mallinfo2().uordblks == before ? NULL : arg;
 }
 
-/** The handler allocates nothing, also on a thread that never ran the guard: that may have faulted inside malloc. */
+/** The guard's handler never allocates, not even on a thread that never used the guard: the fault can be inside
+ * malloc(). */
 static void guard__handler_of_a_loaded_library_allocates_nothing(void **state)
 {
 	char *gone = map(1, PROT_NONE);
@@ -383,7 +387,8 @@ static void counting_handler(int sig, siginfo_t *info, void *context)
 	chained.sa_sigaction(sig, info, context);
 }
 
-/** Our handler calls the application's, which calls that of the module, which calls ours. */
+/** A loop of handlers: the guard's calls the application's, this one the module's, and the module's the guard's. The
+ * process must die. */
 static void die_in_a_circle_of_libraries(char *gone)
 {
 	struct sigaction act = {.sa_flags = SA_SIGINFO | SA_NODEFER};
@@ -428,9 +433,9 @@ static void guard__works_when_all_keys_are_taken(void **state)
 
 /* ---- threads that come and go -------------------------------------------------------------------------------- */
 
-#define CROWD 100 /* more than the guard has room for so far */
+#define CROWD 100 /* more threads than the guard has made room for so far */
 
-static pthread_mutex_t crowd_lock = PTHREAD_MUTEX_INITIALIZER; /* of app_jump */
+static pthread_mutex_t crowd_lock = PTHREAD_MUTEX_INITIALIZER; /* protects app_jump */
 static pthread_barrier_t crowd_is_here, crowd_may_go;
 
 static void *crowd_faults(void *arg)
@@ -452,7 +457,7 @@ static void *run_and_count(void *arg)
 	return mallinfo2().uordblks == before ? NULL : arg;
 }
 
-/** Threads whose faults are the application's own use none of the limited room for guarded threads. */
+/** Threads with faults of the application's own take none of the guard's limited room for threads. */
 static void guard__faults_of_the_application_take_no_room(void **state)
 {
 	char *gone = map(1, PROT_NONE);
@@ -489,7 +494,7 @@ static void range__mapped_and_writable(void **state)
 	assert_int_equal(pmd_check_range(p, 4 * page, true), 0);
 	assert_int_equal(pmd_check_range(p + 1, 4 * page - 2, true), 0);
 	assert_int_equal(pmd_check_range(p, 0, true), 0);
-	munmap(p + 2 * page, page); /* a hole */
+	munmap(p + 2 * page, page); /* unmapped: a hole between mapped pages */
 	assert_int_equal(pmd_check_range(p, 2 * page, true), 0);
 	assert_int_equal(pmd_check_range(p, 2 * page + 1, true), -EFAULT);
 	assert_int_equal(pmd_check_range(p, 4 * page, false), -EFAULT);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The idle policy, in virtual time: which thread does the work, how long the engine's thread looks on, when a poller
- * looks at the port and when it yields, how long a sleep may be. What the serving thread does between two packets is in
- * test_pmd_idle_server.c.
+ * test_pmd_idle.c - the idle policy, in virtual time: which thread does the work, how long the engine's thread looks
+ * on, when a poller looks at the port and when it yields, how long a sleep may last. test_pmd_idle_server.c tests what
+ * the serving thread does between two packets.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,7 +14,7 @@
 
 #define START_NS 1000000000u
 
-/** The engine's thread, and what it sees. */
+/** The engine's thread and the state that it sees. */
 struct world {
 	struct idle_thread t;
 	struct idle_seen seen;
@@ -33,14 +33,14 @@ static void pass(struct world *w, uint64_t ns)
 	w->seen.now_ns += ns;
 }
 
-/** An application thread polls so often, the last time just now. */
+/** Application threads poll `polls` times, the last time right now. */
 static void poll_often(struct world *w, unsigned polls)
 {
 	w->seen.polls += polls;
 	w->seen.last_ns = w->seen.now_ns;
 }
 
-/** Packets wake the serving thread; it takes a step, which finds so many. */
+/** Packets wake the serving thread; its step receives `got` of them. */
 static enum idle_act serve(struct world *w, unsigned got)
 {
 	struct idle_step step = {
@@ -49,7 +49,8 @@ static enum idle_act serve(struct world *w, unsigned got)
 	return idle_thread_stepped(&w->t, &w->seen, &step);
 }
 
-/** A poller takes each packet that wakes the thread. @return the wake-ups until it looks on; most + 1: it does not. */
+/** Let a poller take each packet that wakes the thread. @return the number of wake-ups until the thread looks on; most
+ * + 1 if it never does. */
 static unsigned wakes_until_look_on(struct world *w, unsigned most)
 {
 	for (unsigned n = 1; n <= most; n++) {
@@ -61,7 +62,7 @@ static unsigned wakes_until_look_on(struct world *w, unsigned most)
 	return most + 1;
 }
 
-/** One slice of looking on, during which application threads poll so often, the last time at its end. */
+/** One slice of looking on, in which application threads poll `polls` times, the last time at the slice's end. */
 static enum idle_act look(struct world *w, unsigned polls)
 {
 	struct idle_slice slice = idle_thread_slice(&w->t, w->seen.waits_now, 0);
@@ -82,7 +83,7 @@ static void idle__looks_on_after_vain_wakes(void **state)
 	(void)state;
 	world_init(&w);
 	assert_int_equal(wakes_until_look_on(&w, 100), IDLE_CREDIT_NEW);
-	/* Packets that nobody else would have found raise the credit, up to its maximum. */
+	/* Packets that no poller would have found raise the thread's credit, up to its maximum. */
 	world_init(&w);
 	for (unsigned i = 0; i < 100; i++) {
 		pass(&w, 1000000);
@@ -103,7 +104,8 @@ static void idle__vain_wakes_without_polls_cost_nothing(void **state)
 	}
 }
 
-/** What the thread finds beside a poller, or because one has yielded to it, the poller would have found. */
+/** A packet that the thread receives just after a poll, or because a poller yielded, costs credit: the poller would
+ * have received it. */
 static void idle__a_pollers_packets_cost_credit(void **state)
 {
 	struct world w;
@@ -124,12 +126,12 @@ static void idle__a_pollers_packets_cost_credit(void **state)
 			act = idle_thread_stepped(&w.t, &w.seen, &step);
 		} while (++n < 100 && act != IDLE_LOOK_ON);
 		assert_int_equal(n, how == 3 ? 100 : IDLE_CREDIT_NEW);
-		if (how == 3) /* nor do they earn any beside one that polls in a loop */
+		if (how == 3) /* beside a poller in a loop, packets do not raise the credit, either */
 			assert_int_equal(w.t.credit, IDLE_CREDIT_NEW);
 	}
 }
 
-/** Nor do packets that the thread finds while application threads are busy with others. */
+/** Packets that the thread receives while application threads are busy moving other packets do not raise its credit. */
 static void idle__what_is_found_beside_help_earns_nothing(void **state)
 {
 	struct world w;
@@ -146,7 +148,7 @@ static void idle__what_is_found_beside_help_earns_nothing(void **state)
 	assert_int_equal(w.t.credit, IDLE_CREDIT_NEW + IDLE_CREDIT_FIND);
 }
 
-/** Packets that pollers find meanwhile cost credit, too. */
+/** Packets that pollers receive while the thread serves lower its credit. */
 static void idle__what_pollers_find_costs_credit(void **state)
 {
 	struct world w;
@@ -197,7 +199,7 @@ static void idle__leaves_packets_to_a_poller(void **state)
 	(void)state;
 	world_init(&w);
 	w.seen.last_ns = w.seen.now_ns;
-	assert_false(idle_thread_leaves(&w.t, &w.seen)); /* nobody has polled since the last look */
+	assert_false(idle_thread_leaves(&w.t, &w.seen)); /* nobody has polled since the thread's last check */
 	poll_often(&w, 1);
 	assert_true(idle_thread_leaves(&w.t, &w.seen));
 	pass(&w, IDLE_POLLING_NOW_NS);
@@ -206,13 +208,14 @@ static void idle__leaves_packets_to_a_poller(void **state)
 	assert_false(idle_thread_leaves(&w.t, &w.seen));
 	w.seen.last_ns = IDLE_POLLS_NOW;
 	assert_true(idle_thread_leaves(&w.t, &w.seen));
-	assert_int_equal(idle_thread_left(&w.t, 1, 1), IDLE_STEP); /* it has not come */
+	assert_int_equal(idle_thread_left(&w.t, 1, 1), IDLE_STEP); /* the poller has not fetched the packet */
 	for (unsigned i = 1; i < IDLE_CREDIT_NEW; i++)
 		assert_int_equal(idle_thread_left(&w.t, 1, 2), IDLE_SLEEP);
 	assert_int_equal(idle_thread_left(&w.t, 1, 2), IDLE_LOOK_ON);
 }
 
-/** After traffic sleeps are short, so that no new deadline has to wake the thread; after idle ones they are not. */
+/** After traffic, sleeps are short, so that a new deadline need not wake the thread; after idle short sleeps they get
+ * long. */
 static void idle__naps_after_traffic(void **state)
 {
 	struct world w;
@@ -231,7 +234,7 @@ static void idle__naps_after_traffic(void **state)
 	assert_int_equal(n, IDLE_NAPS);
 	assert_true(idle_thread_nap(&w.t, IDLE_UNBOUNDED) == IDLE_UNBOUNDED);
 	serve(&w, 1);
-	for (n = 0; n < 2 * IDLE_NAPS; n++) /* what wakes it does not count */
+	for (n = 0; n < 2 * IDLE_NAPS; n++) /* only sleeps that end without a wake-up count */
 		serve(&w, 0);
 	assert_true(idle_thread_nap(&w.t, IDLE_UNBOUNDED) == IDLE_NAP_NS);
 }
@@ -246,7 +249,7 @@ static void idle__looks_on_while_threads_poll(void **state)
 	world_init(&w);
 	for (unsigned i = 0; i < 1000; i++)
 		assert_int_equal(look(&w, 1), IDLE_LOOK_ON);
-	/* Polling stops: one look more, in case the poller has lost the CPU for a moment. */
+	/* Polling stops: the thread looks once more, as the poller can have lost the CPU for a moment. */
 	w.seen.polls++;
 	assert_int_equal(look(&w, 0), IDLE_LOOK_ON);
 	assert_true(idle_thread_slice(&w.t, false, 0).slice_ns == IDLE_SLICE_MIN_NS);
@@ -262,7 +265,7 @@ static void idle__serves_again_when_polling_stops(void **state)
 	poll_often(&w, 1);
 	look(&w, 1);
 	assert_int_equal(look(&w, 0), IDLE_STEP);
-	/* At once if the program says that it sleeps, or rings. */
+	/* The thread serves at once if the program announces a sleep or rings the doorbell. */
 	world_init(&w);
 	look(&w, 1);
 	w.seen.polls++;
@@ -273,7 +276,7 @@ static void idle__serves_again_when_polling_stops(void **state)
 	assert_int_equal(idle_thread_looked(&w.t, &w.seen, true, w.seen.now_ns), IDLE_STEP);
 }
 
-/** The look may come late: polling is judged by when it was due. */
+/** A look can be late: whether threads still poll is judged at the time at which the look was due. */
 static void idle__a_late_look_does_not_mistake_polling(void **state)
 {
 	struct world w;
@@ -286,7 +289,7 @@ static void idle__a_late_look_does_not_mistake_polling(void **state)
 	pass(&w, 10000000);
 	assert_int_equal(idle_thread_looked(&w.t, &w.seen, false, due_ns), IDLE_LOOK_ON);
 	assert_false(w.t.doubts);
-	/* A poller that yields to the thread has some time more. */
+	/* A poller that yields to the thread is given more time until its next poll. */
 	poll_often(&w, 1);
 	pass(&w, IDLE_YIELDING_NS - 1);
 	w.seen.yields = true;
@@ -296,12 +299,12 @@ static void idle__a_late_look_does_not_mistake_polling(void **state)
 	pass(&w, 1);
 	assert_int_equal(idle_thread_looked(&w.t, &w.seen, false, w.seen.now_ns), IDLE_LOOK_ON);
 	assert_true(w.t.doubts);
-	/* One that fetches payload may be at it for longer than a slice. */
+	/* A poller that fetches payload can be busy for longer than a slice. */
 	w.seen.last_ns = IDLE_POLLS_NOW;
 	assert_int_equal(look(&w, 0), IDLE_LOOK_ON);
 	assert_false(w.t.doubts);
 	assert_int_equal(look(&w, 0), IDLE_LOOK_ON);
-	/* Doubts twice in a row are none. */
+	/* Polling counts as doubtful once only: after a second look without a poll the thread serves. */
 	w.seen.last_ns = 0;
 	w.seen.polls++;
 	assert_int_equal(look(&w, 0), IDLE_LOOK_ON);
@@ -309,16 +312,18 @@ static void idle__a_late_look_does_not_mistake_polling(void **state)
 	assert_int_equal(look(&w, 0), IDLE_STEP);
 }
 
-/** A look with the kernel's tick was due whenever that came. */
+/** A look timed by the kernel's tick counts as due a minimal slice before it happens. */
 static void idle__when_a_look_was_due(void **state)
 {
 	(void)state;
 	assert_int_equal(idle_look_due_ns(START_NS, false, START_NS + 5), START_NS);
-	assert_int_equal(idle_look_due_ns(START_NS + 5, false, START_NS), START_NS); /* a doorbell ended the slice */
+	assert_int_equal(idle_look_due_ns(START_NS + 5, false, START_NS),
+			 START_NS); /* a doorbell ended the slice early */
 	assert_int_equal(idle_look_due_ns(START_NS, true, 2 * START_NS), 2 * START_NS - IDLE_SLICE_MIN_NS);
 }
 
-/** Application threads that spend their time moving packets help, even if their polls are rare. */
+/** Application threads that spend more than half of their time moving packets count as helping, even if they rarely
+ * poll. */
 static void idle__looks_on_while_threads_move_packets(void **state)
 {
 	struct world w;
@@ -353,7 +358,7 @@ static void idle__slices_grow_with_polling(void **state)
 		poll_often(&w, 1);
 		idle_thread_looked(&w.t, &w.seen, false, w.seen.now_ns);
 	}
-	/* Longer after many; and later still with the kernel's tick. */
+	/* After many looks the slices get longer, and in the end the kernel's tick times them. */
 	for (unsigned i = 0; i < IDLE_LOOKS_LONG; i++) {
 		slice = idle_thread_slice(&w.t, false, 0);
 		assert_true(slice.slice_ns == (i == 0 ? 1 : i == 1 ? 2 : 4) * (uint64_t)IDLE_SLICE_MAX_NS);
@@ -363,12 +368,13 @@ static void idle__slices_grow_with_polling(void **state)
 	}
 	slice = idle_thread_slice(&w.t, false, 0);
 	assert_true(slice.tick && !slice.deep && slice.slice_ns == IDLE_SLICE_LONG_NS);
-	/* Looking on from new starts with the shortest. */
+	/* When the thread starts to look on again, slices start with the shortest. */
 	idle_thread_look_on(&w.t);
 	assert_true(idle_thread_slice(&w.t, false, 0).slice_ns == IDLE_SLICE_MIN_NS);
 }
 
-/** While one wait of an application thread goes on slices get deep, then unbounded; with the next they are short. */
+/** While one wait of an application thread lasts, slices grow to deep ones, then to unbounded ones; the next wait
+ * starts with short ones. */
 static void idle__slices_of_one_wait_are_unbounded(void **state)
 {
 	struct world w;
@@ -383,16 +389,17 @@ static void idle__slices_of_one_wait_are_unbounded(void **state)
 		slice = idle_thread_slice(&w.t, true, 1);
 		assert_true(slice.slice_ns >= 2 * last_ns && slice.deep == (slice.slice_ns > IDLE_SLICE_MAX_NS));
 		last_ns = slice.slice_ns;
-		/* Nobody polls, but it waits. */
+		/* The application waits without polling. */
 		assert_int_equal(idle_thread_looked(&w.t, &w.seen, false, w.seen.now_ns), IDLE_LOOK_ON);
 	} while (slice.slice_ns != IDLE_UNBOUNDED && last_ns < 2 * (uint64_t)IDLE_SLICE_DEEP_NS);
 	assert_true(slice.slice_ns == IDLE_UNBOUNDED && slice.deep && !slice.tick);
-	assert_int_equal(w.t.looks, 0); /* they say nothing about polling */
+	assert_int_equal(w.t.looks, 0); /* looks during a wait do not count as looks while polling */
 	slice = idle_thread_slice(&w.t, true, 2);
 	assert_true(slice.slice_ns == IDLE_SLICE_MAX_NS && !slice.deep);
 }
 
-/** Packets that waited for a look: more credit from now on; after many slices in a row, longer until they get long. */
+/** Packets that waited for the next look raise the credit limit. After many slices in a row it instead takes more looks
+ * until slices get longer. */
 static void idle__learns_from_packets_that_waited(void **state)
 {
 	struct world w;
@@ -407,7 +414,7 @@ static void idle__learns_from_packets_that_waited(void **state)
 	assert_int_equal(w.t.credit, IDLE_CREDIT_MOST);
 	idle_thread_returned(&w.t, &w.seen, 0, 0, false);
 	assert_int_equal(w.t.credit, IDLE_CREDIT_NEW);
-	/* A doorbell or a yield brought the thread here: nothing has waited. */
+	/* A doorbell or a yield ended the slice: the packet has not waited for a look. */
 	world_init(&w);
 	idle_thread_returned(&w.t, &w.seen, 0, 1, true);
 	assert_int_equal(w.t.credit_full, IDLE_CREDIT_FULL);
@@ -416,7 +423,8 @@ static void idle__learns_from_packets_that_waited(void **state)
 	idle_thread_returned(&w.t, &w.seen, 0, 1, false);
 	assert_int_equal(w.t.credit_full, IDLE_CREDIT_FULL);
 	w.seen.yields = false;
-	/* Looking on was right for long, but the slices had become too long; then not. */
+	/* Looking on was right for long but its slices got too long: more looks are needed before they grow. When no
+	 * packet waits, the number is reset. */
 	w.t.credit_full = IDLE_CREDIT_MOST;
 	w.t.looks = IDLE_LOOKS_LONG;
 	idle_thread_returned(&w.t, &w.seen, 0, 1, false);
@@ -440,9 +448,9 @@ static void idle__waits_for_a_lock_refused_often(void **state)
 		assert_true(idle_thread_waits_for_lock(&w.t, true));
 	}
 	assert_false(idle_thread_waits_for_lock(&w.t, true));
-	assert_false(idle_thread_waits_for_lock(&w.t, false)); /* starts the count again */
+	assert_false(idle_thread_waits_for_lock(&w.t, false)); /* getting the lock resets the count */
 	assert_int_equal(w.t.refused, 0);
-	/* Its holder polls. */
+	/* The thread that holds the lock polls: the count is reset. */
 	idle_thread_waits_for_lock(&w.t, true);
 	w.seen.polls++;
 	w.seen.will_sleep = true;
@@ -487,12 +495,12 @@ static void idle__the_port_rests_longer_the_longer_it_is_empty(void **state)
 
 	(void)state;
 	idle_port_looked(&p, true, now_ns);
-	assert_true(idle_port_is_due(&p, true, 0, now_ns)); /* more may come at once */
+	assert_true(idle_port_is_due(&p, true, 0, now_ns)); /* more packets can follow at once */
 	for (unsigned i = 0; i < 20; i++) {
 		idle_port_looked(&p, false, now_ns);
 		assert_false(idle_port_is_due(&p, true, 0, now_ns + pause_ns - 1));
 		assert_true(idle_port_is_due(&p, true, 0, now_ns + pause_ns));
-		assert_true(idle_port_is_due(&p, false, 0, now_ns)); /* there is nothing else to look at */
+		assert_true(idle_port_is_due(&p, false, 0, now_ns)); /* the poller has no link to look at instead */
 		now_ns += pause_ns;
 		pause_ns = pause_ns < IDLE_PORT_PAUSE_NS ? 2 * pause_ns : IDLE_PORT_PAUSE_NS;
 	}
@@ -513,7 +521,8 @@ static void idle__the_port_rests_longest_while_links_are_busy(void **state)
 	p.heard_ns = START_NS;
 	assert_false(idle_port_is_due(&p, true, 0, START_NS + IDLE_PORT_PAUSE_NS - 1));
 	assert_true(idle_port_is_due(&p, true, 0, START_NS + IDLE_PORT_PAUSE_NS));
-	/* Only at its longest: one that had packets lately is looked at. */
+	/* The busy links only delay looks at a port whose pause is the longest: a port with recent packets is looked
+	 * at. */
 	p = (struct idle_port){.looked_ns = START_NS, .heard_ns = START_NS, .pause_ns = IDLE_PORT_PAUSE_NS / 2};
 	assert_true(idle_port_is_due(&p, true, 0, START_NS + IDLE_PORT_PAUSE_NS / 2));
 }
@@ -529,7 +538,7 @@ static void idle__a_port_that_owes_answers_is_due(void **state)
 
 /* ---- yields ------------------------------------------------------------------------------------------------- */
 
-/** Empty polls until the poller yields. */
+/** @return the number of empty polls until the poller yields. */
 static unsigned polls_until_yield(struct idle_yield *y)
 {
 	for (unsigned n = 1; n < 10000; n++) {
@@ -547,7 +556,7 @@ static void idle__a_poller_yields_after_empty_polls(void **state)
 	(void)state;
 	idle_yield_init(&y);
 	assert_int_equal(polls_until_yield(&y), IDLE_YIELD_POLLS);
-	for (unsigned i = 0; i < 1000; i++) { /* one that finds something now and then does not */
+	for (unsigned i = 0; i < 1000; i++) { /* a poller that finds something now and then never yields */
 		idle_yield_polled(&y, i % (IDLE_YIELD_POLLS - 1) == 0, IDLE_YIELD_NONE);
 		assert_false(idle_yield_is_due(&y));
 	}
@@ -568,7 +577,7 @@ static void idle__yields_come_sooner_while_they_pay(void **state)
 	assert_int_equal(polls_until_yield(&y), IDLE_YIELD_MIN);
 	idle_yield_polled(&y, true, IDLE_YIELD_TAKEN);
 	assert_int_equal(y.after, IDLE_YIELD_MIN);
-	/* Nobody wanted the CPU, or it brought nothing. */
+	/* Yields get rarer if no other thread wanted the CPU, or if the other thread's turn brought no packets. */
 	for (unsigned after = 2 * IDLE_YIELD_MIN, i = 0; after <= IDLE_YIELD_MAX; after *= 2, i++) {
 		idle_yield_polled(&y, i % 2, i % 2 ? IDLE_YIELD_UNWANTED : IDLE_YIELD_TAKEN);
 		assert_int_equal(y.after, after);
@@ -609,7 +618,7 @@ static void idle__intervals_grow_while_nothing_arrives(void **state)
 static void idle__a_sleeper_is_rung_for_what_it_does_not_know(void **state)
 {
 	(void)state;
-	assert_false(idle_rings(0, true, 0)); /* it is awake */
+	assert_false(idle_rings(0, true, 0)); /* the thread is awake */
 	assert_true(idle_rings(START_NS, true, IDLE_UNBOUNDED));
 	assert_true(idle_rings(START_NS, false, START_NS - 1));
 	assert_false(idle_rings(START_NS, false, START_NS));

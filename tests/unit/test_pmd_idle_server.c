@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The serving thread: when it spins, when it lets packets gather, and that both end where they do not pay. */
+/* test_pmd_idle_server.c - the serving thread: when it spins, when it lets packets gather, and that it stops doing so
+ * when it does not pay. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,7 +11,8 @@
 
 #define LONG_NS (IDLE_SHORT_NS + 1)
 
-/** Sleeps of `ns` that one packet ends, from now on until it spins. @return how many; `most` + 1: it does not spin. */
+/** Repeat sleeps of `ns` that each end with one packet until the thread spins. @return the number of sleeps; most + 1
+ * if it never spins. */
 static unsigned sleeps_until_spin(struct idle_server *s, uint64_t ns, unsigned most, uint64_t *now_ns)
 {
 	for (unsigned n = 1; n <= most; n++) {
@@ -22,7 +24,7 @@ static unsigned sleeps_until_spin(struct idle_server *s, uint64_t ns, unsigned m
 	return most + 1;
 }
 
-/** Nothing comes while it spins. */
+/** A spin during which no packet arrives. */
 static void spin_in_vain(struct idle_server *s, uint64_t *now_ns)
 {
 	assert_true(idle_server_spins(s, 0, *now_ns + IDLE_SPIN_NS - 1));
@@ -39,7 +41,7 @@ static void idle_server__spins_after_short_sleeps_only(void **state)
 	idle_server_init(&s);
 	assert_int_equal(sleeps_until_spin(&s, LONG_NS, 10000, &now_ns), 10001);
 	assert_int_equal(sleeps_until_spin(&s, IDLE_SHORT_NS - 1, 10000, &now_ns), IDLE_SPIN_AFTER);
-	/* A long one starts the count again. */
+	/* A long sleep resets the count of short ones. */
 	idle_server_init(&s);
 	sleeps_until_spin(&s, 1000, IDLE_SPIN_AFTER - 1, &now_ns);
 	sleeps_until_spin(&s, LONG_NS, 1, &now_ns);
@@ -80,7 +82,7 @@ static void idle_server__spins_as_long_as_packets_come(void **state)
 	spin_in_vain(&s, &now_ns);
 }
 
-/** Spin as little as possible where it keeps the sender from the CPU. */
+/** Where spinning keeps the sender from the CPU, each vain spin doubles the number of short sleeps before the next. */
 static void idle_server__spinning_in_vain_is_tried_ever_less_often(void **state)
 {
 	uint64_t now_ns = 1000000;
@@ -95,7 +97,7 @@ static void idle_server__spinning_in_vain_is_tried_ever_less_often(void **state)
 	assert_int_equal(sleeps_until_spin(&s, 1000, 10000, &now_ns), IDLE_SPIN_MOST);
 	spin_in_vain(&s, &now_ns);
 	assert_int_equal(sleeps_until_spin(&s, 1000, 10000, &now_ns), IDLE_SPIN_MOST);
-	/* Once it has paid the next try is near again. */
+	/* After a spin that received a packet, the next spins come early again. */
 	assert_true(idle_server_spins(&s, 1, now_ns));
 	spin_in_vain(&s, &now_ns);
 	assert_int_equal(sleeps_until_spin(&s, 1000, 10000, &now_ns), 2 * IDLE_SPIN_AFTER);
@@ -115,14 +117,14 @@ static void idle_server__a_burst_is_spun_for_at_once_unless_in_vain(void **state
 	assert_true(idle_server_spins(&s, IDLE_BULK, now_ns));
 }
 
-/** A wake-up that brings so much, and the sleep after it. @return whether that is to gather. */
+/** A wake-up that brings `packets`. @return whether the sleep after it is to let packets gather. */
 static bool wake(struct idle_server *s, unsigned packets)
 {
 	s->brought += packets;
 	return idle_server_gathers(s);
 }
 
-/** Wake-ups for one packet each until it gathers. */
+/** @return the number of wake-ups with one packet each until the thread lets packets gather. */
 static unsigned wakes_until_gather(struct idle_server *s)
 {
 	unsigned n = 1;
@@ -147,7 +149,8 @@ static void idle_server__gathers_after_thin_wakes_as_long_as_it_pays(void **stat
 	assert_int_equal(wakes_until_gather(&s), 2 * IDLE_GATHER_AFTER);
 }
 
-/** A message and its answer: nothing more comes until this one is seen to, and each try delays one of them. */
+/** Ping-pong: no second packet arrives before the first is answered, so gathering only adds delay and is tried ever
+ * less often. */
 static void idle_server__gathering_in_vain_is_tried_ever_less_often(void **state)
 {
 	struct idle_server s;
@@ -161,7 +164,7 @@ static void idle_server__gathering_in_vain_is_tried_ever_less_often(void **state
 	assert_int_equal(wakes_until_gather(&s), IDLE_GATHER_MOST);
 }
 
-/** Timers and doorbells wake it, too. */
+/** A wake-up without packets, by a timer or a doorbell, does not count as one with few packets. */
 static void idle_server__a_wake_for_nothing_is_no_thin_one(void **state)
 {
 	struct idle_server s;
@@ -177,7 +180,7 @@ static void idle_server__a_wake_for_nothing_is_no_thin_one(void **state)
 	assert_true(wake(&s, 1));
 }
 
-/** What a spin brings has not gathered. */
+/** Packets that arrive during a spin say nothing about whether gathering pays. */
 static void idle_server__a_spin_says_nothing_about_gathering(void **state)
 {
 	uint64_t now_ns = LONG_NS;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Processes allowed to use a device that claim to be other functions of it: they get no link in another function's
- * name, and by their own links they reach only their own connections.
+ * test_pmd_impostor.c - processes allowed to use a device that claim to be other functions of it. They get no link in
+ * another function's name, and on links of their own they reach only their own connections.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -29,19 +29,19 @@
 
 static struct pmd_device device[2];
 
-/** What an impostor says and does. */
+/** What an impostor claims and does. */
 struct plot {
 	struct proto_link said;
 	struct nic_gid victim_key, from, to;
-	unsigned victim;   /* its function */
-	unsigned own_name; /* of victim_key: the function under whose name the impostor listens; 0: none */
-	uint32_t qpn, psn; /* packets are for */
+	unsigned victim;   /* function number of the victim */
+	unsigned own_name; /* the function of `said.key` under whose name the impostor listens; 0: it does not listen */
+	uint32_t qpn, psn; /* destination QP and PSN of the forged packet */
 	enum link_kind kind;
 };
 
 /* ---- the impostor: a process of its own ------------------------------------------------------------------------- */
 
-/** A SEND as the real peer would send it. */
+/** Write a SEND into the ring as the real peer would send it. */
 static void put_forgery(const struct plot *plot, struct ring_producer *ring)
 {
 	struct packet p = {.op = op_get(SEND_ONLY), .sgid = plot->from, .dgid = plot->to, .v4 = true, .hop_limit = 64};
@@ -70,7 +70,7 @@ static void put_forgery(const struct plot *plot, struct ring_producer *ring)
 	ring_commit(ring, len, plot->kind);
 }
 
-/** Hand over a ring with a forgery in it. @return 0: the link was taken, 1: it was refused. */
+/** Hand over a ring with a forged packet in it. @return 0 if the victim took the link, 1 if it refused it. */
 static int impostor(const struct plot *plot)
 {
 	struct ring_producer ring;
@@ -91,14 +91,14 @@ static int impostor(const struct plot *plot)
 		return 1;
 	if (rc != 1 || m.type != PROTO_LINK_TAKEN)
 		return 6;
-	/* Until the ring has been emptied, or the link is ended. */
+	/* Wait until the victim has emptied the ring or ended the link. */
 	for (unsigned i = 0; i < LONG_MS && !ring_is_empty(&ring); i++)
 		if (proto_recv_wait(fd, &m, 1) == 0)
 			break;
 	return 0;
 }
 
-/** @return as impostor(). */
+/** Run impostor() in a child process. @return the value of impostor(). */
 static int try_it(struct end *victim, const struct plot *plot)
 {
 	pid_t pid = fork();
@@ -147,7 +147,7 @@ static uint64_t bad_sources(struct end *e)
 	return n;
 }
 
-/** Nothing was received, and the real peer's message is. */
+/** The victim has received nothing forged, and the real peer's message still arrives. */
 static void expect_undisturbed(struct end *victim, struct end *peer)
 {
 	struct nic_wc wc;
@@ -174,9 +174,9 @@ static void impostor__SE_10_gets_no_link_in_the_name_of_another_process(void **s
 	assert_int_equal(try_it(&a, &plot), 1);
 	assert_int_equal(stats_of(&a).link_unproved, 1);
 	plot.said = (struct proto_link){.key = a.gid, .to = a.gid, .function = a.engine->host.function};
-	assert_int_equal(try_it(&a, &plot), 1); /* that of its victim itself */
+	assert_int_equal(try_it(&a, &plot), 1); /* the impostor claims its victim's own function */
 	assert_int_equal(stats_of(&a).link_unproved, 2);
-	plot.said.function = 222; /* an unused name, which it does not have either */
+	plot.said.function = 222; /* an unused name, under which the impostor does not listen either */
 	assert_int_equal(try_it(&a, &plot), 1);
 	assert_int_equal(stats_of(&a).link_unproved, 3);
 	plot.said.function = 0;
@@ -186,7 +186,7 @@ static void impostor__SE_10_gets_no_link_in_the_name_of_another_process(void **s
 	end_close(&b);
 }
 
-/** Its own link is good, and what it sends by that for the connection of others is not taken. */
+/** An impostor's own link is accepted, but packets that it sends there to another function's connection are dropped. */
 static void impostor__SE_10_reaches_no_connection_of_others_by_its_own_link(void **state)
 {
 	static const enum link_kind kinds[] = {LINK_PACKET, LINK_FORWARD};
@@ -197,7 +197,7 @@ static void impostor__SE_10_reaches_no_connection_of_others_by_its_own_link(void
 	for (unsigned i = 0; i < 2; i++) {
 		ends_open(&a, &device[0], &b, &device[1]);
 		end_recv(&a);
-		end_recv(&a); /* and one for the message that makes sure that the peer has a link */
+		end_recv(&a); /* a second receive, for the message that gives the peer a link */
 		end_send(&b, NIC_WR_SEND, 1, NULL);
 		assert_int_equal(end_wait(&a, a.rcq, false).status, NIC_WC_SUCCESS);
 		assert_int_equal(end_wait(&b, b.scq, false).status, NIC_WC_SUCCESS);
@@ -218,7 +218,7 @@ static void impostor__SE_10_reaches_no_connection_of_others_by_its_own_link(void
 	}
 }
 
-/** Only functions of the same device hand on what has come by the port. */
+/** A packet forwarded through a link is accepted only from a function of the same device. */
 static void impostor__SE_10_of_another_device_forwards_nothing(void **state)
 {
 	struct end a, b;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * test_pmd_key.c - UROCE_KEY (pmd/base/key.c; conformance point SE-08): what is taken for a key, and engines that have
- * one, another one or none, by the kernel's UDP.
+ * test_pmd_key.c - UROCE_KEY (pmd/base/key.c; conformance point SE-08): which files are accepted as a key, and whether
+ * engines with the same, different or no keys talk, over the kernel's UDP.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -72,10 +72,11 @@ static void key__32_hexadecimal_digits(void **state)
 	pmd_key_wipe(&key);
 	for (unsigned k = 0; k < NIC_KEY_LEN; k++)
 		assert_int_equal(key.secret[k], 0);
-	assert_int_equal(read_key(KEY_1, 0440, &key), 0); /* a group shares it */
+	assert_int_equal(read_key(KEY_1, 0440, &key), 0); /* readable by a group that shares the key */
 }
 
-/** Never "no key" in place of a wrong one, and never a word of what is in the file. */
+/** A wrong key setting makes the open fail instead of running without a key, and the error message shows no part of the
+ * key file. */
 static void key__SE_08_a_wrong_setting_is_an_error(void **state)
 {
 	static const char *const bad[] = {
@@ -171,7 +172,7 @@ static void open_with(struct end *e, unsigned i, const char *key)
 	}
 	end_open(e, &device[i]);
 	unsetenv("UROCE_KEY");
-	unlink(path[i]); /* it is read once */
+	unlink(path[i]); /* the engine reads the file only when it opens */
 }
 
 static uint64_t counter(struct end *e, enum nic_counter which)
@@ -214,7 +215,7 @@ static void refuse(const char *key_a, const char *key_b, enum nic_counter why)
 	memset(a.buf, 0x55, 64);
 	end_send(&a, NIC_WR_SEND, 64, NULL);
 	assert_int_equal(end_wait(&a, a.scq, true).status, NIC_WC_RETRY_EXC_ERR);
-	assert_true(counter(&b, why) >= 8); /* once, and seven times again */
+	assert_true(counter(&b, why) >= 8); /* the first transmission and seven retries */
 	assert_int_equal(counter(&b, NIC_CNT_rx_packets), 0);
 	assert_int_equal(counter(&b, NIC_CNT_tx_packets), 0);
 	assert_int_equal(b.buf[BUF / 2], 0);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Tests of pmd/engine/progress.c: a program that was off the CPU for longer than its timers. */
+/* test_pmd_late.c - pmd/engine/progress.c: a program that was off the CPU for longer than its timers. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,8 +14,8 @@
 
 #define BEFORE	7
 #define STEPS	1000
-#define LOOKS	25     /* fewer than steps for which timers wait */
-#define AWAY_US 200000 /* the ACK timer of end_connect runs out three times */
+#define LOOKS	25     /* fewer than the steps that a due timer waits for arrivals */
+#define AWAY_US 200000 /* the ACK timer of end_connect() expires three times */
 
 static struct pmd_device device[2];
 
@@ -33,7 +33,7 @@ static uint64_t timeouts(const struct end *e)
 	return nic_counters(e->nic)[NIC_CNT_local_ack_timeout_err];
 }
 
-/** Until the request, one of a row without any other, is done. */
+/** Make both ends progress until e's only outstanding request has completed. */
 static void await_done(struct end *e, struct end *peer)
 {
 	struct nic_wc wc;
@@ -48,7 +48,8 @@ static void await_done(struct end *e, struct end *peer)
 	assert_int_equal(wc.status, NIC_WC_SUCCESS);
 }
 
-/** The peer posts some messages and then answers a request, all of which lies there when the program looks again. */
+/** a posts a request; b posts some messages and answers the request while a does not run. All of it waits when a runs
+ * again. */
 static void be_away(struct end *a, struct end *b)
 {
 	end_send(a, NIC_WR_RDMA_WRITE, 8, b);
@@ -59,7 +60,8 @@ static void be_away(struct end *a, struct end *b)
 	usleep(AWAY_US);
 }
 
-/** Everything that has arrived is read before a peer counts as silent: its answer may come last. */
+/** A program that was off the CPU reads all that has arrived at its port before a timer may expire: the ACK is the
+ * last. */
 static void late__answers_that_lie_in_the_port_are_answers(void **state)
 {
 	struct end a, b;
@@ -73,7 +75,8 @@ static void late__answers_that_lie_in_the_port_are_answers(void **state)
 	end_close(&a);
 }
 
-/** As above for a link, where a poller receives no more than the completions it asked for. */
+/** A program that was off the CPU finds an ACK in a link although each of its polls stops at one completion: no timer
+ * expires. */
 static void late__answers_that_lie_in_a_link_are_answers(void **state)
 {
 	struct end a, b;
@@ -82,7 +85,7 @@ static void late__answers_that_lie_in_a_link_are_answers(void **state)
 
 	(void)state;
 	open_two(&a, &b, "on");
-	for (unsigned i = 0; i < 2000; i++) { /* both links are there, and in use */
+	for (unsigned i = 0; i < 2000; i++) { /* until both links exist and are in use */
 		end_send(&a, NIC_WR_RDMA_WRITE, 8, &b);
 		await_done(&a, &b);
 		end_send(&b, NIC_WR_RDMA_WRITE, 8, &a);
@@ -109,7 +112,7 @@ static void late__answers_that_lie_in_a_link_are_answers(void **state)
 	end_close(&a);
 }
 
-/** A silent peer is noticed, whatever else arrives. */
+/** If a peer does not answer, the ACK timer expires although other packets arrive. */
 static void late__who_is_silent_is_noticed(void **state)
 {
 	struct end a, b;
@@ -126,7 +129,8 @@ static void late__who_is_silent_is_noticed(void **state)
 	end_close(&a);
 }
 
-/** A silent peer is noticed even if progress is rare and always finds packets of another peer. */
+/** If a peer does not answer, the ACK timer expires although the program rarely makes progress and always finds packets
+ * of other requests. */
 static void late__who_is_silent_is_noticed_by_who_looks_seldom(void **state)
 {
 	struct end a, b;
@@ -135,7 +139,7 @@ static void late__who_is_silent_is_noticed_by_who_looks_seldom(void **state)
 	open_two(&a, &b, "off");
 	end_send(&a, NIC_WR_RDMA_WRITE, 8, &b);
 	for (unsigned i = 0; i < LOOKS; i++) {
-		end_send(&b, NIC_WR_RDMA_WRITE, 8, &a); /* and takes no step */
+		end_send(&b, NIC_WR_RDMA_WRITE, 8, &a); /* b makes no progress itself, so it sends no ACK */
 		usleep(AWAY_US / LOOKS);
 		pmd_try_progress(a.engine);
 	}

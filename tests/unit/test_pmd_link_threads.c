@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Tests of links between two engines, each driven by a thread of its own beside the engine's thread: contents, order,
- * and for ThreadSanitizer what orders accesses to rings, doorbells and the state of progress. See one_mapping.c.
+ * test_pmd_link_threads.c - links between two engines, each driven by a thread of its own beside the engine's thread:
+ * contents, order, and for ThreadSanitizer what orders accesses to rings, doorbells and the state of progress. See
+ * one_mapping.c.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -22,25 +23,25 @@
 
 #define ROUNDS	  200
 #define VISITS	  8
-#define WRITE_MAX 24000u /* to the peer's buffer, whose upper half is for receives */
+#define WRITE_MAX 24000u /* WRITEs go to the lower half of the peer's buffer, receives to the upper half */
 
 static struct pmd_device device[3];
 
-/** How completions are waited for. */
+/** How a thread waits for completions. */
 enum how {
 	POLL,
-	SLEEP, /* the engine's thread moves the packets */
-	WAIT,  /* the sleeper does, in pmd_wait */
+	SLEEP, /* sleep on the event; the engine's thread moves the packets */
+	WAIT,  /* sleep in pmd_wait(), where this thread moves the packets */
 };
 
-/** One of two that play ping-pong. */
+/** One of the two sides of a ping-pong. */
 struct side {
 	struct end end;
 	const struct end *peer;
-	bool serves; /* first */
+	bool serves; /* sends first */
 	enum how how;
-	unsigned rounds; /* atomic: done */
-	unsigned bad;	 /* of the thread, to be looked at when it has ended */
+	unsigned rounds; /* atomic: rounds done */
+	unsigned bad;	 /* errors; read when the thread has ended */
 };
 
 static uint8_t byte_of(unsigned round, uint32_t at)
@@ -77,7 +78,7 @@ static struct nic_wc side_wait(struct side *s, struct nic_cq *cq)
 	return wc;
 }
 
-/** Data by RDMA, then a message that says so. */
+/** WRITE the data, then SEND a message that announces it. */
 static void side_send(struct side *s, unsigned round)
 {
 	uint32_t len = length_of(round);
@@ -208,14 +209,14 @@ static void *visit(void *arg)
 		struct end visitor;
 
 		end_open(&visitor, &device[2]);
-		end_connect(&visitor, &host->end); /* a link, which a message would use */
+		end_connect(&visitor, &host->end); /* makes a link, which a message would use */
 		end_send(&visitor, NIC_WR_SEND, 100, NULL);
 		end_close(&visitor);
 	}
 	return NULL;
 }
 
-/** Others come and go meanwhile. */
+/** While two sides play ping-pong, a third end connects, sends a message and closes again and again. */
 static void link_threads__visitors_do_not_disturb(void **state)
 {
 	struct side a = {0}, b = {0};

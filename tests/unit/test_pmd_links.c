@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Tests of pmd/link/links*.c: links whose other end misbehaves. */
+/* test_pmd_links.c - pmd/link/links*.c: links whose other end misbehaves. */
 #include <dirent.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -47,7 +47,7 @@ static struct nic_qp *qp_to_fake(struct end *e, enum nic_qp_type type)
 
 /* ---- what a consumer answers ------------------------------------------------------------------------------------ */
 
-/** Unsolicited descriptors are closed. */
+/** A second PROTO_LINK_TAKEN breaks the link, and the descriptors that it carries are closed. */
 static void links__an_answer_too_many_leaves_no_descriptors(void **state)
 {
 	struct fake_consumer f;
@@ -84,7 +84,7 @@ static void links__an_answer_too_many_leaves_no_descriptors(void **state)
 	end_close(&a);
 }
 
-/** The consumer says that it sleeps, then a packet comes for it. */
+/** The consumer marks itself as asleep, then a packet for it is sent. */
 static void send_to_sleeper(struct end *e, struct nic_qp *qp, struct fake_consumer *f)
 {
 	const struct nic_send_wr wr = {.opcode = NIC_WR_SEND};
@@ -97,13 +97,13 @@ static void send_to_sleeper(struct end *e, struct nic_qp *qp, struct fake_consum
 	assert_true(ring_has_entry(&f->ring));
 }
 
-/** The next descriptor that would do harm as a bell: a signal, or a write that waits. @return -1: there are no more. */
+/** @return the i-th descriptor that would do harm as a bell: a signal, or a blocking write. -1: no more. */
 static int harmful_bell(unsigned i)
 {
 	static char junk[65536];
 	int p[2];
 
-	if (i == 0) { /* SIGPIPE */
+	if (i == 0) { /* a pipe without a reader: SIGPIPE */
 		assert_int_equal(pipe2(p, O_CLOEXEC | O_NONBLOCK), 0);
 		close(p[0]);
 		return p[1];
@@ -111,12 +111,12 @@ static int harmful_bell(unsigned i)
 	if (i == 1) {
 		assert_int_equal(pipe2(p, O_CLOEXEC), 0);
 		assert_int_equal(write(p[1], junk, sizeof(junk)), sizeof(junk));
-		return p[1]; /* and its other end stays open */
+		return p[1]; /* a full pipe whose reading end stays open: write() blocks */
 	}
 	return i == 2 ? eventfd(0, EFD_CLOEXEC) : -1;
 }
 
-/** Such a consumer is woken by a message. */
+/** A consumer whose bell could do harm is woken by a message over its connection (a knock) instead. */
 static void links__a_bell_that_may_do_harm_is_not_rung(void **state)
 {
 	struct fake_consumer f;
@@ -165,7 +165,7 @@ static void links__a_good_bell_is_rung(void **state)
 	close(bell);
 }
 
-/** A third party drains the bell before the consumer sees it: the NIC's retry rings it again. */
+/** A third party drains the bell before the consumer sees it: the requester's retransmission rings it again. */
 static void links__a_bell_that_is_lost_is_rung_again(void **state)
 {
 	int bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -193,10 +193,10 @@ static void links__a_bell_that_is_lost_is_rung_again(void **state)
 
 /* ---- other users ------------------------------------------------------------------------------------------------ */
 
-/** Connect and listen as user `uid` from now on, in this thread. @return false: not permitted */
+/** From now on, this thread connects and listens as user `uid`. @return false if that is not permitted. */
 static bool become(uid_t uid)
 {
-	return syscall(SYS_setresuid, -1, uid, -1) == 0; /* not seteuid(): that is all threads */
+	return syscall(SYS_setresuid, -1, uid, -1) == 0; /* seteuid() would change all threads */
 }
 
 /** Open a device that all users may use. */
@@ -226,7 +226,7 @@ static void links__a_bell_of_another_user_is_not_rung(void **state)
 	qp = fake_qp(&a, NIC_QPT_UC, a.scq, &a.gid, FAKE_QPN, 14);
 	assert_true(nic_qp_path(qp) > 0);
 	fake_take(&f);
-	assert_int_equal(f.said.number_at | f.said.number, 0); /* another user learns nothing about our memory */
+	assert_int_equal(f.said.number_at | f.said.number, 0); /* nothing about our memory for another user */
 	ring_set_welcome(&f.ring, true);
 	assert_false(links_may_refer(a.engine->host.links, a.engine->host.links->out[nic_qp_path(qp)]));
 	fake_answer(&f, bell);
@@ -267,7 +267,7 @@ static void links__another_user_gets_no_bell(void **state)
 
 /* ---- the owner of an address ------------------------------------------------------------------------------------ */
 
-/** A daemon that does not answer is asked once in a while, not for each of its functions, nor for each datagram. */
+/** A daemon that does not answer is asked only once in a while, not for each function number and each datagram. */
 static void links__a_daemon_that_does_not_answer_is_left_alone(void **state)
 {
 	struct proto_name name;
@@ -295,7 +295,7 @@ static void links__a_daemon_that_does_not_answer_is_left_alone(void **state)
 
 /* ---- consumers that do not look --------------------------------------------------------------------------------- */
 
-/** Packets, until the ring to the fake has no room. */
+/** Send packets until the ring to the fake consumer is full. */
 static void fill(struct end *e, struct nic_qp *qp)
 {
 	struct link_out *out = e->engine->host.links->out[nic_qp_path(qp)];
@@ -309,7 +309,7 @@ static void fill(struct end *e, struct nic_qp *qp)
 	pmd_unlock(e->engine);
 }
 
-/** What is in the ring now. */
+/** Consume everything that is in the ring now. */
 static void drain(struct fake_consumer *f)
 {
 	const uint8_t *packet;
@@ -322,18 +322,18 @@ static void drain(struct fake_consumer *f)
 	ring_say_head(&f->ring);
 }
 
-/** Whether all that was posted has been sent. */
+/** Whether all posted work requests have been sent. */
 static bool all_sent(struct end *e, const struct nic_qp *qp)
 {
 	bool sent;
 
-	pmd_mutex_lock(&e->engine->lock); /* pmd_unlock would call the thread */
+	pmd_mutex_lock(&e->engine->lock); /* not pmd_unlock(), which would wake the engine's thread */
 	sent = qp->sq.next == qp->sq.head;
 	pmd_mutex_unlock(&e->engine->lock);
 	return sent;
 }
 
-/** A ring that is full is no matter before something has to go there, and then no reason not to see to others. */
+/** A full ring is only retried when a packet is waiting for it, and it does not delay packets to other functions. */
 static void links__a_full_ring_matters_to_who_needs_it(void **state)
 {
 	struct fake_consumer f[2];
@@ -369,7 +369,8 @@ static void links__a_full_ring_matters_to_who_needs_it(void **state)
 	end_close(&a);
 }
 
-/** However long ago its reader was last looked at. */
+/** A full ring from which the consumer has read something is retried soon, however long ago the producer last checked
+ * it. */
 static void links__a_full_ring_that_is_read_is_tried_again_soon(void **state)
 {
 	struct fake_consumer f;
@@ -387,7 +388,8 @@ static void links__a_full_ring_that_is_read_is_tried_again_soon(void **state)
 	fake_take(&f);
 	fill(&a, qp);
 	len = ring_peek(&f.ring, &packet, &kind);
-	assert_true(len > 0 && len < (int)RING_PACKET_MAX / 2); /* another may be longer: there is no room for it yet */
+	assert_true(len > 0 &&
+		    len < (int)RING_PACKET_MAX / 2); /* too little: a packet of the maximum length still does not fit */
 	ring_pop(&f.ring, (uint32_t)len);
 	ring_say_head(&f.ring);
 	pmd_lock(a.engine);
@@ -401,7 +403,8 @@ static void links__a_full_ring_that_is_read_is_tried_again_soon(void **state)
 	end_close(&a);
 }
 
-/** A thread on a CPU whose clock is slightly behind does not take a full ring for one that has long stood still. */
+/** A thread on a CPU whose clock is slightly behind must not conclude that a full ring's consumer has been inactive for
+ * long. */
 static void links__a_clock_that_is_a_little_behind_loses_nothing(void **state)
 {
 	struct fake_consumer f;
@@ -416,7 +419,7 @@ static void links__a_clock_that_is_a_little_behind_loses_nothing(void **state)
 	fake_take(&f);
 	fill(&a, qp);
 	drain(&f);
-	fill(&a, qp); /* what it has drained it has moved for, and now it stands still */
+	fill(&a, qp); /* the consumer's head moved while it drained; now it stands still */
 	pmd_lock(a.engine);
 	end_post_sends(&a, qp, 1, 8);
 	now_ns = pmd_now_ns();
@@ -430,7 +433,8 @@ static void links__a_clock_that_is_a_little_behind_loses_nothing(void **state)
 	end_close(&a);
 }
 
-/** Reliable packets wait for a stopped function, more and more patiently, and go on when it does. */
+/** RC packets wait for a stopped function, with retries at growing intervals, and are sent when the function continues.
+ */
 static void links__a_ring_that_stays_full_is_left_alone(void **state)
 {
 	struct rusage before, after;
@@ -465,7 +469,7 @@ static void links__a_ring_that_stays_full_is_left_alone(void **state)
 	end_close(&a);
 }
 
-/** A datagram for a function that has stopped is lost, at some time, and does not hold up the next one for ever. */
+/** A datagram for a stopped function is dropped after some time and does not delay later datagrams for ever. */
 static void links__a_datagram_for_a_stopped_function_holds_up_nobody(void **state)
 {
 	struct nic_av av = {.dgid = device[0].gid};
@@ -487,7 +491,7 @@ static void links__a_datagram_for_a_stopped_function_holds_up_nobody(void **stat
 	assert_int_equal(nic_ah_create(a.pd, &av, &ah), 0);
 	wr.ud.ah = ah;
 	wr.ud.remote_qpn = FAKE_QPN;
-	/* Where this takes long some are lost here already. */
+	/* If this loop takes long, some datagrams are already dropped here. */
 	while (qp->sq.head - qp->sq.next < 8 && a.engine->host.port->stats.link_dropped == 0) {
 		assert_int_equal(nic_post_send(qp, &wr), 0);
 		pmd_doorbell(a.engine);
@@ -510,9 +514,9 @@ static void links__a_datagram_for_a_stopped_function_holds_up_nobody(void **stat
 	end_close(&a);
 }
 
-/** A consumer that ends a link without having taken it wants none: packets to it go by the port, instead of into one
- *  new ring after another. If it ends a link that it had taken, a new process may have taken its place: a new link is
- *  made. */
+/** A consumer that ends a link without having taken it wants no link: packets to it use the port, instead of one new
+ * ring after another. If a consumer ends a link that it had taken, a new process may have replaced it, so a new link is
+ * made. */
 static void links__who_refuses_a_link_is_left_alone(void **state)
 {
 	struct fake_consumer f;
@@ -553,7 +557,7 @@ static uint64_t cpu_ns(void)
 	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-/** What cannot leave because the port is down costs no CPU, and leaves when it is up. */
+/** While the port is down, unsent packets cost no CPU time; they are sent when the port is up again. */
 static void links__a_port_that_is_down_is_waited_for_asleep(void **state)
 {
 	struct end a, b;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Tests of pmd/link/links_late.c: links that the consumer does not take. */
+/* test_pmd_links_late.c - pmd/link/links_late.c: links that the consumer does not take. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,7 +17,7 @@
 
 static struct pmd_device device[1];
 
-/** As after the time in which a target that refused is left alone. */
+/** Pretend that the time for which a target is left alone after it refused a link has passed. */
 static void forget_refusals(struct end *e)
 {
 	pmd_lock(e->engine);
@@ -46,7 +46,7 @@ static uint64_t late_links(struct end *e)
 	return stats.link_late;
 }
 
-/** Until the engine has given up a link, by itself. */
+/** Wait until the engine has given up a link because the consumer did not take it. */
 static void await_late_link(struct end *e)
 {
 	for (unsigned i = 0; i < 2000 && late_links(e) == 0; i++)
@@ -54,7 +54,8 @@ static void await_late_link(struct end *e)
 	assert_int_equal(late_links(e), 1);
 }
 
-/** Whoever comes for it later finds that it has been withdrawn, and what can be lost with it is counted. */
+/** A link that its consumer does not take is withdrawn. A consumer that comes later finds it withdrawn; the packets
+ * that can be lost with it are counted. */
 static void links__a_link_that_nobody_takes_is_given_up(void **state)
 {
 	struct nic_send_wr wr = {.opcode = NIC_WR_SEND};
@@ -87,7 +88,7 @@ static void links__a_link_that_nobody_takes_is_given_up(void **state)
 	await_late_link(&a);
 	assert_int_equal(nic_qp_path(qp[0]), 0);
 	assert_int_equal(a.engine->host.port->stats.link_late_dropped, 7);
-	assert_int_equal(fake_route(&a), 0); /* and is not tried again at once */
+	assert_int_equal(fake_route(&a), 0); /* no new link is offered at once */
 	assert_true(fake_readable(f.listen_fd));
 	f.fd = proto_accept(f.listen_fd);
 	assert_int_equal(proto_recv_wait(f.fd, &m, 20000), 1);
@@ -106,7 +107,7 @@ static void links__a_link_that_nobody_takes_is_given_up(void **state)
 	end_close(&a);
 }
 
-/** A link that has been claimed stays, though its answer is late. */
+/** A link that the consumer has claimed is kept although its PROTO_LINK_TAKEN is late. */
 static void links__a_link_that_is_taken_without_an_answer_stays(void **state)
 {
 	struct fake_consumer f;
@@ -130,7 +131,7 @@ static void links__a_link_that_is_taken_without_an_answer_stays(void **state)
 	end_close(&a);
 }
 
-/** An engine that comes late for a ring leaves it alone. */
+/** An engine that fetches a ring after its producer has withdrawn it does not read the ring. */
 static void links__a_ring_that_was_withdrawn_is_not_read(void **state)
 {
 	struct fake_producer p;
@@ -150,7 +151,7 @@ static void links__a_ring_that_was_withdrawn_is_not_read(void **state)
 	end_close(&a);
 }
 
-/** A ring lies in the queue of `f`, and has been withdrawn. */
+/** Leave a withdrawn ring in the listen queue of `f`. */
 static void have_withdrawn(struct end *e, struct fake_consumer *f)
 {
 	end_open(e, &device[0]);
@@ -160,7 +161,7 @@ static void have_withdrawn(struct end *e, struct fake_consumer *f)
 	assert_int_equal(withdrawn(e), 1);
 }
 
-/** The consumer fetches it and hangs up, as one does that sees that it was withdrawn. */
+/** The consumer fetches the withdrawn ring and closes the connection, as a real one does. */
 static void fetch_withdrawn(struct fake_consumer *f)
 {
 	f->fd = proto_accept(f->listen_fd);
@@ -169,7 +170,7 @@ static void fetch_withdrawn(struct fake_consumer *f)
 	f->fd = -1;
 }
 
-/** A ring that was withdrawn lies in the consumer's queue, and its descriptors are in flight: none is added to it. */
+/** While a withdrawn ring with its descriptors is still in the consumer's queue, no second ring is offered. */
 static void links__a_queue_holds_one_ring_that_was_withdrawn(void **state)
 {
 	struct fake_consumer f;
@@ -180,10 +181,11 @@ static void links__a_queue_holds_one_ring_that_was_withdrawn(void **state)
 	forget_refusals(&a);
 	assert_int_equal(fake_route(&a), 0);
 	pmd_lock(a.engine);
-	assert_int_equal(pmd_links_make(a.engine->host.links, &a.gid, FAKE_FUNCTION), -EAGAIN); /* nor for strays */
+	assert_int_equal(pmd_links_make(a.engine->host.links, &a.gid, FAKE_FUNCTION),
+			 -EAGAIN); /* no link for strays either */
 	pmd_unlock(a.engine);
 	fetch_withdrawn(&f);
-	assert_true(proto_accept(f.listen_fd) < 0); /* there is no other */
+	assert_true(proto_accept(f.listen_fd) < 0); /* only one ring was in the queue */
 	for (unsigned i = 0; i < 2000 && withdrawn(&a) > 0; i++)
 		usleep(10000);
 	assert_int_equal(withdrawn(&a), 0);
@@ -193,7 +195,7 @@ static void links__a_queue_holds_one_ring_that_was_withdrawn(void **state)
 	end_close(&a);
 }
 
-/** The device is closed while one lies there. */
+/** A device is closed while its withdrawn ring is still in a consumer's queue: the connection ends. */
 static void links__a_ring_that_was_withdrawn_ends_with_its_device(void **state)
 {
 	struct fake_consumer f;

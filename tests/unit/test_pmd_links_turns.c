@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Tests of pmd/link/links*.c: the order in which links are served, and packets left behind by dead producers. */
+/* test_pmd_links_turns.c - pmd/link/links*.c: the order in which links are served, and packets left in rings by dead
+ * producers. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,7 +17,7 @@
 
 static struct pmd_device device[2];
 
-/** Links that have something to send take turns, whatever their numbers, and the budget is used up. */
+/** Links with packets to send take turns, whatever their numbers; what is left of the budget goes to the busy link. */
 static void links__a_busy_link_does_not_starve_others(void **state)
 {
 	struct fake_consumer f[2];
@@ -35,7 +36,7 @@ static void links__a_busy_link_does_not_starve_others(void **state)
 	for (unsigned busy = 0; busy < 2; busy++) {
 		end_post_sends(&a, qp[busy], 300, 0);
 		end_post_sends(&a, qp[!busy], 1, 0);
-		for (unsigned i = 0; i < 2; i++) /* a step has room for one link's turn */
+		for (unsigned i = 0; i < 2; i++) /* 32 frames are one link's turn */
 			assert_int_equal(pmd_links_tx(a.engine->host.links, 32, pmd_now_ns()), 32);
 		assert_int_equal(qp[!busy]->sq.next, qp[!busy]->sq.head);
 		assert_int_equal(pmd_links_tx(a.engine->host.links, 100, pmd_now_ns()), 100);
@@ -50,7 +51,7 @@ static void links__a_busy_link_does_not_starve_others(void **state)
 	end_close(&a);
 }
 
-/** Two producers that are never quiet, among many that are. */
+/** Two of 16 producers always have packets: both are served equally often. */
 static void links__producers_are_served_alike(void **state)
 {
 	static struct fake_producer p[16];
@@ -79,7 +80,7 @@ static void links__producers_are_served_alike(void **state)
 	end_close(&a);
 }
 
-/** Lock held. What is in the CQ already, or one poll brings: one completion at most. */
+/** Poll once for one completion, unless the CQ already has one. Lock held. @return whether there was one. */
 static bool poll_once(struct end *e, struct nic_cq *cq)
 {
 	struct nic_wc wc;
@@ -87,7 +88,7 @@ static bool poll_once(struct end *e, struct nic_cq *cq)
 	return nic_cq_poll(cq, 1, &wc) == 1 || (pmd_progress(e->engine, 1) && nic_cq_poll(cq, 1, &wc) == 1);
 }
 
-/** The next completion, while another end makes progress as well. */
+/** Wait for the next completion of `e` while `other` makes progress as well. */
 static void end_wait_beside(struct end *e, struct nic_cq *cq, struct end *other)
 {
 	struct nic_wc wc;
@@ -98,7 +99,8 @@ static void end_wait_beside(struct end *e, struct nic_cq *cq, struct end *other)
 	}
 }
 
-/** A poll for one completion ends with it; but an answer that was posted at once has come with the ACK before it. */
+/** A poll for one completion stops at it. But a response that the peer sent right after its ACK is received by the same
+ * poll. */
 static void links__an_answer_comes_with_the_ack_before_it(void **state)
 {
 	struct end a, b;
@@ -115,7 +117,7 @@ static void links__an_answer_comes_with_the_ack_before_it(void **state)
 	}
 	for (unsigned i = 0; i < 2; i++) {
 		end_send(&a, NIC_WR_SEND, 8, NULL);
-		end_wait_beside(&b, b.rcq, &a); /* the link is yet to be made */
+		end_wait_beside(&b, b.rcq, &a); /* the first message makes the link */
 		end_send(&b, NIC_WR_SEND, 8, NULL);
 		pmd_lock(a.engine);
 		while (!poll_once(&a, a.scq))
@@ -124,7 +126,7 @@ static void links__an_answer_comes_with_the_ack_before_it(void **state)
 		pmd_unlock(a.engine);
 		end_wait_beside(&b, b.scq, &a);
 	}
-	/* Two messages are two polls. */
+	/* Two messages that arrive together take two polls. */
 	end_recv(&a);
 	end_recv(&a);
 	pmd_lock(b.engine);
@@ -140,7 +142,8 @@ static void links__an_answer_comes_with_the_ack_before_it(void **state)
 	end_close(&a);
 }
 
-/** Packets left by a dead producer are received, even by a poller that polls for fewer. */
+/** Packets left in the ring by a dead producer are received, even if the poller has all the completions that it polls
+ * for. */
 static void links__what_the_dead_have_said_is_heard(void **state)
 {
 	struct fake_producer p;
@@ -163,7 +166,8 @@ static void links__what_the_dead_have_said_is_heard(void **state)
 	end_close(&a);
 }
 
-/** So are those of a producer that died before its link was accepted, although the acceptance cannot be delivered. */
+/** Packets of a producer that died before its link was accepted are received, although the acceptance cannot be
+ * delivered. */
 static void links__what_the_early_dead_have_said_is_heard(void **state)
 {
 	struct fake_producer p;
@@ -182,7 +186,7 @@ static void links__what_the_early_dead_have_said_is_heard(void **state)
 	end_close(&a);
 }
 
-/** Links that come when their service has just ended, and those that were there. */
+/** When a service ends, its existing link is drained and ends, and a link that arrives too late is refused. */
 static void links__end_with_the_service_that_they_are_to(void **state)
 {
 	struct fake_producer p[2];

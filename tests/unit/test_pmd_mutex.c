@@ -19,7 +19,7 @@
 
 struct shared {
 	struct pmd_mutex mutex;
-	unsigned within, rounds; /* under it */
+	unsigned within, rounds; /* protected by the mutex */
 	unsigned errors;	 /* atomic */
 	bool holds_long;
 };
@@ -74,7 +74,7 @@ static void mutex__held_for_a_moment(void **state)
 	contended(false);
 }
 
-/** Held for longer than waiters spin. */
+/** A thread holds the lock for longer than waiters spin: they sleep, and all get it. */
 static void mutex__held_for_long(void **state)
 {
 	(void)state;
@@ -105,7 +105,7 @@ static void *take(void *arg)
 	return NULL;
 }
 
-/** The holder sees that a thread sleeps waiting for the lock, and no longer once that thread has had it. */
+/** The holder sees that a thread sleeps waiting for the lock, until this thread has got it. */
 static void mutex__tells_when_it_is_wanted(void **state)
 {
 	struct pmd_mutex mutex = {0};

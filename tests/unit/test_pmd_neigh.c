@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Tests of pmd/port/neigh.c (ARP, ND) with two tables joined by a wire, and of pmd/port/udp_split.h. */
+/* test_pmd_neigh.c - pmd/port/neigh.c (ARP, ND) with two tables joined by a wire, and pmd/port/udp_split.h. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,7 +13,7 @@
 
 #define WIRE 16
 
-/** A host: its table, the frames it sent, what became of its packets. */
+/** A host: its table, the frames that it sent, and the packets released or dropped by the table. */
 struct host {
 	struct neigh table;
 	uint8_t frame[WIRE][NEIGH_FRAME_MAX];
@@ -80,7 +80,7 @@ static void start(bool v4)
 	neigh_init(&b.table, &gb, mac_b, &ops, &b);
 }
 
-/** Deliver what `from` sent since; @return how many frames. */
+/** Deliver all frames that `from` has sent since the last call. @return the number of frames. */
 static unsigned deliver(struct host *from, struct host *to, uint64_t now_ns)
 {
 	unsigned n = from->sent;
@@ -109,7 +109,7 @@ static void resolve_releases(bool v4)
 	assert_memory_equal(a.released_to, mac_b, 6);
 	assert_int_equal(neigh_send(&a.table, &gb, &x, 4000, mac), NEIGH_READY);
 	assert_memory_equal(mac, mac_b, 6);
-	/* The one that was asked knows the asker without asking. */
+	/* The host that answered has learned the asker's address from the request. */
 	assert_int_equal(neigh_send(&b.table, &ga, &x, 4000, mac), NEIGH_READY);
 	assert_memory_equal(mac, mac_a, 6);
 	assert_int_equal(a.sent + b.sent, 0);
@@ -143,7 +143,8 @@ static void neigh__resolves_ahead_of_packets(void **state)
 		neigh_timeout(&a.table, now += NEIGH_RETRY_NS);
 	assert_false(neigh_resolve(&a.table, &gb, now));
 	assert_int_equal(a.sent, NEIGH_TRIES);
-	/* The first packet waits for an answer all the same; where that was in vain, the next ones do not. */
+	/* pmd_resolve() has failed, but the first packet still waits for an answer; after a vain wait the next ones do
+	 * not. */
 	assert_int_equal(neigh_send(&a.table, &gb, &x, now, mac), NEIGH_QUEUED);
 	for (unsigned i = 0; i < NEIGH_TRIES; i++)
 		neigh_timeout(&a.table, now += NEIGH_RETRY_NS);
@@ -186,7 +187,7 @@ static void neigh__silence_is_retried_then_given_up(void **state)
 	assert_int_equal(a.table.failed, 1);
 	assert_int_equal(neigh_send(&a.table, &gb, &x, now + 1, mac), NEIGH_REFUSED);
 	assert_int_equal(a.sent, NEIGH_TRIES);
-	/* Later it is asked again, and a late answer is welcome. */
+	/* After a while the neighbour is asked again, and an answer releases the packet. */
 	now += NEIGH_FAILED_NS;
 	assert_int_equal(neigh_send(&a.table, &gb, &x, now, mac), NEIGH_QUEUED);
 	assert_int_equal(a.sent, NEIGH_TRIES + 1);
@@ -230,7 +231,7 @@ static void neigh__belief_is_refreshed_while_used(void **state)
 	deliver(&b, &a, now);
 	assert_int_equal(neigh_send(&a.table, &gb, &x, now + 1, mac), NEIGH_READY);
 	assert_int_equal(a.sent, 0);
-	/* Gone: after the tries nothing is sent to the old MAC. */
+	/* The neighbour does not answer any more: after the last try, nothing is sent to its old MAC. */
 	now += 2 * NEIGH_REACHABLE_NS;
 	assert_int_equal(neigh_send(&a.table, &gb, &x, now, mac), NEIGH_READY);
 	for (unsigned i = 0; i <= NEIGH_TRIES; i++)
@@ -246,13 +247,13 @@ static void neigh__unsolicited_claims_add_nothing(void **state)
 
 	(void)state;
 	start(true);
-	neigh_send(&b.table, &self, &x, 1, mac); /* b asks for a: take its frame as a pattern */
+	neigh_send(&b.table, &self, &x, 1, mac); /* b's ARP request for a serves as a pattern */
 	memcpy(claim, b.frame[0], sizeof(claim));
-	claim[14 + 7] = 2;   /* a reply ... */
-	claim[14 + 27] = 77; /* ... to another host */
+	claim[14 + 7] = 2;   /* a reply */
+	claim[14 + 27] = 77; /* addressed to another host */
 	assert_true(neigh_rx(&a.table, claim, 60, 1));
 	assert_int_equal(neigh_send(&a.table, &gb, &x, 2, mac), NEIGH_QUEUED);
-	/* A claim to our own address, or with a group MAC, is not believed. */
+	/* A claim to a's own address, or with a group MAC, is ignored. */
 	memcpy(claim + 14 + 14, self.raw + 12, 4);
 	claim[14 + 27] = 1;
 	assert_true(neigh_rx(&a.table, claim, 60, 1));
@@ -273,11 +274,11 @@ static void neigh__damaged_frames_are_taken_and_ignored(void **state)
 	for (unsigned at = 14; at < 14 + 40 + 32; at++) {
 		start(false);
 		neigh_send(&a.table, &gb, &x, 1, mac);
-		if (at == 14 + 6 || at == 54) /* with another next header or type it is not for us */
+		if (at == 14 + 6 || at == 54) /* with another next header or ICMPv6 type the packet is not for ND */
 			continue;
 		a.frame[0][at] ^= 0x5a;
 		neigh_rx(&b.table, a.frame[0], a.frame_len[0], 1);
-		/* Version, class and flow label are under no checksum; a changed hop limit is refused. */
+		/* No checksum covers version, traffic class and flow label; a changed hop limit is refused. */
 		if (at >= 18) {
 			assert_int_equal(b.table.replies, 0);
 			assert_int_equal(b.table.malformed, 1);
@@ -315,7 +316,7 @@ static void neigh__table_full_reuses_the_oldest(void **state)
 	assert_int_equal(a.released, 1);
 }
 
-/** Many silent neighbours do not take all the packets there are. */
+/** However many neighbours are silent, the packets held for them are limited to a part of all packets. */
 static void neigh__packets_held_are_bounded_in_all(void **state)
 {
 	struct nic_gid g = address(true, 0);
@@ -392,7 +393,8 @@ static void split__single_packet(void **state)
 	struct nic_rx_frame f[2];
 
 	(void)state;
-	for (uint32_t segment = 0; segment <= 300; segment += 100) { /* none, its size, more than its size */
+	for (uint32_t segment = 0; segment <= 300;
+	     segment += 100) { /* no segment size, the packet's size, more than that */
 		struct udp_split s = {.data = data, .left = 100, .segment = segment};
 
 		assert_int_equal(udp_split_next(&s, f, 2), 1);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Tests of pmd/control/observe.c, capture.c and tap.c: two engines of one process, and a tool at the other end of a
- * socket pair.
+ * test_pmd_observe.c - pmd/control/observe.c, capture.c and tap.c: two engines of one process, and a tool at the other
+ * end of a socket pair.
  */
 #include <errno.h>
 #include <poll.h>
@@ -27,9 +27,9 @@
 #include "tap.h"
 
 static struct pmd_device device[2];
-static bool by_udp; /* not by links */
+static bool by_udp; /* the engines talk by UDP instead of links */
 static struct end a, b;
-static int tool, function_end; /* of the connection to a's function */
+static int tool, function_end; /* the two ends of the tool's connection to a's function */
 static union {
 	uint64_t align;
 	char text[65536];
@@ -70,7 +70,7 @@ static void request(const char *text)
 	pmd_unlock(a.engine);
 }
 
-/** The next message. @return its type; 0: there is none, or no more. */
+/** Receive the tool's next message into `in`. @return its type; 0 if none is there or the connection has ended. */
 static unsigned receive(unsigned *len)
 {
 	struct proto_msg m = {.data = &in, .room = sizeof(in) - 1};
@@ -82,7 +82,7 @@ static unsigned receive(unsigned *len)
 	return m.type;
 }
 
-/** Ask; in.text is the answer. @return the status. */
+/** Send a request and receive the answer into in.text. @return the answer's status. */
 static int ask(const char *text)
 {
 	static char answer[65536];
@@ -105,7 +105,7 @@ static void has(const char *what)
 		fail_msg("no %s in %s", what, in.text);
 }
 
-/** A SEND from x to y; both complete. */
+/** SEND a message from x to y and wait for both completions. */
 static void exchange(struct end *x, struct end *y, uint32_t len)
 {
 	end_recv(y);
@@ -153,7 +153,7 @@ static void observe__stats_have_every_counter_and_its_sentence(void **state)
 	has("[\"fault_lost\",0,");
 }
 
-/** However many there are: each once, in order, in pieces. */
+/** A list of many QPs arrives in several messages: each QP once, in the order of the QPNs. */
 static void observe__qps_come_in_pieces(void **state)
 {
 	struct nic_qp_init init = {.type = NIC_QPT_UD, .cap = {1, 1, 1, 1, 0}, .pd = a.pd};
@@ -207,7 +207,7 @@ static void observe__what_makes_no_sense_gets_a_sentence(void **state)
 	}
 }
 
-/** The engine does not wait for a tool that does not read: it cuts it off. */
+/** The engine does not wait for a tool that does not read: it closes the tool's connection. */
 static void observe__a_tool_that_does_not_read_is_cut_off(void **state)
 {
 	struct pollfd p = {.fd = function_end, .events = POLLIN};
@@ -222,7 +222,8 @@ static void observe__a_tool_that_does_not_read_is_cut_off(void **state)
 
 /* ---- captures ---------------------------------------------------------------------------------------------------- */
 
-/** All captured packets that are there, each whole and in order. @return how many; their directions in *directions. */
+/** Receive all captured packets; each must be whole, and their times must not go back. @return how many; *directions:
+ * the directions seen. */
 static unsigned captured(unsigned *directions, uint32_t qpn)
 {
 	unsigned n = 0, len;
@@ -260,7 +261,7 @@ static void capture__sees_every_packet_whole(void **state)
 	before = counters[NIC_CNT_tx_packets] + counters[NIC_CNT_rx_packets];
 	exchange(&a, &b, 5000);
 	exchange(&b, &a, 3);
-	pmd_lock(a.engine); /* nothing moves */
+	pmd_lock(a.engine); /* so that the counters stand still */
 	before = counters[NIC_CNT_tx_packets] + counters[NIC_CNT_rx_packets] - before;
 	assert_true(before >= 5 + 1 + 1 + 1);
 	assert_int_equal(captured(&directions, 0), before);
@@ -288,10 +289,11 @@ static void capture__filters(void **state)
 	request(text);
 	exchange(&a, &b, 8);
 	exchange(&b, &a, 8);
-	assert_in_range(captured(&directions, nic_qp_num(a.qp)), 1, 2); /* an ACK may go later */
+	assert_in_range(captured(&directions, nic_qp_num(a.qp)), 1,
+			2); /* an ACK can be captured, too, or be sent later */
 	assert_int_equal(directions, PMD_CAPTURE_TX);
 	request("capture");
-	assert_int_equal(receive(&len), PROTO_TEXT); /* one capture a connection */
+	assert_int_equal(receive(&len), PROTO_TEXT); /* a connection can have only one capture */
 	assert_int_equal(receive(&len), PROTO_END);
 	assert_int_equal(in.status, -EBUSY);
 	assert_int_equal(ask("capture stop"), 0);
@@ -303,7 +305,7 @@ static void capture__filters(void **state)
 	assert_int_equal(in.header.direction, PMD_CAPTURE_RX);
 }
 
-/** More than there is room for. */
+/** Capture more packets than the socket has room for. */
 static void capture_too_much(void)
 {
 	request("capture dir=tx");
@@ -311,7 +313,7 @@ static void capture_too_much(void)
 		exchange(&a, &b, 30000);
 }
 
-/** Packets that a tool has no room for are lost to it and counted; the engine does not wait. */
+/** Captured packets that the tool's socket has no room for are dropped and counted; the engine does not wait. */
 static void capture__losses_are_counted(void **state)
 {
 	unsigned function, seen, lost, got = 0, len, type;
@@ -328,13 +330,13 @@ static void capture__losses_are_counted(void **state)
 	exchange(&a, &b, 8);
 	assert_int_equal(receive(&len), PROTO_PACKET);
 	assert_int_equal(in.header.lost, lost);
-	/* A tool that goes without a word. */
+	/* A tool disappears without stopping its capture. */
 	close(tool);
 	tool = -1;
 	exchange(&a, &b, 8);
 }
 
-/** The last of what was lost is said as well, to a tool that has left no room for it. */
+/** When a capture ends, a tool whose socket is full is still told how many packets were lost. */
 static void capture__last_words(void **state)
 {
 	unsigned function, seen, lost, got = 0, len, type;
@@ -351,7 +353,7 @@ static void capture__last_words(void **state)
 	assert_true(lost > 0);
 	assert_int_equal(got, seen - lost);
 	assert_int_equal(receive(&len), PROTO_END);
-	/* A tool that does not capture gets no messages. */
+	/* A tool without a capture gets no last message. */
 	pmd_lock(a.engine);
 	pmd_observe_last_words(&a.engine->host, function_end);
 	pmd_unlock(a.engine);
@@ -384,7 +386,7 @@ static void fault__lost_packets_are_sent_again(void **state)
 	assert_int_equal(receive(&len), 0);
 }
 
-/** A capture shows what the cable carries: of 100% loss nothing that is sent, of duplicates both. */
+/** A capture shows the packets on the cable: with 100% loss no sent packet, with duplication both copies. */
 static void fault__captures_are_taken_at_the_cable(void **state)
 {
 	const struct nic_send_wr wr = {.opcode = NIC_WR_SEND, .flags = NIC_SEND_SIGNALED};
@@ -406,10 +408,11 @@ static void fault__captures_are_taken_at_the_cable(void **state)
 	assert_int_equal(captured(&directions, 0), 0);
 	assert_int_equal(ask("capture stop"), 0);
 	assert_int_equal(ask("fault clear"), 0);
-	assert_int_equal(end_wait(&a, a.scq, false).status, NIC_WC_SUCCESS); /* sent again */
+	assert_int_equal(end_wait(&a, a.scq, false).status, NIC_WC_SUCCESS); /* the lost SEND was retransmitted */
 }
 
-/** The thread wakes for what is held although nothing else happens: not only when it is time to send it again. */
+/** The engine's thread wakes to release delayed packets although nothing else happens, not only at the next
+ * retransmission. */
 static void fault__delayed_packets_wake_the_thread(void **state)
 {
 	const uint64_t *counters = nic_counters(a.nic);
@@ -438,7 +441,7 @@ static void fault__link_down(void **state)
 	assert_int_equal(ask("status"), 0);
 	has("\"link\":\"down\",\"faults\":true");
 	pmd_lock(a.engine);
-	pmd_tap_link(&a.engine->host, true); /* the device's link is not the fault's */
+	pmd_tap_link(&a.engine->host, true); /* bringing the device's link up does not end the fault */
 	pmd_unlock(a.engine);
 	assert_int_equal(ask("status"), 0);
 	has("\"link\":\"down\"");

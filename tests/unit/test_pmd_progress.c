@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Tests of pmd/engine/progress.c and thread.c: events, wake-ups, what the thread makes of its surroundings. */
+/* test_pmd_progress.c - pmd/engine/progress.c and thread.c: events, wake-ups, and what the engine's thread inherits
+ * from its surroundings. */
 #include <dirent.h>
 #include <errno.h>
 #include <pthread.h>
@@ -43,7 +44,7 @@ static struct pmd_engine *open_engine(const char *progress)
 	return e;
 }
 
-/** Lock held. Of an unreliable connection. */
+/** Create a QP for an unreliable connection. Lock held. */
 static struct nic_qp *uc_create(struct pmd_engine *e, struct nic_pd *pd, struct nic_cq *cq)
 {
 	struct nic_qp_init init = {.type = NIC_QPT_UC, .cap = {4, 4, 1, 1, 0}, .pd = pd, .send_cq = cq, .recv_cq = cq};
@@ -69,7 +70,7 @@ static void uc_connect(struct nic_qp *qp, const struct nic_gid *gid, uint32_t qp
 	assert_int_equal(nic_qp_modify(qp, &attr, NIC_QP_STATE | NIC_QP_SQ_PSN), 0);
 }
 
-/** Lock held. An unreliable connection that may send, to a peer that is not there. */
+/** Create a QP that can send to a peer that does not exist. Lock held. */
 static struct nic_qp *uc_qp(struct pmd_engine *e, struct nic_pd *pd, struct nic_cq *cq)
 {
 	struct nic_qp *qp = uc_create(e, pd, cq);
@@ -78,7 +79,7 @@ static struct nic_qp *uc_qp(struct pmd_engine *e, struct nic_pd *pd, struct nic_
 	return qp;
 }
 
-/** A completion event for each CQ at once: all must be delivered now, as no later step would deliver the rest. */
+/** Each of many CQs has a completion event at the same time: one step must deliver all, as no later step comes. */
 static void progress__no_event_is_left_behind(void **state)
 {
 	const struct nic_qp_attr error = {.qp_state = NIC_QPS_ERR};
@@ -98,7 +99,7 @@ static void progress__no_event_is_left_behind(void **state)
 		qp = uc_qp(e, pd, cq);
 		nic_cq_arm(cq, false);
 		assert_int_equal(nic_post_recv(qp, &wr), 0);
-		assert_int_equal(nic_qp_modify(qp, &error, NIC_QP_STATE), 0); /* flushes the receive */
+		assert_int_equal(nic_qp_modify(qp, &error, NIC_QP_STATE), 0); /* flushes the receive, which completes */
 	}
 	assert_int_equal(events, 0);
 	pmd_unlock(e);
@@ -109,14 +110,14 @@ static void progress__no_event_is_left_behind(void **state)
 /* ---- a port that is full --------------------------------------------------------------------------------------- */
 
 static const struct pmd_port_ops *real_ops;
-static bool full; /* under the engine's lock */
+static bool full; /* protected by the engine's lock */
 
 static unsigned tx_when_not_full(struct pmd_port *port, struct nic_tx_frame *frames, unsigned n, uint64_t now_ns)
 {
 	return full ? 0 : real_ops->tx_burst(port, frames, n, now_ns);
 }
 
-/** Wait until the thread sleeps for good. */
+/** Wait until the engine's thread sleeps without a deadline. */
 static void wait_until_asleep(struct pmd_engine *e)
 {
 	bool asleep = false;
@@ -129,7 +130,7 @@ static void wait_until_asleep(struct pmd_engine *e)
 	}
 }
 
-/** What a full port did not take is offered again though nothing else happens. */
+/** A packet that a full port did not accept is offered again although nothing else happens. */
 static void progress__full_port_is_tried_again(void **state)
 {
 	const struct nic_send_wr wr = {.opcode = NIC_WR_SEND, .flags = NIC_SEND_SIGNALED};
@@ -171,7 +172,7 @@ static void progress__full_port_is_tried_again(void **state)
 
 /* ---- surroundings ---------------------------------------------------------------------------------------------- */
 
-/** The engine's thread. */
+/** @return the thread ID of the engine's thread. */
 static pid_t thread_id(void)
 {
 	DIR *tasks = opendir("/proc/self/task");
@@ -252,7 +253,7 @@ static void thread__that_never_sleeps_sees_new_peers(void **state)
 
 /* ---- beside an application that polls --------------------------------------------------------------------------- */
 
-/** How often this thread has gone to sleep. */
+/** @return how often this thread has gone to sleep: its voluntary context switches. */
 static unsigned long sleeps(pid_t thread)
 {
 	unsigned long n = 0;
@@ -286,7 +287,7 @@ static int on_all_cpus(void **state)
 	return sched_setaffinity(0, sizeof(all_cpus), &all_cpus);
 }
 
-/** Takes messages and sends them back. */
+/** Receive each message and send one back. */
 static void *echo(void *arg)
 {
 	struct end *e = arg;
@@ -301,8 +302,9 @@ static void *echo(void *arg)
 }
 
 /**
- * With all on one CPU and polling applications, the engine's thread leaves packets to the pollers. If it were woken for
- * each packet, it would always find it, as it runs before the application, and so never learn.
+ * With all threads on one CPU and applications that poll, the engine's thread leaves packets to the pollers. If each
+ * packet woke the thread, it would run before the application and find the packet itself, so it would never learn that
+ * the application polls.
  */
 static void thread__leaves_packets_to_who_polls(void **state)
 {
@@ -327,7 +329,8 @@ static void thread__leaves_packets_to_who_polls(void **state)
 		end_wait(&a, a.rcq, false);
 	}
 	assert_int_equal(pthread_join(peer, NULL), 0);
-	/* Looking on, it sleeps now and then as well: a hundred times here. Woken, several times for each message. */
+	/* A thread that looks on sleeps about a hundred times here; a thread woken for packets would sleep several
+	 * times per message. */
 	assert_true(sleeps(thread) - before < MESSAGES);
 	end_close(&a);
 	end_close(&b);
@@ -335,20 +338,20 @@ static void thread__leaves_packets_to_who_polls(void **state)
 
 /* ---- what is due meanwhile ------------------------------------------------------------------------------------- */
 
-#define MOST_POLLS 2000000 /* far longer than anything here is due in, however fast the machine */
-#define MOST_SENDS 100000  /* that fill any ring */
+#define MOST_POLLS 2000000 /* lasts longer than any deadline here, on any machine */
+#define MOST_SENDS 100000  /* enough packets to fill any ring */
 #define LONG	   1024
 
-/** How a program goes on that nothing else sees to. */
+/** How the program keeps the engine busy, so that no thread attends to what is due. */
 enum way {
-	POLLS_FIND,	    /* each poll brings a message, and no more is polled for */
-	DOORBELLS_FIND,	    /* they do, so that nothing has to be polled for */
-	NOTHING_IS_FOUND,   /* polls after a doorbell that left nothing to do */
-	NOTHING_AFTER_EACH, /* the same, with a doorbell before each */
+	POLLS_FIND,	    /* each poll is for one message and finds one */
+	DOORBELLS_FIND,	    /* doorbells find the messages, so the program does not poll */
+	NOTHING_IS_FOUND,   /* polls that find nothing, after one doorbell that left nothing to do */
+	NOTHING_AFTER_EACH, /* polls that find nothing, each after a doorbell */
 	WAYS
 };
 
-/** a is the program. It has unreliable connections, which need no answers: with b by links, and from c by the port. */
+/** `a` is the program. It has UC QPs, which need no ACKs: to and from b over links, and from c over the port. */
 struct program {
 	struct end a, b, c;
 	struct nic_qp *a_to_b, *b_to_a, *a_from_c, *c_to_a;
@@ -418,7 +421,7 @@ static void program_open(struct program *t)
 	t->c_to_a = uc_of(&t->c, t->c.scq);
 	uc_connect_both(&t->a, t->a_to_b, &t->b, t->b_to_a);
 	uc_connect_both(&t->a, t->a_from_c, &t->c, t->c_to_a);
-	while (!pmd_links_ready(t->a.engine->host.links)) { /* the link is yet to be made */
+	while (!pmd_links_ready(t->a.engine->host.links)) { /* the first message makes the link */
 		uc_send(&t->b, t->b_to_a);
 		pmd_try_progress(t->a.engine);
 		pmd_try_progress(t->b.engine);
@@ -434,7 +437,7 @@ static void program_close(struct program *t)
 	end_close(&t->a);
 }
 
-/** One poll of the program. */
+/** The program rings, polls or both, once. */
 static void go_on(struct program *t, enum way way)
 {
 	bool finds = way == POLLS_FIND || way == DOORBELLS_FIND;
@@ -455,7 +458,7 @@ static void go_on(struct program *t, enum way way)
 	pmd_unlock(t->a.engine);
 }
 
-/** An answer does not come in time: the peer has no such connection. */
+/** Send a request that is never answered, as the peer has no such QP: the ACK timer will expire. */
 static void start_timer(struct program *t)
 {
 	end_connect(&t->a, &t->b);
@@ -480,7 +483,7 @@ static bool port_was_looked_at(struct program *t)
 	return end_poll(&t->a, t->a.scq, &wc) == 1;
 }
 
-/** Its peer reads on with the next poll. */
+/** Fill the ring of the link to b; b reads it again at its next poll. */
 static void start_full_link(struct program *t)
 {
 	pmd_lock(t->a.engine);
@@ -499,8 +502,8 @@ static bool link_was_served(struct program *t)
 	return !nic_tx_pending(t->a.nic);
 }
 
-/** While other work is always found, timers still run, the port is still read, and packets that a link had no room for
- *  are still sent. */
+/** While a poller always finds other work, timers still expire, the port is still read, and packets that a full ring
+ * did not accept are still sent. */
 static void progress__what_is_due_is_done_whatever_is_found(void **state)
 {
 	static const struct {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Tests of the messages between the processes of a device (pmd/proto*.c): what arrives is what it should be, or
- * nothing. */
+/* test_pmd_proto.c - the messages between the processes of a device (pmd/proto*.c): a receiver gets a well-formed
+ * message or nothing. */
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -19,7 +19,7 @@
 #include "address.h"
 #include "proto.h"
 
-static int pair[2]; /* [0] is written by hand, [1] receives */
+static int pair[2]; /* the test writes raw bytes to [0]; [1] receives */
 
 static int pair_open(void **state)
 {
@@ -35,7 +35,7 @@ static int pair_close(void **state)
 	return 0;
 }
 
-/** The lowest free descriptor: none has leaked if it is what it was. */
+/** @return the lowest free descriptor: if it is unchanged, none has leaked. */
 static int lowest_fd(void)
 {
 	int fd = dup(2);
@@ -74,13 +74,13 @@ static void proto__lengths_and_versions_are_checked(void **state)
 	PROTO_MSG(m);
 
 	(void)state;
-	send_raw(PROTO_MAGIC, PROTO_JOIN, 0, 4); /* not even a header */
+	send_raw(PROTO_MAGIC, PROTO_JOIN, 0, 4); /* shorter than a header */
 	assert_int_equal(proto_recv(pair[1], &m), -EPROTO);
 	send_raw(PROTO_MAGIC + 1, PROTO_JOIN, 0, 8);
 	assert_int_equal(proto_recv(pair[1], &m), -EPROTO);
-	send_raw(PROTO_MAGIC, PROTO_JOIN, 8, 12); /* says more than there is */
+	send_raw(PROTO_MAGIC, PROTO_JOIN, 8, 12); /* the header announces more bytes than follow */
 	assert_int_equal(proto_recv(pair[1], &m), -EBADMSG);
-	send_raw(PROTO_MAGIC, PROTO_JOIN, 2, 12); /* and less */
+	send_raw(PROTO_MAGIC, PROTO_JOIN, 2, 12); /* the header announces fewer bytes than follow */
 	assert_int_equal(proto_recv(pair[1], &m), -EBADMSG);
 	send_raw(PROTO_MAGIC, PROTO_JOIN, PROTO_STRUCT_MAX + 1, 8 + PROTO_STRUCT_MAX + 1);
 	assert_int_equal(proto_recv(pair[1], &m), -EMSGSIZE);
@@ -123,7 +123,7 @@ static void proto__descriptors_arrive_close_on_exec_and_those_not_asked_for_are_
 	assert_false(proto_msg_is(&m, PROTO_ADOPT, 0, 1));
 	assert_int_equal(lowest_fd(), free_fd);
 
-	/* With a message that is refused. */
+	/* Descriptors that arrive with a refused message are closed. */
 	assert_int_equal(proto_send(pair[0], PROTO_ADOPT, too_long, sizeof(too_long), fds, 2), 0);
 	assert_int_equal(proto_recv(pair[1], &m), -EMSGSIZE);
 	assert_int_equal(lowest_fd(), free_fd);
@@ -246,7 +246,7 @@ static void name__those_of_a_device_are_text_and_exclusive(void **state)
 
 /* ---- access control ------------------------------------------------------------------------------------- */
 
-/** Whether `policy` lets a process of user 12345, group 23456 connect to a listener of ours. */
+/** Whether `policy` lets a process of user 12345 and group 23456 connect to our listener. */
 static int foreigner_allowed(const struct proto_policy *policy)
 {
 	struct proto_name name;
@@ -264,7 +264,7 @@ static int foreigner_allowed(const struct proto_policy *policy)
 
 		if (setgid(23456) != 0 || setuid(12345) != 0)
 			_exit(2);
-		/* The foreigner sees the listener as root, which is always allowed. */
+		/* The listener belongs to root, whom the foreigner always accepts. */
 		fd = proto_connect(&name);
 		_exit(fd >= 0 && proto_peer_allowed(fd, &(struct proto_policy){0}, NULL) ? 0 : 3);
 	}

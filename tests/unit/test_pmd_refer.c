@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Tests of pmd/link/links_refer.c: payload that is read from the memory of its sender, senders that have gone or say
- * what is not so, memory that is taken back.
+ * test_pmd_refer.c - pmd/link/links_refer.c: payload that is read from the sender's memory, senders that have exited or
+ * give invalid references, memory that is revoked.
  */
 #include <setjmp.h>
 #include <signal.h>
@@ -21,7 +21,7 @@
 #include "liar.h"
 
 #define LEN	 40000u
-#define OBSERVED 0x80000000u /* a tap that does nothing */
+#define OBSERVED 0x80000000u /* the bit of a tap that does nothing */
 
 static struct pmd_device device[4];
 
@@ -35,7 +35,7 @@ static void expect_same(struct end *a, const struct end *b, uint32_t len)
 static void open_pair(struct end *a, struct end *b)
 {
 	ends_open(a, &device[0], b, &device[1]);
-	end_send(a, NIC_WR_RDMA_WRITE, 8, b); /* then the ends of the links know each other */
+	end_send(a, NIC_WR_RDMA_WRITE, 8, b); /* one WRITE in each direction, so that both links exist */
 	assert_int_equal(end_wait(a, a->scq, true).status, NIC_WC_SUCCESS);
 	end_send(b, NIC_WR_RDMA_WRITE, 8, a);
 	assert_int_equal(end_wait(b, b->scq, true).status, NIC_WC_SUCCESS);
@@ -43,7 +43,7 @@ static void open_pair(struct end *a, struct end *b)
 
 /* ---- both sides well-behaved ---------------------------------------------------------------------------------- */
 
-/** A WRITE, a READ and a SEND of this length. */
+/** Exchange a WRITE and a READ of `len` bytes and a SEND of half as many, and check the data. */
 static void exchange(struct end *a, struct end *b, uint32_t len)
 {
 	memset(a->buf, 0x11, len);
@@ -76,16 +76,16 @@ static void refer__long_messages_are_read_where_they_are(void **state)
 	exchange(&a, &b, LEN);
 	sa = liar_stats(&a);
 	sb = liar_stats(&b);
-	assert_int_equal(sa.link_tx_references, 2); /* WRITE and SEND */
+	assert_int_equal(sa.link_tx_references, 2); /* the WRITE and the SEND */
 	assert_int_equal(sb.link_rx_references, 2);
-	assert_int_equal(sb.link_tx_references, 1); /* what the READ is answered with */
+	assert_int_equal(sb.link_tx_references, 1); /* the READ response */
 	assert_int_equal(sa.link_rx_references, 1);
 	assert_int_equal(sa.link_references_failed + sb.link_references_failed, 0);
 	end_close(&a);
 	end_close(&b);
 }
 
-/** Lock held. Packets that have come, as the trace has them. */
+/** Count the received packets in the trace. Lock held. */
 static uint32_t packets_traced(const struct end *e)
 {
 	struct nic_trace_entry entry;
@@ -97,7 +97,7 @@ static uint32_t packets_traced(const struct end *e)
 	return n;
 }
 
-/** Observers see packets with their payload, from whichever side they look. */
+/** A tap sees packets with their payload, whether its engine sends or receives them. */
 static void refer__observers_see_the_payload(void **state)
 {
 	struct end a, b;
@@ -109,10 +109,11 @@ static void refer__observers_see_the_payload(void **state)
 	pmd_unlock(b.engine);
 	exchange(&a, &b, LEN);
 	assert_int_equal(liar_stats(&a).link_tx_references, 2);
-	assert_int_equal(liar_stats(&b).link_tx_references, 0); /* with its payload */
+	assert_int_equal(liar_stats(&b).link_tx_references,
+			 0); /* b sends the READ response with its payload, as its tap needs it */
 	assert_int_equal(liar_stats(&b).link_rx_references, 2);
 	pmd_lock(b.engine);
-	/* Each by itself: so many of 1024 bytes of the WRITE and of the SEND, at least. */
+	/* The trace has each packet by itself: at least those of 1024 bytes of the WRITE and the SEND. */
 	assert_true(packets_traced(&b) >= LEN / 1024 + LEN / 2048);
 	b.engine->host.taps = 0;
 	pmd_unlock(b.engine);
@@ -136,7 +137,8 @@ static void refer__can_be_switched_off(void **state)
 	assert_int_equal(liar_stats(&a).link_tx_references + liar_stats(&a).link_rx_references, 0);
 	pmd_lock(b.engine);
 	for (uint32_t i = 0; i < b.engine->host.links->n_in; i++)
-		assert_int_equal(b.engine->host.links->in[i] ? b.engine->host.links->in[i]->pid : 0, 0); /* nor tried */
+		assert_int_equal(b.engine->host.links->in[i] ? b.engine->host.links->in[i]->pid : 0,
+				 0); /* the peer's memory was not even tried */
 	pmd_unlock(b.engine);
 	end_close(&a);
 	end_close(&b);
@@ -169,7 +171,7 @@ static void refer__memory_that_has_gone_is_its_senders_error(void **state)
 	end_close(&b);
 }
 
-/** Memory of the receiver, likewise; the link is as good as before. */
+/** If the receiver's memory is unmapped, the request fails with a remote error; references stay welcome. */
 static void refer__a_target_that_has_gone_is_its_own_error(void **state)
 {
 	struct end a, b;
@@ -185,14 +187,14 @@ static void refer__a_target_that_has_gone_is_its_own_error(void **state)
 	end_close(&b);
 }
 
-/** The region ends while its bytes are under way: what is read later does not count. */
+/** A region is deregistered while its bytes are in flight by reference: the receiver does not deliver them. */
 static void refer__what_is_taken_back_is_not_delivered(void **state)
 {
 	struct end a, b;
 
 	(void)state;
 	open_pair(&a, &b);
-	pmd_lock(b.engine); /* receives nothing */
+	pmd_lock(b.engine); /* so that b receives nothing */
 	memset(b.buf, 0x11, LEN);
 	end_send(&a, NIC_WR_RDMA_WRITE, LEN, &b);
 	assert_int_equal(liar_stats(&a).link_tx_references, 1);
@@ -212,7 +214,7 @@ static void refer__what_is_taken_back_is_not_delivered(void **state)
 	end_close(&b);
 }
 
-/** Another region's end disturbs nothing; nor does any when all has been read. */
+/** Deregistering another region revokes nothing; nor does deregistering the region once all of it has been read. */
 static void refer__other_regions_may_end(void **state)
 {
 	static uint8_t other[4096];
@@ -238,7 +240,7 @@ static void refer__other_regions_may_end(void **state)
 	end_close(&b);
 }
 
-/** What comes is not delivered. */
+/** Wait until b has received the revoked packet: it counts as unread and is not delivered. */
 static void expect_revoked(struct end *b)
 {
 	while (liar_stats(b).link_references_revoked == 0)
@@ -258,8 +260,8 @@ static int completions(struct end *e)
 	return n;
 }
 
-/** It fails for want of room for completions of others, which is found out while its payload is on its way into the
- *  link. */
+/** A QP fails because its CQ overflows, which is detected while its payload is being sent by reference: the reference
+ * is revoked. */
 static void refer__a_queue_pair_that_is_failing_takes_back(void **state)
 {
 	const struct nic_send_wr nop = {.opcode = NIC_WR_NOP, .flags = NIC_SEND_SIGNALED};
@@ -267,7 +269,7 @@ static void refer__a_queue_pair_that_is_failing_takes_back(void **state)
 
 	(void)state;
 	open_pair(&a, &b);
-	for (int i = 1; i <= 60; i++) { /* of the 64 that fit */
+	for (int i = 1; i <= 60; i++) { /* 60 of the 64 completions that fit */
 		end_send(&a, NIC_WR_RDMA_WRITE, 8, &b);
 		while (completions(&a) < i)
 			pmd_try_progress(a.engine);
@@ -277,7 +279,8 @@ static void refer__a_queue_pair_that_is_failing_takes_back(void **state)
 	for (unsigned i = 0; i < 8; i++)
 		assert_int_equal(nic_post_send(a.qp, &nop), 0);
 	assert_int_equal(nic_qp_state(a.qp), NIC_QPS_RTS);
-	end_post(&a, NIC_WR_RDMA_WRITE, LEN, &b); /* before the engine's thread may look at what is posted */
+	end_post(&a, NIC_WR_RDMA_WRITE, LEN,
+		 &b); /* posted in the same call, before the engine's thread looks at the queue */
 	assert_int_equal(nic_qp_state(a.qp), NIC_QPS_ERR);
 	assert_int_equal(a.engine->host.port->stats.link_tx_references, 1);
 	pmd_unlock(a.engine);
@@ -309,7 +312,8 @@ static void refer__a_queue_pair_that_fails_takes_back(void **state)
 
 /* ---- a producer that is not ------------------------------------------------------------------------------------ */
 
-/** An entry for a WRITE of `len` bytes that are at these places. `cut`: bytes that the entry is too long. */
+/** Put an entry for a WRITE of `len` bytes whose payload is in `pieces` into the ring. `cut`: surplus bytes at the
+ * entry's end. */
 static void put(struct fake_producer *f, const struct end *e, const struct nic_qp *qp, uint32_t psn, uint32_t len,
 		const struct link_piece *pieces, unsigned n, unsigned cut)
 {
@@ -341,7 +345,8 @@ static void refer__what_is_there_is_read(void **state)
 	liar_close(&l);
 }
 
-/** A SEND with a message of its own, which says where something else lies besides; also to observers. */
+/** A SEND with a payload of its own and a reference to other memory is one packet, also for taps: only its own payload
+ * is delivered. */
 static void refer__an_offer_is_a_packet_with_its_payload(void **state)
 {
 	static const uint8_t message[16] = "what it says";
@@ -417,7 +422,7 @@ static void refer__what_makes_no_sense_ends_the_link(void **state)
 
 			put(&l.f, &l.end, l.qp, 0, LEN, two, 2, 0);
 		} else {
-			assert_false(is_welcome(&l.f)); /* references are not welcome */
+			assert_false(is_welcome(&l.f)); /* this producer has not been offered references */
 			put(&l.f, &l.end, l.qp, 0, LEN, many, 1, 0);
 		}
 		liar_receive(&l.end);
@@ -427,7 +432,8 @@ static void refer__what_makes_no_sense_ends_the_link(void **state)
 	}
 }
 
-/** Wherever it says that its payload is: it says so some times, and then in vain. */
+/** References to memory that is not the sender's: the first four fail as unread packets, then references are no longer
+ * welcome. */
 static void refer__nothing_to_read_is_no_payload(void **state)
 {
 	void *closed = mmap(NULL, LEN, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -450,7 +456,8 @@ static void refer__nothing_to_read_is_no_payload(void **state)
 		}
 		assert_int_equal(liar_stats(&l.end).link_broken, 0);
 		assert_false(is_welcome(&l.f));
-		put(&l.f, &l.end, l.qp, 0, LEN, &(struct link_piece){(uintptr_t)source, LEN}, 1, 0); /* too late */
+		put(&l.f, &l.end, l.qp, 0, LEN, &(struct link_piece){(uintptr_t)source, LEN}, 1,
+		    0); /* a valid reference, but no longer welcome */
 		liar_receive(&l.end);
 		assert_int_equal(liar_stats(&l.end).link_references_failed, 5);
 		pmd_lock(l.end.engine);
@@ -463,7 +470,7 @@ static void refer__nothing_to_read_is_no_payload(void **state)
 	munmap(closed, LEN);
 }
 
-/** Another process has the number by now, or another program: what it has in its memory is not the sender's. */
+/** The process number now belongs to another process or program, so its memory is not the sender's and is not read. */
 static void refer__another_memory_is_not_read_from(void **state)
 {
 	static uint8_t source[LEN];
@@ -487,7 +494,7 @@ static void refer__one_is_revoked_and_others_are_not(void **state)
 
 	(void)state;
 	liar_open(&l, &device[0], true);
-	pmd_lock(l.end.engine); /* its thread is not to be sooner than the revocation */
+	pmd_lock(l.end.engine); /* so that the engine's thread does not receive the packet before it is revoked */
 	put(&l.f, &l.end, l.qp, 0, LEN, &piece, 1, 0);
 	ring_change_kind(&l.f.ring, 0, LINK_REVOKED);
 	put(&l.f, &l.end, l.qp, 0, LEN, &piece, 1, 0);
@@ -503,7 +510,7 @@ static void refer__one_is_revoked_and_others_are_not(void **state)
 
 /* ---- a producer that dies -------------------------------------------------------------------------------------- */
 
-/** Puts an entry into its ring and dies; its connection lives on in a process of its own. */
+/** Put an entry into the ring and exit. The connection stays open in a child process. */
 static void producer(struct end *e, const struct nic_qp *qp, int handed_over, int go)
 {
 	struct fake_producer f;
@@ -516,7 +523,7 @@ static void producer(struct end *e, const struct nic_qp *qp, int handed_over, in
 	put(&f, e, qp, 0, LEN, &(struct link_piece){(uintptr_t)source, LEN}, 1, 0);
 	if (fork() == 0) {
 		close(handed_over);
-		if (read(go, &c, 1) == 0) /* the test is over */
+		if (read(go, &c, 1) == 0) /* the test has ended */
 			_exit(0);
 	}
 	_exit(0);

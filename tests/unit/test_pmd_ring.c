@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * test_pmd_ring.c - the shared-memory ring: order and contents through many laps, both ends full and empty, what a
- * ring's other side may have written, sleeping. One thread, and two.
+ * test_pmd_ring.c - the shared-memory ring: order and contents over many laps, both ends full and empty, invalid values
+ * written by the other side, sleeping. With one thread and with two.
  */
 #include <fcntl.h>
 #include <pthread.h>
@@ -41,7 +41,7 @@ static void close_both(struct both *b)
 	ring_unmap(b->c.memory);
 }
 
-/* The nth packet: its length and bytes follow from n. */
+/* @return the length of the nth packet: its length and bytes follow from n. */
 static uint32_t packet_len(uint32_t n)
 {
 	uint32_t x = n * 2654435761u;
@@ -160,11 +160,11 @@ static void ring__an_empty_ring_gives_its_memory_back(void **state)
 			out += take(&b.c, out);
 		ring_say_head(&b.c);
 		ring_trim(&b.p);
-		assert_true(blocks(fd) == full); /* there is one more */
+		assert_true(blocks(fd) == full); /* one packet is left, so nothing is freed */
 		out += take(&b.c, out);
 		ring_trim(&b.p);
-		assert_true(blocks(fd) == full); /* has not been told */
-		assert_false(take(&b.c, out));	 /* but passes what leads to the start */
+		assert_true(blocks(fd) == full); /* the producer does not know yet that the ring is empty */
+		assert_false(take(&b.c, out));	 /* finds no packet, but skips to the start */
 		ring_say_head(&b.c);
 		ring_trim(&b.p);
 		assert_true(blocks(fd) <= RING_CONTROL / 512);
@@ -189,7 +189,7 @@ static void ring__what_was_not_committed_is_not_there(void **state)
 
 	(void)state;
 	open_both(&b);
-	for (uint32_t n = 0; n < 1000; n++) { /* the place's old contents are full of lengths */
+	for (uint32_t n = 0; n < 1000; n++) { /* each place holds plausible lengths from before */
 		assert_int_equal(ring_reserve(&b.p, &place), 1);
 		for (uint32_t i = 0; i < RING_PACKET_MAX; i += 4)
 			memcpy(place + i, &(uint32_t){64}, 4);
@@ -213,16 +213,16 @@ static void ring__a_consumer_refuses_what_makes_no_sense(void **state)
 	(void)state;
 	for (unsigned i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
 		open_both(&b);
-		*ring_word(b.p.memory, 0) = words[i]; /* RING_SKIP at the start would skip a whole lap */
+		*ring_word(b.p.memory, 0) = words[i]; /* RING_SKIP at the start would mean to skip a whole lap */
 		assert_int_equal(ring_peek(&b.c, &packet, &kind), -EPROTO);
 		close_both(&b);
 	}
 	open_both(&b);
-	/* An entry that would reach beyond the end. */
+	/* An entry that would extend beyond the end of the ring. */
 	b.c.head = RING_BYTES - RING_LINE;
 	*ring_word(b.p.memory, b.c.head) = 40;
 	assert_int_equal(ring_peek(&b.c, &packet, &kind), -EPROTO);
-	/* After a skip the next word is as suspect as any. */
+	/* The word after a skip is checked like any other. */
 	*ring_word(b.p.memory, b.c.head) = RING_SKIP;
 	*ring_word(b.p.memory, 0) = RING_SKIP;
 	assert_int_equal(ring_peek(&b.c, &packet, &kind), -EPROTO);
@@ -286,7 +286,7 @@ static void ring__wakes_a_sleeper_once(void **state)
 #define PACKETS 100000u
 
 static struct both shared;
-static uint32_t woken; /* times the bell rang and was not yet heard; a futex without the kernel */
+static uint32_t woken; /* set when the bell rings, cleared when it is heard: a futex without the kernel */
 
 static void *produce(void *arg)
 {
@@ -309,7 +309,7 @@ static void ring__no_packet_and_no_wake_up_is_lost(void **state)
 
 	(void)state;
 	open_both(&shared);
-	/* One mapping: ThreadSanitizer knows bytes by their addresses. */
+	/* One mapping for both sides, as ThreadSanitizer identifies memory by its address. */
 	ring_unmap(shared.c.memory);
 	shared.c.memory = shared.p.memory;
 	assert_int_equal(pthread_create(&thread, NULL, produce, NULL), 0);
@@ -343,7 +343,7 @@ static void scribble(uint8_t *memory, unsigned seed)
 	}
 }
 
-/* Another process writes anywhere at any time: what comes out has lengths within the memory, or is refused. */
+/* Another process writes anywhere at any time: each packet read has a length within the memory, or is refused. */
 static void ring__a_scribbler_harms_only_his_own_packets(void **state)
 {
 	struct both b;

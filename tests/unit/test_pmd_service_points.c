@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * test_pmd_service_points.c - a function dies, or stops, at each test point of starting and ending to serve a port:
- * other functions are not disturbed, the port is owned or free, and functions that continue get what they asked for.
+ * test_pmd_service_points.c - a function dies or stops at each test point of starting and ending to serve a port. Other
+ * functions are not disturbed, the port is either owned or free, and functions that continue get what they asked for.
  * kill_test.py covers all other points.
  */
 #include <errno.h>
@@ -56,7 +56,8 @@ static void arrives(unsigned owner, uint16_t port)
 	}
 }
 
-/** The victim passes the point in this call. */
+/** Have the victim die or stop at this point while it starts or ends to serve, and check that the others are not
+ * disturbed. */
 static void at_point(const struct point *p, bool dies)
 {
 	bool ends = strcmp(p->when, "UNSERVE") == 0, held = strcmp(p->name, "service_unnamed") != 0;

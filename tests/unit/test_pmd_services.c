@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Tests of services: pmd/control/services.c, links to them, and how the daemon has the kernel steer to them. The
- * functions are processes of their own; that a datagram has come to one its NIC says, which has no such QP.
+ * test_pmd_services.c - services: pmd/control/services.c, links to them, and how the daemon has the kernel steer
+ * datagrams to them. The functions are processes of their own. A datagram has arrived at a function when its NIC counts
+ * a packet to a QP that it does not have.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -31,7 +32,7 @@
 static struct pmd_device device[2];
 static struct part part[PARTS];
 
-/** Switch to unused devices: functions are numbered in the order in which they join. */
+/** Switch to unused devices, so that functions are numbered from the beginning: numbers follow the order of joining. */
 static int devices_anew(void **state)
 {
 	(void)state;
@@ -40,7 +41,7 @@ static int devices_anew(void **state)
 	return 0;
 }
 
-/** So many processes, on device 0 but for the last, which is on device 1. */
+/** Start n processes: the last one on device 1, all others on device 0. */
 static void start(unsigned n, bool rings)
 {
 	for (unsigned i = 0; i < n; i++) {
@@ -65,7 +66,7 @@ static int64_t count(unsigned i, enum part_order what)
 	return part_do(&part[i], what, 0, 0);
 }
 
-/** Wait until a count is there. */
+/** Wait until a count of part i is at least `least`. */
 static void await_count(unsigned i, enum part_order what, int64_t least)
 {
 	for (unsigned tries = 0; count(i, what) < least; tries++) {
@@ -74,21 +75,21 @@ static void await_count(unsigned i, enum part_order what, int64_t least)
 	}
 }
 
-/** A datagram for the service of device 0 comes to its owner by a link, once there is one. */
+/** Send datagrams to the service of device 0 until one takes a link; this one must reach the owner. */
 static void arrives_by_link(unsigned from, unsigned owner, uint16_t port)
 {
 	int64_t packets = count(owner, PART_NO_QP), by_link = count(owner, PART_BY_LINK);
 
 	for (unsigned tries = 0; part_do(&part[from], PART_SEND, 0, port) == 0; tries++) {
 		assert_true(tries < PATIENT_S * 1000000 / PAUSE_US);
-		usleep(PAUSE_US); /* the daemon may be late to announce the address's owner */
+		usleep(PAUSE_US); /* the daemon can be late to announce the owner */
 	}
 	await_count(owner, PART_BY_LINK, by_link + 1);
 	assert_int_equal(count(owner, PART_BY_LINK), by_link + 1);
 	assert_true(count(owner, PART_NO_QP) > packets);
 }
 
-/** Datagrams are sent until one has come to the owner, as `what` counts: for a while they may be lost. */
+/** Send datagrams until the owner's count `what` has increased: for a while they can be lost. */
 static void arrives_at_last(unsigned from, unsigned owner, uint16_t port, enum part_order what)
 {
 	int64_t before = count(owner, what);
@@ -110,7 +111,7 @@ static int daemon_connect(void)
 	return proto_connect(&name);
 }
 
-/** What device 0's daemon tells tools. */
+/** @return the status text that device 0's daemon gives to tools. */
 static const char *daemon_status(void)
 {
 	static uint64_t room[PROTO_TEXT_MAX / 8];
@@ -128,13 +129,13 @@ static const char *daemon_status(void)
 	return text;
 }
 
-/** A counter of the daemon. */
+/** @return one of the daemon's counters. */
 static uint64_t daemon_counter(const char *name)
 {
 	const char *at = strstr(daemon_status(), name);
 
 	assert_non_null(at);
-	return strtoull(at + strlen(name) + 3, NULL, 10); /* over `": ` */
+	return strtoull(at + strlen(name) + 3, NULL, 10); /* skip `": ` */
 }
 
 static void daemon_kill(void)
@@ -162,12 +163,12 @@ static void services__a_port_has_one_server_on_a_device(void **state)
 	assert_int_equal(serve(0, PORT), -EADDRINUSE);
 	assert_int_equal(serve(1, PORT), -EADDRINUSE);
 	assert_int_equal(serve(2, PORT), PORT);
-	part_do(&part[1], PART_UNSERVE, PORT, 0); /* not its own */
+	part_do(&part[1], PART_UNSERVE, PORT, 0); /* part 1 does not own the port */
 	assert_int_equal(serve(1, PORT), -EADDRINUSE);
 	part_do(&part[0], PART_UNSERVE, PORT, 0);
 	assert_int_equal(serve(1, PORT), PORT);
 	assert_int_equal(serve(0, PORT), -EADDRINUSE);
-	assert_int_equal(serve(0, 65535), -EINVAL); /* its QPN is the multicast QP's */
+	assert_int_equal(serve(0, 65535), -EINVAL); /* its QPN would be that of the multicast QP */
 	assert_int_equal(serve(0, NIC_SERVICE_PORT_MAX), NIC_SERVICE_PORT_MAX);
 	end(3);
 }
@@ -189,7 +190,7 @@ static void services__any_port_is_one_that_nobody_has(void **state)
 	end(2);
 }
 
-/** Peers do not know at once that a server has gone, and call its port. */
+/** A port that was served lately is not given out again soon, because peers can still call it. */
 static void services__any_port_is_one_that_was_not_served_lately(void **state)
 {
 	static bool taken[65536];
@@ -206,7 +207,7 @@ static void services__any_port_is_one_that_was_not_served_lately(void **state)
 	end(1);
 }
 
-/** A port is free when its server has ended, or closed its device, whatever children it has left. */
+/** A port becomes free when its server exits or closes its device, even if child processes of the server live on. */
 static void services__end_with_the_engine_also_where_a_child_lives(void **state)
 {
 	int64_t child[2];
@@ -268,7 +269,7 @@ static void services__each_has_a_route_of_its_own(void **state)
 	end(3);
 }
 
-/** Links to functions stay. */
+/** An unused link to a service is closed; a link to a function is kept. */
 static void services__a_link_that_is_not_used_ends(void **state)
 {
 	(void)state;
@@ -330,7 +331,8 @@ static void services__a_port_that_nobody_serves_costs_a_packet(void **state)
 	end(2);
 }
 
-/** As when the kernel's GRO has put packets of two into one. */
+/** A function that receives another function's packet, as when the kernel's GRO merges packets for two functions,
+ * forwards it. */
 static void services__a_packet_that_came_to_another_function_is_handed_on(void **state)
 {
 	(void)state;
@@ -338,7 +340,7 @@ static void services__a_packet_that_came_to_another_function_is_handed_on(void *
 	assert_int_equal(serve(0, PORT), PORT);
 	assert_true(part_do(&part[1], PART_FORWARD, 0, NIC_SERVICE_QPN + PORT));
 	await_count(0, PART_BY_LINK, 1);
-	/* Datagrams to an unserved port go to the NIC: the first one once that is known, later ones at once. */
+	/* A stray to an unserved port goes to this NIC: the first when the daemon has answered, later ones at once. */
 	assert_true(part_do(&part[1], PART_FORWARD, 0, NIC_SERVICE_QPN + PORT + 1));
 	assert_int_equal(count(1, PART_NO_QP), 1);
 	assert_false(part_do(&part[1], PART_FORWARD, 0, NIC_SERVICE_QPN + PORT + 1));
@@ -373,7 +375,8 @@ static void services__a_link_for_what_came_astray_ends(void **state)
 
 /* ---- by the port ------------------------------------------------------------------------------------------------ */
 
-/** Steering is in place when a port is granted: not even the first packet goes to another function or to none. */
+/** When a function is granted a port, the kernel already steers the port's datagrams to it: not even the first one is
+ * lost or goes elsewhere. */
 static void services__no_packet_is_too_early(void **state)
 {
 	enum { PORTS = 200 };
@@ -383,7 +386,7 @@ static void services__no_packet_is_too_early(void **state)
 	start(3, false);
 	assert_int_equal(serve(0, PORT), PORT);
 	arrives_at_last(2, 0, PORT, PART_NO_QP);
-	/* The last of those has come. */
+	/* Wait until the last of these datagrams has arrived. */
 	for (before = -1; before != count(0, PART_NO_QP); usleep(20 * PAUSE_US))
 		before = count(0, PART_NO_QP);
 	for (uint16_t i = 1; i <= PORTS; i++) {
@@ -395,7 +398,7 @@ static void services__no_packet_is_too_early(void **state)
 	end(3);
 }
 
-/** The kernel delivers datagrams to the serving function, even without links. */
+/** Without links, the kernel delivers a service's datagrams to the function that serves it. */
 static void services__packets_come_by_udp_from_everywhere(void **state)
 {
 	(void)state;
@@ -416,7 +419,7 @@ static void services__packets_come_by_udp_from_everywhere(void **state)
 		part_end(&part[i]);
 }
 
-/** A service may come when there is no daemon, and the daemon may go when there is a service. */
+/** A function can start a service while there is no daemon, and a running service survives the daemon's end. */
 static void services__do_not_depend_on_a_daemon_that_lives(void **state)
 {
 	(void)state;
@@ -435,7 +438,7 @@ static void services__do_not_depend_on_a_daemon_that_lives(void **state)
 
 /* ---- false claims ----------------------------------------------------------------------------------------------- */
 
-/** Join as a function that consists of only a connection to the daemon. @return the connection */
+/** Join as a function that is nothing but a connection to the daemon. @return the connection. */
 static int liar_join(void)
 {
 	struct proto_join join = {.gid = device[0].gid};
@@ -462,7 +465,7 @@ static void liar_says(int fd, const uint16_t *ports, unsigned n, unsigned refuse
 	assert_int_equal(daemon_counter("refused_services"), before + refused);
 }
 
-/** Of functions that serve some. */
+/** Wait until the daemon's status shows a function with these services. */
 static void daemon_says(const char *services)
 {
 	for (unsigned tries = 0; !strstr(daemon_status(), services); tries++) {
@@ -485,7 +488,8 @@ static void services__are_shown(void **state)
 	end(2);
 }
 
-/** A false claim to a port has no effect, before or after its server claims it, even if the daemon asks all again. */
+/** A false claim to a port has no effect, whether before or after the server's own, even if the daemon asks all
+ * functions again. */
 static void services__nobody_gets_what_is_anothers(void **state)
 {
 	const uint16_t ports[] = {PORT + 1, PORT, PORT, PORT + 2};
@@ -494,18 +498,18 @@ static void services__nobody_gets_what_is_anothers(void **state)
 	(void)state;
 	part_start(&part[0], device);
 	assert_int_equal(part_do(&part[0], PART_OPEN, 0, false), 0);
-	liar = liar_join(); /* its number is lower than that of the others */
+	liar = liar_join(); /* it joins first, so its number is lower than its victims' */
 	for (unsigned i = 1; i < 4; i++) {
 		part_start(&part[i], device);
 		assert_int_equal(part_do(&part[i], PART_OPEN, i == 3, false), 0);
 	}
-	liar_says(liar, ports, 1, 1); /* not served yet */
+	liar_says(liar, ports, 1, 1); /* refused although nobody serves the port yet */
 	assert_int_equal(serve(1, PORT), PORT);
 	assert_int_equal(serve(2, PORT + 1), PORT + 1);
 	arrives_at_last(3, 1, PORT, PART_BY_PORT);
 	arrives_at_last(3, 2, PORT + 1, PART_BY_PORT);
 	liar_says(liar, ports, 4, 3);
-	for (unsigned i = 0; i < 20; i++) { /* none goes astray */
+	for (unsigned i = 0; i < 20; i++) { /* no datagram is lost or goes elsewhere */
 		int64_t before = count(1, PART_NO_QP);
 
 		part_do(&part[3], PART_SEND, 0, PORT);
@@ -520,8 +524,8 @@ static void services__nobody_gets_what_is_anothers(void **state)
 	end(4);
 }
 
-/** The kernel steers only a limited number of ports. One of the functions with too many then gets the datagrams to all
- *  the rest and forwards them; functions with few ports are unaffected. */
+/** The kernel can steer only a limited number of ports. One of the functions with too many ports gets the datagrams to
+ * all unsteered ports and forwards them; functions with few ports are not affected. */
 static void services__of_too_many_the_last_are_handed_on(void **state)
 {
 	int64_t ports[2][PROTO_SERVICES_MAX];
@@ -529,7 +533,8 @@ static void services__of_too_many_the_last_are_handed_on(void **state)
 	(void)state;
 	for (unsigned i = 0; i < 5; i++) {
 		part_start(&part[i], device);
-		assert_int_equal(part_do(&part[i], PART_OPEN, i == 4, i != 4), 0); /* the sender has no links */
+		assert_int_equal(part_do(&part[i], PART_OPEN, i == 4, i != 4),
+				 0); /* without links, the sender uses the port */
 	}
 	for (unsigned i = 0; i < 2; i++)
 		for (unsigned n = 0; n < PROTO_SERVICES_MAX; n++)
@@ -540,7 +545,7 @@ static void services__of_too_many_the_last_are_handed_on(void **state)
 		arrives_at_last(4, i, (uint16_t)(PORT + i - 2), PART_BY_PORT);
 		assert_int_equal(count(i, PART_MISROUTED), 0);
 	}
-	for (unsigned tries = 0; count(0, PART_BY_LINK) == 0; tries++) { /* of all of these it is one */
+	for (unsigned tries = 0; count(0, PART_BY_LINK) == 0; tries++) { /* at least one of these ports is forwarded */
 		assert_true(tries < PATIENT_S * 1000000 / PAUSE_US / 10);
 		for (unsigned n = 0; n < PROTO_SERVICES_MAX; n++)
 			part_do(&part[4], PART_SEND, 0, ports[0][n]);

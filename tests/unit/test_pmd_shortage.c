@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Tests of opening a device where something is short: an error comes back, the process goes on, and once there is
- * enough the device opens. Each case has a process of its own, because DPDK starts once.
- *
- * The functions below take the place of the C library's for all that is linked into this program, DPDK among it.
+ * test_pmd_shortage.c - opening a device while something is short: the open fails with an error, the process goes on,
+ * and the device opens once there is enough. Each case runs in a process of its own, because DPDK can start only once.
+ * The functions below replace the C library's for everything linked into this program, including DPDK.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -29,7 +28,7 @@
 #include "sanitizer.h"
 
 static struct pmd_device device[1];
-static int epoll_error, random_error; /* errno of all such calls; 0: they work */
+static int epoll_error, random_error; /* the errno with which all these calls fail; 0: they work */
 static bool panics;
 
 int __real_rte_service_init(void);
@@ -48,7 +47,7 @@ ssize_t getrandom(void *buf, size_t len, unsigned flags)
 	return errno ? -1 : (ssize_t)syscall(SYS_getrandom, buf, len, flags);
 }
 
-/** Deep inside rte_eal_init. */
+/** Called by rte_eal_init(): panic there if the test wants it. */
 int __wrap_rte_service_init(void)
 {
 	if (panics)
@@ -56,7 +55,7 @@ int __wrap_rte_service_init(void)
 	return __real_rte_service_init();
 }
 
-/** Open and close. @return 0 or a negative errno, with a sentence in err. */
+/** Open and close the device. @return 0, or a negative errno with a message in err. */
 static int try_to_open(char *err, size_t err_len)
 {
 	struct pmd_engine *e;
@@ -109,7 +108,7 @@ static int random_case(void)
 	return 0;
 }
 
-/** The application enters a sandbox while the device is open. */
+/** After the device was opened, getrandom() is forbidden, as in a sandbox: PSNs stay random. */
 static int later_random_case(void)
 {
 	struct pmd_engine *e;
@@ -119,7 +118,7 @@ static int later_random_case(void)
 	MUST(pmd_open(&device[0], NULL, NULL, &e, err, sizeof(err)) == 0);
 	random_error = EPERM;
 	pmd_lock(e);
-	for (unsigned i = 0; i < 1024; i++) /* far more than are kept */
+	for (unsigned i = 0; i < 1024; i++) /* far more than the engine keeps in reserve */
 		psn[i] = nic_psn_random(pmd_engine_nic(e));
 	pmd_unlock(e);
 	for (unsigned i = 0; i + 2 < 1024; i++)
@@ -166,7 +165,7 @@ static unsigned entries(const char *folder)
 	return n;
 }
 
-/** What is there after a close does not grow by DPDK's helpers: there are none. */
+/** Closing the device leaves no threads and descriptors behind, such as those of DPDK's helpers. */
 static int nothing_left_case(void)
 {
 	unsigned threads = entries("/proc/self/task"), descriptors = entries("/proc/self/fd");
@@ -237,7 +236,7 @@ static void open__dpdk_leaves_no_thread_and_no_descriptor(void **state)
 	run(nothing_left_case);
 }
 
-/** The vector of RFC 8439, 2.3.2. */
+/** The test vector of RFC 8439, 2.3.2. */
 static void random__a_block_is_that_of_the_standard(void **state)
 {
 	static const uint8_t expected[64] = {
@@ -256,7 +255,7 @@ static void random__a_block_is_that_of_the_standard(void **state)
 	assert_memory_equal(out, expected, sizeof(out));
 }
 
-/** Neither is anything given twice, nor is what has been given still there. */
+/** Without getrandom(), random bytes never repeat, and the state does not reveal bytes already given out. */
 static void random__without_the_kernel_bytes_do_not_come_again(void **state)
 {
 	uint8_t bytes[2][4096];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Processes that cannot answer for a while: stopped, without a descriptor, not allowed to write files. The test is the
- * requester, in a process of its own as well; the target is another process, whose engine's thread serves it.
+ * test_pmd_stopped.c - processes that cannot answer for a while: stopped, without a free descriptor, not allowed to
+ * write files. The requester is a process of its own; the target is another process, whose engine's thread serves it.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -27,35 +27,35 @@
 #include "engine_priv.h"
 
 #define QPS	   2
-#define DEPTH	   24 /* requests under way */
-#define TIMEOUT	   12 /* of QPs by links: 17 ms, and 27 times that until tries run out */
-#define PATIENT	   18 /* of QPs by the port, where a busy machine keeps a peer from answering: 1 s */
+#define DEPTH	   24 /* requests in flight */
+#define TIMEOUT	   12 /* for QPs on links: 17 ms, and 27 times that until retries run out */
+#define PATIENT	   18 /* for QPs on the port, where a busy machine delays answers: 1 s */
 #define STOP_US	   2000000
 #define PATIENCE_S 60
-#define LONG	   20000 /* bytes of WRITEs and READs: in the ring, and by reference */
+#define LONG	   20000 /* bytes of WRITEs and READs, which go through the ring and by reference */
 
 enum { COMMAND_CONNECT = 1, COMMAND_USE_UP, COMMAND_FREE, COMMAND_END };
 
-/** A QP, as its peer has to know it. */
+/** What a peer must know about a QP. */
 struct seat {
 	struct nic_gid gid;
 	uint32_t qpn, psn, rkey;
 	uint64_t addr;
 };
 
-/** Of both processes. */
+/** Memory shared by both processes. */
 static struct {
 	struct seat requester[QPS], target[QPS];
 	uint8_t timeout;
-	uint32_t index; /* of the QP that the command is about */
+	uint32_t index; /* the QP that the command is about */
 	uint32_t command, done;
 	uint64_t received, wrong;
-	uint64_t by_link; /* packets */
+	uint64_t by_link; /* packets that the target received by links */
 } * board;
 
 static struct pmd_device device[2];
 
-/** A process's device, with memory that takes atomics and some QPs. */
+/** A process's device, with its QPs and memory that peers may write, read and access by atomics. */
 struct place {
 	struct end e;
 	struct nic_mr *mr;
@@ -163,7 +163,7 @@ static void use_up_descriptors(void)
 	assert_int_equal(errno, EMFILE);
 }
 
-/** What /dev/null was opened for, as far as the test can tell: low numbers, above those of the test's own. */
+/** Close the descriptors of /dev/null that were opened to use all up. */
 static void free_descriptors(void)
 {
 	for (int fd = 3; fd < 2048; fd++) {
@@ -237,13 +237,13 @@ static void order(uint32_t command, uint32_t index)
 
 /* ---- the requester ---------------------------------------------------------------------------------------------- */
 
-/** What has been asked for, and has been done. */
+/** The numbers of requests posted and completed. */
 struct traffic {
-	uint64_t posted, completed, sends, adds, added; /* added: the last value that has come back */
+	uint64_t posted, completed, sends, adds, added; /* added: the value that the last atomic returned */
 	struct nic_wc failed;
 };
 
-/** Request number n: a SEND, a WRITE, a READ, an atomic in turn. Lock held. */
+/** Post the next request: a SEND, a WRITE, a READ and an atomic in turn. Lock held. */
 static void post_next(struct place *p, struct nic_qp *qp, struct traffic *t)
 {
 	const struct seat *peer = &board->target[0];
@@ -270,7 +270,7 @@ static void post_next(struct place *p, struct nic_qp *qp, struct traffic *t)
 	t->posted++;
 }
 
-/** Post while there is room, and take completions, for so long. */
+/** For `us` microseconds, or until `most` requests have completed, post while there is room and poll completions. */
 static void talk(struct place *p, struct nic_qp *qp, struct traffic *t, uint64_t most, unsigned us)
 {
 	uint64_t end = pmd_now_ns() + us * 1000ull;
@@ -288,7 +288,7 @@ static void talk(struct place *p, struct nic_qp *qp, struct traffic *t, uint64_t
 				t->failed = wc;
 				break;
 			}
-			assert_int_equal(wc.wr_id, t->completed); /* each of them, once */
+			assert_int_equal(wc.wr_id, t->completed); /* each request completes once, in order */
 			t->completed++;
 		}
 	}
@@ -350,7 +350,7 @@ static void check_stopped_and_continued(void **state)
 		usleep(1000);
 	assert_int_equal(board->received, t.sends);
 	assert_int_equal(board->wrong, 0);
-	/* The last atomic that was done says how many there have been. */
+	/* The value that the last atomic returns tells how many have been executed. */
 	while (t.posted % 4 != 3)
 		talk(&p, p.qp[0], &t, t.posted + 1, PATIENCE_S * 1000000u);
 	talk(&p, p.qp[0], &t, t.posted + 1, PATIENCE_S * 1000000u);
@@ -398,7 +398,7 @@ static void check_no_descriptors(void **state)
 	assert_int_equal(nic_qp_path(p.qp[0]), 0);
 	order(COMMAND_FREE, 0);
 	assert_int_equal(board->by_link, 0);
-	usleep(1500000); /* a link that was given up is left alone for a second */
+	usleep(1500000); /* for a second after a link was given up no new one is made */
 	connect_both(&p, 1);
 	assert_true(nic_qp_path(p.qp[1]) > 0);
 	t = (struct traffic){0};
@@ -447,7 +447,8 @@ static void check_limit_just_too_small(void **state)
 
 /* ---- tests ------------------------------------------------------------------------------------------------------ */
 
-/** Run a case of this program anew, in a process of its own: it forks before it opens a device, and limits itself. */
+/** Run a case in a new process of this program, because it must fork before it opens a device and sets limits on
+ * itself. */
 static void in_a_process(const char *name)
 {
 	pid_t pid = fork();

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What another user of the host can do to engines on loopback addresses: a process without privileges that knows
- * addresses, queue pair numbers and even the PSNs that are outstanding, and sends packets from UDP sockets of its own.
- * And what engines listen on.
+ * test_pmd_stranger.c - what another user of the host can do to engines on loopback addresses. The stranger is a
+ * process without privileges that knows addresses, queue pair numbers and even the outstanding PSNs, and sends packets
+ * from UDP sockets of its own. Also which sockets engines listen on.
  */
 #include <arpa/inet.h>
 #include <dirent.h>
@@ -30,8 +30,8 @@
 
 #define NOBODY	65534
 #define PACKETS 64
-#define LONG_NS 20000000000u /* long patience: tests assert that something happens, not how soon */
-#define LEN	100u	     /* of the real message */
+#define LONG_NS 20000000000u /* a long timeout: tests check that something happens, not how soon */
+#define LEN	100u	     /* length of the real message */
 
 #define SEND_ONLY 0x04
 #define ACK	  0x11
@@ -39,14 +39,14 @@
 
 static struct pmd_device device[3];
 
-/** Where a stranger sends from, and says that it does. */
+/** Where the stranger sends from, and which source it claims. */
 enum way {
-	ANY_PORT,    /* the peer's address, some port */
+	ANY_PORT,    /* the peer's address, any port */
 	OTHER_PLACE, /* an unused address, port 4791 */
-	SPOOFED,     /* the same, with the peer's address claimed as the source */
+	SPOOFED,     /* an unused address, port 4791, with the peer's address as the claimed source */
 };
 
-/** A packet that is right in every field. */
+/** A forged packet whose fields are all correct. */
 struct forgery {
 	struct nic_gid from, to;
 	uint32_t qpn, psn;
@@ -138,7 +138,7 @@ static uint64_t port_packets(struct end *e)
 	return n;
 }
 
-/** A stranger sends, and the engine has looked at all of it. */
+/** A stranger sends its packets; wait until the engine has received all of them. */
 static void attack(struct end *victim, enum way way, const struct forgery *f)
 {
 	uint64_t before = port_packets(victim), until = pmd_now_ns() + LONG_NS;
@@ -169,8 +169,8 @@ static uint64_t counter(struct end *e, const char *name)
 	return value;
 }
 
-/** All forged packets are refused for this reason. The port may have brought packets of the peer among them, so the
- *  last ones may be yet to come. */
+/** Wait until the counter `name` has counted all forged packets. Packets of the real peer arrive at the port, too, so
+ * the last forged ones can still be on their way. */
 static void expect_refused(struct end *e, const char *name)
 {
 	uint64_t until = pmd_now_ns() + LONG_NS;
@@ -192,7 +192,7 @@ static enum nic_qp_state state_of(struct end *e)
 	return state;
 }
 
-/** Until either has taken the other's link. */
+/** Exchange a message, so that each side has taken the other's link. */
 static void wait_for_links(struct end *a, struct end *b)
 {
 	uint64_t until = pmd_now_ns() + LONG_NS;
@@ -204,7 +204,7 @@ static void wait_for_links(struct end *a, struct end *b)
 	assert_true(pmd_now_ns() < until);
 }
 
-/** The message that was under attack arrives. */
+/** The message in flight during the attack arrives intact. */
 static void expect_message(struct end *a, struct end *b)
 {
 	struct nic_wc wc = end_wait(b, b->rcq, false);
@@ -216,7 +216,8 @@ static void expect_message(struct end *a, struct end *b)
 	assert_int_equal(end_wait(a, a->scq, false).status, NIC_WC_SUCCESS);
 }
 
-/** A SEND is under way, for which there is no receive: so its PSN is outstanding until the test says otherwise. */
+/** A SEND has no receive yet, so its PSN stays outstanding. Forged ACKs or NAKs for it are refused, and it arrives when
+ * there is a receive. */
 static void answers_are_forged(enum way way, uint8_t syndrome, bool links)
 {
 	struct nic_wc wc;
@@ -292,7 +293,8 @@ static void stranger__SE_04_sends_nothing_to_a_qp_whose_peer_has_a_link(void **s
 		requests_are_forged(ways[i]);
 }
 
-/** SPOOFED is not among them: against that there are links, and keys. */
+/** Without links, packets from a port other than 4791 are still refused. SPOOFED is not tested: only links and keys
+ * protect against it. */
 static void stranger__SE_04_from_another_port_than_4791_reaches_no_qp_without_a_link_either(void **state)
 {
 	(void)state;
@@ -307,7 +309,8 @@ static void stranger__SE_04_from_another_port_than_4791_reaches_no_qp_without_a_
 
 /* ---- what is listened on ---------------------------------------------------------------------------------------- */
 
-/** IP sockets of this process that are bound to the RoCE port of the address; *others: those that are anything else. */
+/** Count this process's IP and packet sockets that are bound to the RoCE port of the address; *others: all other such
+ * sockets. */
 static unsigned sockets_of_process(const struct nic_gid *gid, unsigned *others)
 {
 	DIR *all = opendir("/proc/self/fd");

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Tests of what strangers' packets cost an engine: pmd/link/strays.c, pmd/base/limiter.h, and what the kernel UDP port
- * learns of its peers. The stranger is a socket on a loopback address that is no device; what it sends is well-formed
- * unless a test says otherwise.
+ * test_pmd_strays.c - what packets of strangers cost an engine: pmd/link/strays.c, pmd/base/limiter.h, and what the
+ * kernel UDP port learns about its peers. The stranger is a socket on a loopback address that is no device; its packets
+ * are well-formed unless a test says otherwise.
  */
 #include <netinet/in.h>
 #include <setjmp.h>
@@ -25,9 +25,9 @@
 #include "stranger.h"
 
 #define SERVED	  1000
-#define FIRST	  2000 /* first unserved port */
+#define FIRST	  2000 /* the first unserved port */
 #define PACKETS	  2000
-#define CHUNK	  50 /* what any socket's buffer holds */
+#define CHUNK	  50 /* packets that any socket's buffer holds */
 #define PAUSE_US  500
 #define PATIENT_S 20
 
@@ -43,7 +43,8 @@ static int setup(void **state)
 
 	(void)state;
 	end_open(&end, &device[0]);
-	assert_int_equal(pmd_service_open(end.engine, &port), 0); /* what is to no service comes to it */
+	assert_int_equal(pmd_service_open(end.engine, &port),
+			 0); /* a function with a service also gets the datagrams to unserved ports */
 	stranger = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	assert_true(stranger >= 0);
 	pmd_gid_sockaddr(&device[1].gid, 0, &from);
@@ -79,7 +80,7 @@ static uint64_t seen(void)
 	return n;
 }
 
-/** Packets to `n` QPNs from `qpn` on, and that all have been looked at. */
+/** Send packets to `n` QPNs starting at `qpn`, and wait now and then until the engine has received them. */
 static void send_to_many(uint8_t opcode, uint32_t qpn, unsigned n, bool spoilt)
 {
 	uint8_t ip[STRANGER_BYTES];
@@ -97,7 +98,7 @@ static void send_to_many(uint8_t opcode, uint32_t qpn, unsigned n, bool spoilt)
 	}
 }
 
-/** The counters, with the step over that has looked at the last packet. */
+/** @return the port's counters; the lock makes sure that the step which received the last packet is over. */
 static struct pmd_port_stats stats(uint64_t *no_qp, uint64_t *bad_icrc)
 {
 	struct pmd_port_stats s;
@@ -148,7 +149,7 @@ static void strays__there_is_no_service_at_either_end_of_the_range(void **state)
 	(void)state;
 	send_to_many(STRANGER_UD_SEND, NIC_SERVICE_QPN, CHUNK, false);
 	s = stats(&no_qp, &bad_icrc);
-	/* The port after the last one is the multicast QP; all others are unserved. */
+	/* Only the port after the last one, that of the multicast QP, is refused; all others are just unserved. */
 	assert_int_equal(s.rx_misrouted_refused, 1);
 	for (unsigned i = 0; i < CHUNK; i++)
 		send_to_many(STRANGER_UD_SEND, NIC_SERVICE_QPN + NIC_SERVICE_PORT_MAX + 1, 1, false);
@@ -160,7 +161,8 @@ static void strays__there_is_no_service_at_either_end_of_the_range(void **state)
 
 /* ---- what is allowed -------------------------------------------------------------------------------------------- */
 
-/** Each of these needs a connection to find out which function serves the port. */
+/** Each of these packets would need a connection to the daemon to ask which function serves the port: such connections
+ * are limited. */
 static void strays__connections_are_limited_whatever_comes(void **state)
 {
 	static struct link_route routes[2][ROUTES];
@@ -178,20 +180,20 @@ static void strays__connections_are_limited_whatever_comes(void **state)
 	assert_int_equal(s.rx_misrouted_limited + s.rx_misrouted_waiting + s.rx_misrouted_dropped + no_qp, PACKETS);
 	assert_in_range(no_qp, 1, allowed); /* unserved: passed to the NIC */
 	assert_int_equal(s.rx_misrouted_refused + s.rx_misrouted_waiting + bad_icrc, 0);
-	if (l) { /* what the NIC has found out for itself stays */
+	if (l) { /* the NIC's own routes are kept */
 		memcpy(routes[1], l->routes, sizeof(l->routes));
 		assert_memory_equal(routes[0], routes[1], sizeof(routes[0]));
 	}
 }
 
-/** What has just been found out holds for the next ones. */
+/** After the daemon has said that nobody serves a port, further packets to that port need no new connection. */
 static void strays__a_port_that_nobody_serves_is_asked_for_once(void **state)
 {
 	uint64_t no_qp, bad_icrc;
 	struct pmd_port_stats s;
 
 	(void)state;
-	/* Each in a burst of its own: more of them than the limiter allows. */
+	/* Each packet is a burst of its own; the packets are more than the limiter allows. */
 	for (unsigned i = 1; i <= CHUNK; i++) {
 		send_to_many(STRANGER_UD_SEND, NIC_SERVICE_QPN + FIRST, 1, false);
 		while (seen() < i)
@@ -217,7 +219,7 @@ static void limiter__a_burst_and_then_so_many_a_second(void **state)
 		now_ns += PMD_LIMITER_NS;
 		assert_true(pmd_limiter_take(&l, now_ns));
 	}
-	assert_false(pmd_limiter_take(&l, now_ns - 1000)); /* the clock of another CPU */
+	assert_false(pmd_limiter_take(&l, now_ns - 1000)); /* on a CPU whose clock is behind */
 	assert_true(pmd_limiter_take(&l, now_ns + PMD_LIMITER_NS));
 	now_ns += 3600 * 1000000000ull;
 	for (n = 0; pmd_limiter_take(&l, now_ns);)
@@ -237,7 +239,8 @@ static bool is_own_kind(void)
 	return known;
 }
 
-/** Segmented runs break packets to peers of another kind: a packet that no QP accepted must not enable them. */
+/** Segmented runs would break packets to other implementations, so a packet that no QP accepted must not enable them.
+ */
 static void peers__a_refused_packet_makes_nobody_one_of_our_own_kind(void **state)
 {
 	(void)state;
@@ -246,7 +249,7 @@ static void peers__a_refused_packet_makes_nobody_one_of_our_own_kind(void **stat
 	assert_false(is_own_kind());
 }
 
-/** Nor may it take them away from a peer. */
+/** A packet that no QP accepted must not disable segmented runs to a peer, either. */
 static void peers__a_refused_packet_leaves_the_peers_kind_as_it_is(void **state)
 {
 	struct nic_rx_frame accepted = {.sgid = device[1].gid, .udp_sport = NIC_UDP_PORT};
@@ -260,14 +263,14 @@ static void peers__a_refused_packet_leaves_the_peers_kind_as_it_is(void **state)
 	pmd_unlock(end.engine);
 	close(stranger);
 	stranger = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	((struct sockaddr_in *)(void *)&from)->sin_port = 0; /* another source port */
+	((struct sockaddr_in *)(void *)&from)->sin_port = 0; /* any source port */
 	assert_int_equal(bind(stranger, (struct sockaddr *)&from, len), 0);
 	pmd_gid_sockaddr(&device[0].gid, 0, &to);
 	assert_int_equal(connect(stranger, (struct sockaddr *)&to, len), 0);
 	send_to_many(STRANGER_RC_SEND, nic_qp_num(end.qp), CHUNK, false);
 	stats(&no_qp, &bad_icrc);
 	assert_true(no_qp > 0);
-	assert_int_equal(bad_icrc, 0); /* or they would have proved nothing here */
+	assert_int_equal(bad_icrc, 0); /* with a bad ICRC they would have proved nothing */
 	assert_true(is_own_kind());
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Tests of the kernel UDP port (pmd/port_udp*.c) in a network namespace of their own: what it takes, what it sends. */
+/* test_pmd_udp.c - the kernel UDP port (pmd/port_udp*.c) in a network namespace of its own: which packets it accepts
+ * and what it sends. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -27,7 +28,7 @@
 #define BYTES 64
 
 static bool have_namespace;
-static struct pmd_device device[3]; /* two IPv4 ones, ::1 */
+static struct pmd_device device[3]; /* two IPv4 addresses and ::1 */
 
 #define NEED_NAMESPACE()                                                                                               \
 	do {                                                                                                           \
@@ -37,7 +38,7 @@ static struct pmd_device device[3]; /* two IPv4 ones, ::1 */
 		}                                                                                                      \
 	} while (0)
 
-/** The port of a device and nothing else. */
+/** Open only the port of a device, without an engine. */
 static struct pmd_port *port_open(const struct pmd_device *d)
 {
 	struct pmd_port *port;
@@ -97,7 +98,7 @@ static void udp__empty_datagrams_are_counted_and_hide_nothing(void **state)
 	assert_int_equal(send(fd, data, sizeof(data), 0), sizeof(data));
 	assert_int_equal(receive(port), 1);
 	assert_int_equal(port->stats.rx_empty, 1);
-	/* More of them than one burst looks at. */
+	/* More empty datagrams than one burst reads. */
 	for (unsigned i = 0; i < 100; i++)
 		assert_int_equal(send(fd, data, 0, 0), 0);
 	assert_int_equal(receive(port), 0);
@@ -152,14 +153,14 @@ static void udp__own_kind_is_forgotten_when_the_address_changes_hands(void **sta
 	assert_null(udp_peer_find(u, &device[1].gid));
 	hear(port, &device[1].gid, NIC_UDP_PORT);
 	assert_non_null(udp_peer_find(u, &device[1].gid));
-	hear(port, &device[0].gid, 0xc001); /* another peer */
+	hear(port, &device[0].gid, 0xc001); /* a packet of another peer changes nothing */
 	assert_non_null(udp_peer_find(u, &device[1].gid));
 	hear(port, &device[1].gid, 0xc001);
 	assert_null(udp_peer_find(u, &device[1].gid));
 	port->ops->close(port);
 }
 
-/** Two packets of one size to a peer. */
+/** Send two packets of the same size to a peer. */
 static unsigned transmit_run(struct pmd_port *port, const struct nic_gid *to)
 {
 	static uint8_t data[2][NIC_FRAME_MAX];
@@ -189,7 +190,7 @@ static void udp__one_path_without_segmentation_leaves_the_others_theirs(void **s
 	hear(port, &device[1].gid, NIC_UDP_PORT);
 	assert_int_equal(transmit_run(port, &device[0].gid), 2);
 	assert_int_equal(port->stats.tx_gso, 1);
-	/* A socket without checksums refuses segmentation, as some paths do. */
+	/* A socket without UDP checksums refuses segmentation, as some paths do. */
 	assert_int_equal(setsockopt(port->wait_fd, SOL_SOCKET, SO_NO_CHECK, &on, sizeof(on)), 0);
 	assert_int_equal(transmit_run(port, &device[0].gid), 2);
 	assert_int_equal(port->stats.tx_gso_fallback, 1);
@@ -203,7 +204,7 @@ static void udp__one_path_without_segmentation_leaves_the_others_theirs(void **s
 	port->ops->close(port);
 }
 
-/** An ACK and a longer request: the ACK goes last in a run, unless the frames are ordered. */
+/** A run of an ACK and a longer request: the ACK is sent last, unless the frames are marked as ordered. */
 static void udp__an_ack_that_is_ordered_stays_first(void **state)
 {
 	static uint8_t data[2][NIC_FRAME_MAX];
@@ -253,7 +254,7 @@ static void udp__refused_traffic_class_is_counted_and_asked_for_again(void **sta
 	NEED_NAMESPACE();
 	port = port_open(&device[0]);
 	udp = dup(port->wait_fd);
-	other = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0); /* knows nothing of IP */
+	other = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0); /* a socket without IP options */
 	assert_true(dup2(other, port->wait_fd) == port->wait_fd);
 	port->ops->tx_burst(port, &frame, 1, 0);
 	assert_int_equal(port->stats.tx_fields_refused, 1);
@@ -269,7 +270,7 @@ static void udp__refused_traffic_class_is_counted_and_asked_for_again(void **sta
 
 /* ---- functions and sockets ------------------------------------------------------------------------------------ */
 
-/** A port of function 5 with sockets on the first `n` devices, shared as the daemon's are. */
+/** Open a port for function 5 with sockets on the first `n` devices, shared as the daemon shares them. */
 static struct pmd_port *shared_port_open(unsigned n)
 {
 	struct pmd_port *port;
@@ -307,7 +308,7 @@ static bool is_readable(int fd)
 	return poll(&p, 1, 0) == 1 && p.revents == POLLIN;
 }
 
-/** Receive at `now_ns` until the port has no more. @param got packets per address. */
+/** Receive at time `now_ns` until the port has no more packets. @param got packets per address. */
 static void receive_all(struct pmd_port *port, uint64_t now_ns, unsigned got[3])
 {
 	struct nic_rx_frame frames[PMD_RX_BURST];
@@ -336,13 +337,13 @@ static void udp__all_addresses_are_heard(void **state)
 			if (round % (i + 1) == 0)
 				send_to(i, 5, i + 1);
 		assert_true(is_readable(port->wait_fd));
-		now_ns += 3000000; /* all have been silent for long */
+		now_ns += 3000000; /* all sockets have been silent for long, so each is read */
 		receive_all(port, now_ns, got);
 		for (unsigned i = 0; i < 3; i++)
 			assert_int_equal(got[i], round % (i + 1) == 0 ? i + 1 : 0);
 		assert_false(is_readable(port->wait_fd));
 	}
-	/* A busy one hides the others for a moment, not longer. */
+	/* A busy address delays reading the others by some bursts at most. */
 	send_to(2, 5, 1);
 	for (unsigned round = 0, seen = 0; seen == 0; round++) {
 		send_to(0, 5, 1);
@@ -374,14 +375,14 @@ static void udp__addresses_come_and_go_under_a_sleeper(void **state)
 	assert_false(is_readable(was));
 	receive_all(port, 1000000000, got);
 	assert_int_equal(got[0], 0);
-	fd = pmd_udp_socket_open(&device[0].gid, 0, false, err, sizeof(err)); /* its port is free */
+	fd = pmd_udp_socket_open(&device[0].gid, 0, false, err, sizeof(err)); /* the UDP port is free again */
 	assert_true(fd >= 0);
 	assert_int_equal(pmd_port_udp_add(port, 1, &device[0].gid, 0, fd), 0);
 	send_to(0, 5, 2);
 	assert_true(is_readable(port->wait_fd) && is_readable(was));
 	receive_all(port, 2000000000, got);
 	assert_int_equal(got[0], 2);
-	/* Replaced in place. */
+	/* An address is replaced in place. */
 	fd = pmd_udp_socket_open(&device[1].gid, 0, false, err, sizeof(err));
 	assert_int_equal(pmd_port_udp_add(port, 1, &device[1].gid, 0, fd), 0);
 	send_to(1, 5, 3);
@@ -391,7 +392,7 @@ static void udp__addresses_come_and_go_under_a_sleeper(void **state)
 	assert_int_equal(fcntl(was, F_GETFD), -1);
 }
 
-/** Takes what is to function 6, and leaves the rest to the NIC. */
+/** Stray handler that consumes the packets for function 6; the NIC gets all others. */
 static bool stray(void *ctx, const struct nic_rx_frame *frame)
 {
 	unsigned *count = ctx;
@@ -443,7 +444,8 @@ static void udp__packets_of_other_functions_are_passed_on(void **state)
 	port->ops->close(port);
 }
 
-/** A service is told by all of the QPN; its own are not handed on. */
+/** A packet to a service is recognized by its whole QPN: packets to this function's own services are kept, others are
+ * strays. */
 static void udp__packets_of_services_are_for_who_serves_them(void **state)
 {
 	unsigned got[3], count = 0;
@@ -468,7 +470,7 @@ static void udp__packets_of_services_are_for_who_serves_them(void **state)
 	port->ops->close(port);
 }
 
-/** A burst ends after so many packets, whatever they are, and says that it has not seen all. */
+/** A burst ends after a limited number of packets, even if all of them are strays, and reports that there is more. */
 static void udp__a_burst_of_nothing_but_strays_is_bounded(void **state)
 {
 	struct nic_rx_frame frames[PMD_RX_BURST];
@@ -496,7 +498,8 @@ static void udp__a_burst_of_nothing_but_strays_is_bounded(void **state)
 	port->ops->close(port);
 }
 
-/** An address that strangers flood with what is dropped does not hide another one for longer than some bursts. */
+/** An address flooded by strangers with datagrams that are dropped does not delay reading another one by more than a
+ * few bursts. */
 static void udp__a_flooded_address_hides_no_other(void **state)
 {
 	struct nic_rx_frame frames[PMD_RX_BURST];
@@ -545,7 +548,7 @@ static void udp__a_run_is_for_one_function_and_leaves_by_its_own_address(void **
 						  .sgid = device[0].gid,
 						  .dgid = device[1].gid};
 		data[i][28 + 5] = i < 2 ? 8 : 9;
-		data[i][28 + 7] = (uint8_t)i; /* of one function's numbers, it does not matter which */
+		data[i][28 + 7] = (uint8_t)i; /* numbers of one function's QPs, which may share a run */
 	}
 	assert_int_equal(port->ops->tx_burst(port, frames, 4, 0), 4);
 	assert_int_equal(port->stats.tx_gso, 2);
@@ -553,14 +556,14 @@ static void udp__a_run_is_for_one_function_and_leaves_by_its_own_address(void **
 	assert_int_equal(got[1], 4);
 	assert_int_equal(to->stats.rx_datagrams, 2);
 	for (unsigned i = 0; i < 4; i++) {
-		data[i][28 + 5] = 0xff; /* services: 0, 1, 3, 3 */
+		data[i][28 + 5] = 0xff; /* numbers of services, which may not: 0, 1, 3, 3 */
 		data[i][28 + 7] |= i >> 1;
 	}
 	assert_int_equal(port->ops->tx_burst(port, frames, 4, 0), 4);
 	receive_all(to, 1, got);
 	assert_int_equal(got[1], 4);
 	assert_int_equal(to->stats.rx_datagrams, 5);
-	frames[0].sgid = device[2].gid; /* which the port does not have */
+	frames[0].sgid = device[2].gid; /* an address that the port does not have */
 	assert_int_equal(port->ops->tx_burst(port, frames, 1, 0), 1);
 	assert_int_equal(port->stats.tx_no_source, 1);
 	assert_int_equal(port->stats.tx_packets, 8);
@@ -580,7 +583,7 @@ static void *cancelled_under_the_lock(void *arg)
 	pmd_lock(e);
 	pthread_cancel(pthread_self());
 	nic_psn_random(e->host.nic);
-	transmit_run(e->host.port, &nowhere); /* which is said on stderr */
+	transmit_run(e->host.port, &nowhere); /* writes an error message to stderr */
 	pmd_mutex_unlock(&e->lock);
 	pthread_testcancel();
 	return NULL;
@@ -600,7 +603,7 @@ static void udp__no_cancellation_under_the_lock(void **state)
 	pthread_join(thread, &ret);
 	assert_ptr_equal(ret, PTHREAD_CANCELED);
 	assert_int_equal(e->host.port->stats.tx_unreachable, 2);
-	pmd_lock(e); /* held by the engine's thread at most, and not for ever */
+	pmd_lock(e); /* the lock is free, or the engine's thread holds it for a moment */
 	pmd_mutex_unlock(&e->lock);
 	pmd_close(e);
 }

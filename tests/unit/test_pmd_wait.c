@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Tests of pmd/engine/wait.c, thread.c and sleep.c: an application thread serves in place of the engine's thread. */
+/* test_pmd_wait.c - pmd/engine/wait.c, thread.c and sleep.c: an application thread serves in place of the engine's
+ * thread. */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -43,7 +44,7 @@ static unsigned count_looks(struct pmd_port *port, struct nic_rx_frame *frames, 
 	return real_ops->rx_burst(port, frames, n, now_ns);
 }
 
-/** `look` is called at every look; NULL: the port has no descriptor. */
+/** Call `look` each time the engine reads the port. NULL: the port has no descriptor instead. */
 static void watch_port(struct end *e, void (*look)(struct pmd_port *port))
 {
 	pmd_mutex_lock(&e->engine->lock);
@@ -80,7 +81,7 @@ static void waiter_start(struct waiter *w, struct end *e)
 	assert_int_equal(pthread_create(&w->thread, NULL, wait_for_it, w), 0);
 }
 
-/** As a front-end does that gets an event on this thread. */
+/** Report an event, as a front-end does that gets it on this thread, and wait for the waiter's end. */
 static void waiter_end(struct waiter *w)
 {
 	pmd_lock(w->engine);
@@ -90,7 +91,7 @@ static void waiter_end(struct waiter *w)
 	assert_int_equal(w->rc, 0);
 }
 
-/** Until it sleeps, which it must. */
+/** Wait until the waiter sleeps; fail if it does not. */
 static void waiter_sleeps(struct waiter *w)
 {
 	bool asleep = false;
@@ -104,7 +105,7 @@ static void waiter_sleeps(struct waiter *w)
 	assert_true(asleep);
 }
 
-/** A port that cannot be waited for is looked at again and again, also by a thread that stands in. */
+/** A port without a descriptor to sleep on is read repeatedly during a wait, with or without the engine's thread. */
 static void wait__a_port_without_a_descriptor_is_looked_at(void **state)
 {
 	static const char *const modes[] = {"auto", "inline"};
@@ -131,7 +132,7 @@ static void wait__a_port_without_a_descriptor_is_looked_at(void **state)
 
 /* ---- the engine's thread beside it ------------------------------------------------------------------------------ */
 
-/** Until the engine's thread sleeps for good. */
+/** Wait until the engine's thread sleeps without a deadline. */
 static void wait_until_asleep(struct pmd_engine *e)
 {
 	bool asleep = false;
@@ -145,8 +146,8 @@ static void wait_until_asleep(struct pmd_engine *e)
 	assert_true(asleep);
 }
 
-/** The thread is about to serve, but when it gets the lock, a waiter serves instead: it does not change the wake-up
- *  time that the waiter has set. */
+/** The engine's thread wakes to serve, but when it gets the lock, a waiter already serves: the thread must not change
+ * the wake-up time that the waiter has set. */
 static void wait__a_thread_that_comes_late_leaves_the_waiter_alone(void **state)
 {
 	const uint64_t sleeps_until = UINT64_MAX - 1;
@@ -158,7 +159,7 @@ static void wait__a_thread_that_comes_late_leaves_the_waiter_alone(void **state)
 	wait_until_asleep(a.engine);
 	pmd_mutex_lock(&a.engine->lock);
 	pmd_engine_kick(a.engine);
-	usleep(50000); /* now it is here for the lock */
+	usleep(50000); /* by now the thread waits for the lock */
 	__atomic_store_n(&a.engine->waiter.serves, true, __ATOMIC_SEQ_CST);
 	__atomic_store_n(&a.engine->thread.polled, true, __ATOMIC_RELAXED);
 	__atomic_store_n(&a.engine->sleeper.wake_ns, sleeps_until, __ATOMIC_RELAXED);
@@ -173,7 +174,8 @@ static void wait__a_thread_that_comes_late_leaves_the_waiter_alone(void **state)
 	end_close(&a);
 }
 
-/** The waiter returns and does not poll: the thread, which slept meanwhile, serves again. */
+/** The waiter returns and the application does not poll: the engine's thread, which slept during the wait, serves
+ * again. */
 static void wait__the_thread_serves_when_the_waiter_has_gone(void **state)
 {
 	const struct nic_send_wr wr = {.opcode = NIC_WR_SEND, .flags = NIC_SEND_SIGNALED};
@@ -184,7 +186,7 @@ static void wait__the_thread_serves_when_the_waiter_has_gone(void **state)
 
 	(void)state;
 	open_with(&a, "auto");
-	qp = fake_qp(&a, NIC_QPT_RC, a.scq, &device[1].gid, FAKE_QPN, 8); /* no such peer */
+	qp = fake_qp(&a, NIC_QPT_RC, a.scq, &device[1].gid, FAKE_QPN, 8); /* a peer that does not exist */
 	for (unsigned ms = 0; ms <= 40; ms += 20) {
 		wait_until_asleep(a.engine);
 		waiter_start(&w, &a);
@@ -204,7 +206,8 @@ static void wait__the_thread_serves_when_the_waiter_has_gone(void **state)
 	end_close(&a);
 }
 
-/** During a wait longer than its usual slices the engine's thread sets thread.deep: the end of the wait kicks it. */
+/** If a wait lasts longer than the thread's usual slices, the thread sets thread.deep: then the end of the wait wakes
+ * it. */
 static void wait__the_thread_is_called_when_a_longer_wait_ends(void **state)
 {
 	bool seen = false;
@@ -213,7 +216,7 @@ static void wait__the_thread_is_called_when_a_longer_wait_ends(void **state)
 
 	(void)state;
 	open_with(&a, "auto");
-	/* Within 12 ms the thread has not yet reached unlimited sleep. */
+	/* Within 12 ms the thread has not begun to sleep without a deadline. */
 	for (unsigned i = 0; i < 200 && !seen; i++) {
 		uint64_t end_ns = pmd_now_ns() + 12000000;
 		bool deep = false;
@@ -236,9 +239,9 @@ static struct fake_producer producer;
 static struct end *consumer;
 
 static bool all_ready;	 /* atomic */
-static bool all_to_come; /* under the lock */
+static bool all_to_come; /* protected by the lock */
 
-/** Within a step, after the links are checked: a packet arrives, its bell rings, and the awaited event occurs. */
+/** Called within a step, after the links were read: a packet arrives, its bell rings, and the awaited event occurs. */
 static void all_at_once(struct pmd_port *port)
 {
 	const uint64_t one = 1;
@@ -262,7 +265,8 @@ static uint64_t junk_seen(struct end *e)
 	return n;
 }
 
-/** A packet that arrives with the event is received, although its bell is drained and the waiter has returned. */
+/** A packet that arrives together with the awaited event is received, although its bell was drained and the waiter
+ * returned. */
 static void wait__packets_that_come_with_the_event_are_received(void **state)
 {
 	struct end a;
@@ -276,7 +280,8 @@ static void wait__packets_that_come_with_the_event_are_received(void **state)
 	watch_port(&a, all_at_once);
 	pmd_mutex_lock(&a.engine->lock);
 	all_to_come = true;
-	__atomic_store_n(&a.engine->host.port->wait_fd, -1, __ATOMIC_RELAXED); /* looked at without being asked for */
+	__atomic_store_n(&a.engine->host.port->wait_fd, -1,
+			 __ATOMIC_RELAXED); /* so that the port is read in each step */
 	pmd_mutex_unlock(&a.engine->lock);
 	assert_int_equal(pmd_wait(a.engine, a.event_fd, &all_ready), 0);
 	pmd_mutex_lock(&a.engine->lock);
@@ -291,7 +296,8 @@ static void wait__packets_that_come_with_the_event_are_received(void **state)
 
 /* ---- how a wait ends -------------------------------------------------------------------------------------------- */
 
-/** Programs make their descriptor non-blocking when they like, also one that they have slept on. */
+/** A program may make its event descriptor non-blocking at any time, even after it has slept on it: then pmd_wait()
+ * returns -EAGAIN. */
 static void wait__nobody_sleeps_for_a_descriptor_that_does_not_block(void **state)
 {
 	static const char *const modes[] = {"auto", "inline"};
@@ -318,7 +324,7 @@ static void wait__nobody_sleeps_for_a_descriptor_that_does_not_block(void **stat
 	}
 }
 
-/** Only one thread serves. The other is told so, and does not disturb. */
+/** Only one application thread serves. A second one gets -EBUSY and does not disturb the first. */
 static void wait__a_second_thread_sleeps_elsewhere(void **state)
 {
 	bool ready = false;
@@ -337,7 +343,7 @@ static void wait__a_second_thread_sleeps_elsewhere(void **state)
 	end_close(&a);
 }
 
-/** A waiter that is cancelled leaves no state behind: the engine's thread serves again, and others may wait. */
+/** A cancelled waiter leaves no state behind: the engine's thread serves again, and other threads can wait. */
 static void wait__a_cancelled_thread_leaves_things_in_order(void **state)
 {
 	struct fake_producer p;
@@ -354,7 +360,7 @@ static void wait__a_cancelled_thread_leaves_things_in_order(void **state)
 	for (unsigned i = 0; i < 3; i++) {
 		waiter_start(&w, &a);
 		waiter_sleeps(&w);
-		usleep(i * 20000); /* then the engine's thread sleeps deeply */
+		usleep(i * 20000); /* in later rounds the engine's thread sleeps deeply */
 		pthread_cancel(w.thread);
 		pthread_join(w.thread, &ret);
 		assert_ptr_equal(ret, PTHREAD_CANCELED);
@@ -373,7 +379,7 @@ static void wait__a_cancelled_thread_leaves_things_in_order(void **state)
 
 /* ---- what wakes a waiter ---------------------------------------------------------------------------------------- */
 
-/** The bell of a link with packets wakes the waiter, whether it rings before or after it goes to sleep. */
+/** The bell of a link with packets wakes the waiter, whether it rings before or after the waiter goes to sleep. */
 static void wait__the_bell_is_heard_whenever_it_rings(void **state)
 {
 	static const char *const modes[] = {"auto", "inline"};
@@ -409,7 +415,7 @@ static void look_at_nothing(struct pmd_port *port)
 	(void)port;
 }
 
-/** Address changes give the port another descriptor while a waiter sleeps: it then sleeps on the new one. */
+/** An address change gives the port another descriptor while a waiter sleeps: the waiter then sleeps on the new one. */
 static void wait__a_new_descriptor_of_the_port_wakes(void **state)
 {
 	const uint64_t one = 1;
@@ -444,7 +450,7 @@ static void wait__a_new_descriptor_of_the_port_wakes(void **state)
 	end_close(&a);
 }
 
-/** Timers run during a wait, with or without an engine thread to keep the time. */
+/** Timers expire during a wait, with or without an engine thread. */
 static void wait__timers_run(void **state)
 {
 	static const char *const modes[] = {"auto", "inline"};
