@@ -25,7 +25,7 @@ static void post__RQ_09_messages_over_2_gib_are_refused(void **state)
 static void post__RQ_13_inline_data_is_taken_during_the_call(void **state)
 {
 	struct rig *rig = rig_ready(NULL);
-	uint8_t mine[128], other[3] = {1, 2, 3}; /* not registered: inline needs no key */
+	uint8_t mine[128], other[3] = {1, 2, 3}; /* not registered: inline data needs no L_Key */
 	struct nic_sge sge[2] = {{(uintptr_t)mine, 100, 0}, {(uintptr_t)other, 3, 0xdead}};
 	struct nic_send_wr wr = {
 		.wr_id = 1, .sg_list = sge, .num_sge = 2, .opcode = NIC_WR_SEND, .flags = NIC_SEND_INLINE};
@@ -42,7 +42,7 @@ static void post__RQ_13_inline_data_is_taken_during_the_call(void **state)
 	assert_int_equal(p.payload_len, 103);
 	assert_memory_equal(p.payload, expect, 103);
 	rig_advance(rig, rig_timeout_ns(12));
-	p = rig_expect_tx(rig, SEND_ONLY, RIG_SQ_PSN); /* sent again, from the copy */
+	p = rig_expect_tx(rig, SEND_ONLY, RIG_SQ_PSN); /* retransmitted from the copy in the queue */
 	assert_memory_equal(p.payload, expect, 103);
 	rig_destroy(rig);
 }
@@ -69,7 +69,7 @@ static void post__RQ_13_inline_limits(void **state)
 	rig_destroy(rig);
 }
 
-/* Inline data lies in the queue in place of SGEs, whose number does not limit it. */
+/* Inline data is stored in the queue in place of SGEs, so max_send_sge does not limit the number of its segments. */
 static void post__RQ_13_inline_data_needs_no_sges(void **state)
 {
 	struct rig *rig = rig_ready(&(struct rig_opts){.cap.max_send_sge = 1});
@@ -207,7 +207,8 @@ static void post__RQ_18_a_full_queue_refuses_and_stays_whole(void **state)
 			assert_int_equal(p.payload[0], rig_byte(i));
 		}
 		rig_expect_silence(rig);
-		assert_int_equal(nic_post_send(rig->qp, &wr), -ENOMEM); /* sent is not completed */
+		assert_int_equal(nic_post_send(rig->qp, &wr),
+				 -ENOMEM); /* the requests are sent but not completed, so the queue is still full */
 		rig_ack(rig, psn - 1, SYN_ACK);
 		for (uint32_t i = 0; i < 5; i++)
 			rig_expect_wc(rig->send_cq, 10 * round + i, NIC_WC_SUCCESS);
@@ -230,7 +231,7 @@ static void post__RQ_18_checking_ahead_says_what_posting_would(void **state)
 	assert_int_equal(nic_post_send_check(rig->qp, &wr, UINT32_MAX), -ENOMEM);
 	wr.num_sge = 5;
 	assert_int_equal(nic_post_send_check(rig->qp, &wr, 0), -EINVAL);
-	rig_expect_tx(rig, SEND_ONLY, RIG_SQ_PSN); /* only what was posted */
+	rig_expect_tx(rig, SEND_ONLY, RIG_SQ_PSN); /* only the requests that were posted */
 	rig_expect_silence(rig);
 	rig_destroy(rig);
 }
@@ -241,7 +242,8 @@ static void post__RQ_18_checking_ahead_in_the_error_state(void **state)
 	struct nic_send_wr wr = rig_wr(rig, 1, NIC_WR_SEND, 0, 8);
 
 	rig_modify_state(rig, NIC_QPS_ERR);
-	assert_int_equal(nic_post_send_check(rig->qp, &wr, 1000), 0); /* each is flushed as it comes */
+	assert_int_equal(nic_post_send_check(rig->qp, &wr, 1000),
+			 0); /* in ERR each request is flushed when it is posted */
 	rig_destroy(rig);
 }
 

@@ -13,7 +13,7 @@ static void psn__RT_15_addition_wraps_at_24_bits(void **state)
 	assert_int_equal(psn_add(0xfffff0, 0x20), 0x10);
 	assert_int_equal(psn_add(0, PSN_WINDOW_MAX), 0x800000);
 	assert_int_equal(psn_add(5, 0), 5);
-	assert_int_equal(psn_add(5, 0u - 6u), 0xffffff); /* also backwards */
+	assert_int_equal(psn_add(5, 0u - 6u), 0xffffff); /* a negative addend */
 }
 
 static void psn__RT_15_difference_is_signed_across_the_wrap(void **state)

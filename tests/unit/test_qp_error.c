@@ -31,7 +31,7 @@ static void qp_error__QS_04_both_queues_are_flushed_and_later_posts_too(void **s
 			rig_post(rig, &wr);
 		}
 		rig_modify_state(rig, NIC_QPS_ERR);
-		for (uint64_t i = 1; i <= 3; i++) { /* unsignaled ones as well: an error always tells */
+		for (uint64_t i = 1; i <= 3; i++) { /* unsignaled requests as well: an error always completes */
 			rig_expect_wc(rig->send_cq, i, NIC_WC_WR_FLUSH_ERR);
 			rig_expect_wc(rig->recv_cq, 100 + i, NIC_WC_WR_FLUSH_ERR);
 		}
@@ -67,7 +67,8 @@ static void qp_error__QS_04_error_found_by_the_nic_flushes_too(void **state)
 	rig_destroy(rig);
 }
 
-/* ACKs, responses and timer expiries that come after the error complete nothing, whatever they were for. */
+/* ACKs, responses and timer expiries after the QP's error produce no successful completion, whichever request they are
+ * for. */
 static void qp_error__QS_05_in_order_once_each_and_no_success_after_an_error(void **state)
 {
 	struct rig *rig = rig_ready(NULL);
@@ -88,12 +89,12 @@ static void qp_error__QS_05_in_order_once_each_and_no_success_after_an_error(voi
 			      : i == 3 ? NIC_WC_REM_INV_REQ_ERR
 				       : NIC_WC_WR_FLUSH_ERR);
 	rig_expect_no_wc(rig->send_cq);
-	rig_expect_untouched(rig, 0, 8); /* the late READ response went nowhere */
+	rig_expect_untouched(rig, 0, 8); /* the late READ response was not written */
 	rig_expect_silence(rig);
 	rig_destroy(rig);
 }
 
-/* A message has begun when the QP fails: the WQE that it holds is completed, once, and before those behind it. */
+/* The QP fails in the middle of a message: the message's receive WQE is flushed once, before the WQEs after it. */
 static void qp_error__QS_06_receive_wqe_in_use_is_flushed_exactly_once(void **state)
 {
 	for (unsigned srq = 0; srq < 2; srq++) {
@@ -105,7 +106,7 @@ static void qp_error__QS_06_receive_wqe_in_use_is_flushed_exactly_once(void **st
 		rig_modify_state(rig, NIC_QPS_ERR);
 		rig_rx_data(rig, SEND_LAST, E + 1, 0, 8);
 		rig_expect_wc(rig->recv_cq, 1, NIC_WC_WR_FLUSH_ERR);
-		if (!srq) { /* those of an SRQ are not the QP's */
+		if (!srq) { /* WQEs of an SRQ stay in the SRQ */
 			rig_expect_wc(rig->recv_cq, 2, NIC_WC_WR_FLUSH_ERR);
 			rig_expect_wc(rig->recv_cq, 3, NIC_WC_WR_FLUSH_ERR);
 		}
@@ -115,7 +116,7 @@ static void qp_error__QS_06_receive_wqe_in_use_is_flushed_exactly_once(void **st
 	}
 }
 
-/* A packet whose processing moves the QP to ERR completes its WQE in error; that WQE is not flushed as well. */
+/* A packet that moves the QP to ERR completes its receive WQE in error; this WQE is not flushed as well. */
 static void qp_error__QS_06_failing_packet_is_consumed_once(void **state)
 {
 	struct rig *rig = rig_ready(NULL);
@@ -154,7 +155,7 @@ static void qp_error__QS_09_send_error_leads_uc_and_ud_to_sqe_and_rc_to_err(void
 		if (rc) {
 			rig_expect_wc(rig->recv_cq, 100, NIC_WC_WR_FLUSH_ERR);
 		} else {
-			rig_expect_no_wc(rig->recv_cq); /* the receive queue goes on */
+			rig_expect_no_wc(rig->recv_cq); /* the receive queue still works */
 			wr = any_send(rig, 3, ah);
 			rig_post(rig, &wr);
 			rig_expect_wc(rig->send_cq, 3, NIC_WC_WR_FLUSH_ERR);
@@ -182,7 +183,7 @@ static void qp_error__QS_10_last_wqe_event_of_a_qp_on_an_srq(void **state)
 			rig_modify_state(rig, NIC_QPS_ERR);
 		}
 		assert_int_equal(rig_events(rig, RIG_USER_QP(rig)) >> NIC_EVENT_QP_LAST_WQE & 1, srq);
-		rig_modify_state(rig, NIC_QPS_ERR); /* once */
+		rig_modify_state(rig, NIC_QPS_ERR); /* a second change to ERR raises no second event */
 		assert_int_equal(rig_events(rig, RIG_USER_QP(rig)), 0);
 		rig_destroy(rig);
 	}
@@ -223,14 +224,14 @@ static void qp_error__QS_12_a_qp_with_wqes_and_a_bound_window_may_be_destroyed(v
 	rig_post_send(rig, 2, NIC_WR_RDMA_READ, 0, 8);
 	rig_post_recv(rig, 3, 0, 64);
 	rig_expect_tx(rig, SEND_ONLY, RIG_SQ_PSN);
-	rx_read(rig, E, 0, 4096); /* half answered */
+	rx_read(rig, E, 0, 4096); /* only part of the responses has been sent */
 	rig_post_send(rig, 4, NIC_WR_SEND, 0, 8);
 	assert_int_equal(nic_qp_destroy(rig->qp), 0);
 	rig_advance(rig, 1000 * rig_timeout_ns(8));
 	rig_expect_silence(rig);
 	rig_rx_data(rig, SEND_ONLY, E + 16, 0, 8);
 	assert_int_equal(rig_counter(rig, rx_no_qp), 1);
-	assert_int_equal(nic_mr_dereg(rig->mr), -EBUSY); /* the window is still bound */
+	assert_int_equal(nic_mr_dereg(rig->mr), -EBUSY); /* a window is still bound to it */
 	assert_int_equal(nic_mw_dealloc(mw), 0);
 	assert_int_equal(nic_mr_dereg(rig->mr), 0);
 	assert_int_equal(nic_cq_destroy(rig->send_cq), 0);
@@ -239,7 +240,7 @@ static void qp_error__QS_12_a_qp_with_wqes_and_a_bound_window_may_be_destroyed(v
 	rig_destroy(rig);
 }
 
-/* As libibverbs does it: the completions of the QP go with it, those of others stay, in order. */
+/* Destroying a QP removes its completions from the CQ, as libibverbs does; completions of other QPs stay, in order. */
 static void qp_error__QS_13_destroy_takes_the_completions_of_the_qp(void **state)
 {
 	struct rig *rig = rig_ready(NULL);
@@ -255,7 +256,7 @@ static void qp_error__QS_13_destroy_takes_the_completions_of_the_qp(void **state
 	for (uint64_t i = 0; i < 10; i++) {
 		struct nic_recv_wr wr = {.wr_id = i};
 
-		assert_int_equal(nic_post_recv(qps[1 + i % 2], &wr), 0); /* flushed at once */
+		assert_int_equal(nic_post_recv(qps[1 + i % 2], &wr), 0); /* flushed at once, as the QP is in ERR */
 	}
 	nic_qp_destroy(qps[1]);
 	for (uint64_t i = 1; i < 10; i += 2)
@@ -289,7 +290,7 @@ static void qp_error__QS_14_full_cq_overwrites_nothing_and_fails_its_qps(void **
 	assert_int_equal(cq_events, 1ull << NIC_EVENT_CQ_ERR);
 	assert_int_equal(qp_events, 1ull << NIC_EVENT_QP_FATAL);
 	assert_int_equal(nic_qp_state(rig->qp), NIC_QPS_ERR);
-	assert_int_equal(nic_qp_state(other), NIC_QPS_RESET); /* has done nothing yet */
+	assert_int_equal(nic_qp_state(other), NIC_QPS_RESET); /* a QP in RESET stays there */
 	assert_int_equal(nic_cq_poll(rig->recv_cq, 8, wc), 4);
 	for (unsigned i = 0; i < 4; i++) {
 		assert_int_equal(wc[i].wr_id, i);
@@ -318,7 +319,7 @@ static void qp_error__QS_14_all_qps_of_the_cq_fail_and_no_others(void **state)
 	rig_post_send(rig, 1, NIC_WR_SEND, 0, 8);
 	rig_post_send(rig, 2, NIC_WR_SEND, 0, 8);
 	rig_drain(rig);
-	rig_ack(rig, RIG_SQ_PSN + 1, SYN_ACK); /* two completions, room for one */
+	rig_ack(rig, RIG_SQ_PSN + 1, SYN_ACK); /* two completions, but room for one in the CQ */
 	assert_int_equal(nic_qp_state(first), NIC_QPS_ERR);
 	assert_int_equal(nic_qp_state(second), NIC_QPS_ERR);
 	assert_int_equal(nic_qp_state(apart), NIC_QPS_RTS);
@@ -333,7 +334,7 @@ static void qp_error__QS_15_cq_and_srq_in_use_cannot_be_destroyed(void **state)
 	assert_int_equal(nic_cq_destroy(rig->send_cq), -EBUSY);
 	assert_int_equal(nic_cq_destroy(rig->recv_cq), -EBUSY);
 	assert_int_equal(nic_srq_destroy(rig->srq), -EBUSY);
-	rig_to_rts(rig); /* they have stayed usable */
+	rig_to_rts(rig); /* the CQs and the SRQ still work */
 	rig_post_recv(rig, 1, 0, 64);
 	rig_rx_data(rig, SEND_ONLY, E, 0, 8);
 	rig_expect_wc(rig->recv_cq, 1, NIC_WC_SUCCESS);

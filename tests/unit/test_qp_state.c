@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * test_qp_state.c - states of a QP and the attributes that each transition takes, for all pairs of states of all three
- * services (IBTA 10.3.1, 11.2.4.2; conformance points QS-01 to QS-03, QS-07, QS-08, QS-18). The table below was written
- * down from the specification's words, not from the code's table.
+ * test_qp_state.c - the states of a QP and the attributes of each transition, for all pairs of states of all three
+ * services (IBTA 10.3.1, 11.2.4.2; conformance points QS-01 to QS-03, QS-07, QS-08, QS-18). The table below was derived
+ * from the specification's text, not from the code's table.
  */
 #include "resp_util.h"
 
@@ -16,7 +16,7 @@ enum { RESET = NIC_QPS_RESET, INIT, RTR, RTS, SQD, SQE, ERR, STATES };
 
 static const enum nic_qp_type types[] = {NIC_QPT_RC, NIC_QPT_UC, NIC_QPT_UD};
 
-/* @return whether the service knows the transition; *must and *may get its attributes. */
+/* @return whether the transition is legal for the service. *must, *may: its required and optional attributes. */
 static bool expected(enum nic_qp_type type, int from, int to, uint32_t *must, uint32_t *may)
 {
 	bool rc = type == NIC_QPT_RC, ud = type == NIC_QPT_UD;
@@ -66,7 +66,7 @@ static bool expected(enum nic_qp_type type, int from, int to, uint32_t *must, ui
 	return false;
 }
 
-/* A send queue error of a UC or UD QP leads to SQE. */
+/* Move a UC or UD QP to SQE by a send error. */
 static void to_sqe(struct rig *rig)
 {
 	struct nic_send_wr wr = rig_wr(rig, 1, NIC_WR_SEND, 0, 8);
@@ -109,14 +109,15 @@ static int modify(struct rig *rig, int to, uint32_t mask)
 	return nic_qp_modify(rig->qp, &rig->attr, mask | NIC_QP_STATE);
 }
 
-/* Refused, and nothing has changed. */
+/* The modify is refused and changes nothing. */
 static void expect_refused(struct rig *rig, int to, uint32_t mask)
 {
 	struct nic_qp_attr before = {0}, after = {0};
 	struct nic_qp_init init;
 
 	nic_qp_query(rig->qp, &before, &init);
-	rig->attr.qp_access_flags ^= NIC_ACCESS_REMOTE_READ; /* so that an attribute that were taken would show */
+	rig->attr.qp_access_flags ^=
+		NIC_ACCESS_REMOTE_READ; /* would show if the refused modify had changed attributes */
 	rig->attr.qkey ^= 1;
 	assert_int_equal(modify(rig, to, mask), -EINVAL);
 	rig->attr.qp_access_flags ^= NIC_ACCESS_REMOTE_READ;
@@ -141,7 +142,8 @@ static void qp_state__QS_01_new_qp_is_in_reset(void **state)
 	}
 }
 
-/* Every transition of every service: with all that is required, and with all that is optional besides. */
+/* Each pair of states of each service: a legal transition works with the required attributes only and with all optional
+ * ones, an illegal transition is refused. */
 static void qp_state__QS_02_legal_and_illegal_transitions(void **state)
 {
 	uint32_t must, may;
@@ -218,8 +220,8 @@ static void qp_state__QS_02_illegal_values_are_refused(void **state)
 	BAD(RTR, rtr, dest_qp_num, 0x1000000);
 	BAD(RTR, rtr, max_dest_rd_atomic, 129);
 	BAD(RTR, rtr, min_rnr_timer, 32);
-	BAD(RTR, rtr, av.sgid_index, 7); /* an empty entry */
-	BAD(RTR, rtr, av.sgid_index, 1); /* the other family */
+	BAD(RTR, rtr, av.sgid_index, 7); /* an empty GID table entry */
+	BAD(RTR, rtr, av.sgid_index, 1); /* an entry of the other address family */
 	BAD(RTR, rtr, av.sgid_index, 200);
 	rig_to_rtr(rig);
 	BAD(RTS, rts, timeout, 32);
@@ -228,7 +230,7 @@ static void qp_state__QS_02_illegal_values_are_refused(void **state)
 	BAD(RTS, rts, max_rd_atomic, 129);
 	rig_to_rts(rig);
 	rig->attr.qp_state = NIC_QPS_RTS;
-	rig->attr.cur_qp_state = NIC_QPS_SQD; /* not where it is */
+	rig->attr.cur_qp_state = NIC_QPS_SQD; /* the QP is in RTS */
 	assert_int_equal(nic_qp_modify(rig->qp, &rig->attr, NIC_QP_STATE | NIC_QP_CUR_STATE), -EINVAL);
 #undef BAD
 	rig_destroy(rig);
@@ -264,7 +266,7 @@ static void qp_state__QS_03_receives_are_posted_from_init_on(void **state)
 	}
 }
 
-/* A receive posted in INIT serves the first message. */
+/* A receive posted in INIT is used by the first message. */
 static void qp_state__QS_03_receive_posted_in_init_is_used(void **state)
 {
 	struct rig *rig = rig_create(NULL);
@@ -282,7 +284,8 @@ static void qp_state__QS_07_reset_clears_everything_for_reuse(void **state)
 	struct rig *rig = rig_ready(NULL);
 	struct nic_wc wc;
 
-	/* Leave all sorts of things behind: posted and unanswered WQEs, an open message, saved results, an error. */
+	/* What the reset has to clear: posted WQEs, unanswered requests, an open message, saved results, and the error.
+	 */
 	arena_set_u64(rig, 4096, 7);
 	rig_post_recv(rig, 1, 0, 1024);
 	rig_post_recv(rig, 2, 0, 1024);
@@ -295,19 +298,19 @@ static void qp_state__QS_07_reset_clears_everything_for_reuse(void **state)
 	rig_modify_state(rig, NIC_QPS_ERR);
 	assert_true(nic_cq_count(rig->send_cq) == 2 && nic_cq_count(rig->recv_cq) == 2);
 	rig_modify_state(rig, NIC_QPS_RESET);
-	rig_expect_no_wc(rig->send_cq); /* 11.2.4.2: completions of the QP go too */
+	rig_expect_no_wc(rig->send_cq); /* 11.2.4.2: a reset removes the QP's completions */
 	rig_expect_no_wc(rig->recv_cq);
-	rig_advance(rig, 100 * rig_timeout_ns(rig->attr.timeout)); /* the timers too */
+	rig_advance(rig, 100 * rig_timeout_ns(rig->attr.timeout)); /* the timers are stopped, too */
 	assert_int_equal(rig_counter(rig, local_ack_timeout_err), 0);
 	rig_expect_silence(rig);
 
-	rig->attr.rq_psn = E + 1; /* so that the atomic and the READ would be duplicates with saved results */
+	rig->attr.rq_psn = E + 1; /* makes the atomic and the READ below duplicates */
 	rig->attr.sq_psn = 5;
 	rig_to_rts(rig);
 	rx_atomic(rig, FETCH_ADD, E, 4096, 1, 0);
-	rig_expect_silence(rig); /* no result is kept */
+	rig_expect_silence(rig); /* no saved result is left to answer them */
 	assert_int_equal(arena_u64(rig, 4096), 8);
-	rig_rx_data(rig, SEND_ONLY, E + 1, 0, 8); /* no open message; and no receive WQE is left */
+	rig_rx_data(rig, SEND_ONLY, E + 1, 0, 8); /* neither the open message nor a receive WQE is left */
 	rig_expect_ack(rig, E + 1, SYN_RNR | 12);
 	rig_post_recv(rig, 5, 0, 64);
 	rig_rx_data(rig, SEND_ONLY, E + 1, 0, 8);
@@ -321,7 +324,7 @@ static void qp_state__QS_07_reset_clears_everything_for_reuse(void **state)
 	rig_destroy(rig);
 }
 
-/* Without the error state in between, and with an ACK that waits to be merged. */
+/* A reset from RTS, without ERR in between, forgets queued requests, responses and a delayed ACK. */
 static void qp_state__QS_07_reset_from_rts_forgets_what_was_to_be_sent(void **state)
 {
 	struct rig *rig = rig_ready(&(struct rig_opts){.nic.ack_delay_ns = 1000});
@@ -349,7 +352,8 @@ static void qp_state__QS_08_sqd_finishes_what_has_begun_and_reports(void **state
 	rig_expect_tx(rig, SEND_FIRST, RIG_SQ_PSN + 1);
 	rig->attr.en_sqd_async_notify = true;
 	assert_int_equal(modify(rig, SQD, NIC_QP_EN_SQD_ASYNC_NOTIFY), 0);
-	rig_expect_tx(rig, SEND_LAST, RIG_SQ_PSN + 2); /* the message under way is finished, no new one begun */
+	rig_expect_tx(rig, SEND_LAST,
+		      RIG_SQ_PSN + 2); /* SQD: the message in progress is finished, but no new message begins */
 	rig_expect_silence(rig);
 	rig_ack(rig, RIG_SQ_PSN, SYN_ACK);
 	rig_expect_wc(rig->send_cq, 1, NIC_WC_SUCCESS);
@@ -364,7 +368,7 @@ static void qp_state__QS_08_sqd_finishes_what_has_begun_and_reports(void **state
 	assert_int_equal(rig_events(rig, RIG_USER_QP(rig)), 1ull << NIC_EVENT_SQ_DRAINED);
 	nic_qp_query(rig->qp, &attr, &init);
 	assert_false(attr.sq_draining);
-	rig_post_send(rig, 4, NIC_WR_SEND, 0, 8); /* accepted, waits */
+	rig_post_send(rig, 4, NIC_WR_SEND, 0, 8); /* accepted, but not sent in SQD */
 	rig_expect_silence(rig);
 	assert_int_equal(modify(rig, RTS, 0), 0);
 	rig_expect_tx(rig, SEND_ONLY, RIG_SQ_PSN + 3);
@@ -385,7 +389,7 @@ static void qp_state__QS_08_drained_event_only_when_asked_and_at_once_when_idle(
 	}
 }
 
-/* A QPN is not given out again while packets for its last owner may be about. */
+/* A QPN is not reused while packets for its previous QP can still arrive. */
 static void qp_state__QS_18_a_qpn_is_not_reused_soon(void **state)
 {
 	enum { KEEP = 256 };

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #define SECOND 1000000000ull
-/** Long enough to see that nothing is pending any more. */
+/** Long enough for everything pending to finish. */
 #define QUIET  (3 * SECOND)
 #define HALF   (RDM_ARENA / 2)
 
@@ -21,7 +21,7 @@ static void rdm__a_message_is_delivered(void **state)
 		uint32_t len = lengths[i];
 		struct nic_rdm_done d;
 
-		for (unsigned late = 0; late < 2; late++) { /* the receive is there before the message, or after */
+		for (unsigned late = 0; late < 2; late++) { /* post the receive before or after the message */
 			rdm_fill(a, 0, len, i);
 			memset(b->arena + HALF, 0, HALF);
 			if (!late)
@@ -48,7 +48,7 @@ static void rdm__a_message_is_delivered(void **state)
 	rdm_rig_destroy(rig);
 }
 
-/** The greatest that a SEND may be, and what the caller may take back at once. */
+/** INJECT takes messages up to NIC_RDM_INJECT_MAX, and the caller may reuse the buffer as soon as the call returns. */
 static void rdm__what_is_injected_is_the_callers_again(void **state)
 {
 	struct rdm_rig *rig = rdm_rig_create(2, 2);
@@ -67,7 +67,7 @@ static void rdm__what_is_injected_is_the_callers_again(void **state)
 	rdm_rig_destroy(rig);
 }
 
-/** From several segments into several, in which nothing fits evenly; some are empty. */
+/** A message from several segments into several segments whose borders do not match; some segments are empty. */
 static void rdm__segments_on_both_sides(void **state)
 {
 	static const uint32_t total[] = {3000, 20000};
@@ -134,7 +134,8 @@ static void rdm__tags_and_sources_find_their_receives(void **state)
 	assert_int_equal(rdm_recv(b, NULL, 1, NIC_RDM_TAGGED, 0x100, 0xff, 0, 64), 0);
 	assert_int_equal(rdm_recv(b, c, 2, NIC_RDM_TAGGED, 0x200, 0, 64, 64), 0);
 	assert_int_equal(rdm_recv(b, NULL, 3, 0, 0, 0, 128, 64), 0);
-	assert_int_equal(rdm_send(a, b, 11, NIC_RDM_TAGGED, 0x200, 0, 4), 0); /* from the wrong one: it is kept */
+	assert_int_equal(rdm_send(a, b, 11, NIC_RDM_TAGGED, 0x200, 0, 4),
+			 0); /* a's message does not match the receive from c: it stays unexpected */
 	assert_int_equal(rdm_send(a, b, 12, NIC_RDM_TAGGED, 0x142, 0, 5), 0);
 	assert_int_equal(rdm_send(a, b, 13, 0, 0x100, 0, 6), 0);
 	assert_true(rdm_run(rig, QUIET));
@@ -152,7 +153,8 @@ static void rdm__tags_and_sources_find_their_receives(void **state)
 	rdm_rig_destroy(rig);
 }
 
-/** Messages of one sender are taken in the order in which they were sent, long and short, early and late. */
+/** Messages of one sender match receives in the order in which they were sent, whether long or short, received early or
+ * late. */
 static void rdm__messages_are_taken_in_order(void **state)
 {
 	static const uint32_t lengths[] = {8, 50000, 3000, 0, 9000, 1, 20000, 8192};
@@ -189,7 +191,7 @@ static void rdm__a_buffer_takes_many_messages(void **state)
 	uint32_t at = 0;
 
 	(void)state;
-	assert_int_equal(rdm_send(a, b, 0, 0, 0, 0, 10), 0); /* one that is there before */
+	assert_int_equal(rdm_send(a, b, 0, 0, 0, 0, 10), 0); /* arrives before the buffer is posted */
 	rdm_run(rig, SECOND);
 	assert_int_equal(rdm_recv(b, NULL, 1, NIC_RDM_MULTI, 0, 0, 0, 300), 0);
 	assert_int_equal(rdm_recv(b, NULL, 2, NIC_RDM_MULTI, 0, 0, 300, 20000), 0);
@@ -198,7 +200,7 @@ static void rdm__a_buffer_takes_many_messages(void **state)
 	assert_int_equal(rdm_send(a, b, 5, 0, 0, 0, 10000), 0);
 	assert_int_equal(rdm_send(a, b, 6, 0, 0, 0, 9950), 0);
 	assert_true(rdm_run(rig, QUIET));
-	for (unsigned i = 0; i < 7; i++) { /* until less than 64 bytes are left */
+	for (unsigned i = 0; i < 7; i++) { /* a multi-receive buffer ends when less than 64 bytes are left */
 		static const uint32_t lengths[] = {10, 70, 70, 70, 70, 10000, 9950};
 		struct nic_rdm_done d = rdm_expect(b, NIC_RDM_RECV, NIC_RDM_OK, i < 5 ? 1 : 2);
 
@@ -231,15 +233,16 @@ static void rdm__peek_claim_discard(void **state)
 	assert_int_equal(d.len, 100);
 	assert_int_equal(d.flags, NIC_RDM_TAGGED | NIC_RDM_DATA);
 	look.flags |= NIC_RDM_DISCARD;
-	assert_int_equal(nic_rdm_peek(b->ep, &look, &d), 0); /* the first is dropped, */
+	assert_int_equal(nic_rdm_peek(b->ep, &look, &d), 0); /* discards the first message */
 	look.flags = NIC_RDM_TAGGED | NIC_RDM_CLAIM;
-	assert_int_equal(nic_rdm_peek(b->ep, &look, &d), 0); /* the second put aside, */
+	assert_int_equal(nic_rdm_peek(b->ep, &look, &d), 0); /* claims the second message */
 	assert_int_equal(d.tag, 0x21);
 	look.context = (void *)10;
-	assert_int_equal(nic_rdm_peek(b->ep, &look, &d), 0); /* and the third: */
+	assert_int_equal(nic_rdm_peek(b->ep, &look, &d), 0); /* claims the third message */
 	assert_int_equal(d.tag, 0x31);
 	assert_int_equal(rdm_recv(b, NULL, 11, NIC_RDM_TAGGED, 0, UINT64_MAX, 0, 1000), 0);
-	assert_int_equal(rdm_expect(b, NIC_RDM_RECV, NIC_RDM_OK, 11).tag, 0x41); /* others get the fourth */
+	assert_int_equal(rdm_expect(b, NIC_RDM_RECV, NIC_RDM_OK, 11).tag,
+			 0x41); /* a receive of any tag gets the fourth message */
 	assert_int_equal(rdm_recv(b, NULL, 12, NIC_RDM_TAGGED | NIC_RDM_CLAIM, 0, 0, 0, 1000), -ENOMSG);
 	assert_int_equal(rdm_recv(b, NULL, 9, NIC_RDM_TAGGED | NIC_RDM_CLAIM, 0, 0, 1000, 20000), 0);
 	assert_int_equal(rdm_recv(b, NULL, 10, NIC_RDM_TAGGED | NIC_RDM_CLAIM | NIC_RDM_DISCARD, 0, 0, 0, 0), 0);
@@ -275,7 +278,7 @@ static void rdm__a_receive_can_be_cancelled(void **state)
 	rdm_rig_destroy(rig);
 }
 
-/** With DELIVERY a SEND is done when a receive has the message, not before. */
+/** A SEND with DELIVERY completes only when a receive has got the message. */
 static void rdm__delivery_is_told(void **state)
 {
 	struct rdm_rig *rig = rdm_rig_create(2, 10);
@@ -294,8 +297,8 @@ static void rdm__delivery_is_told(void **state)
 }
 
 /**
- * A request with FENCE waits for all requests before it, here an unread long message, and holds back those behind it.
- * It does not hold back answers to the peer, which has posted the same requests.
+ * A request with FENCE waits for all requests before it, here an unreceived long message, and delays all requests after
+ * it. It does not delay answers to the peer, which has posted the same requests.
  */
 static void rdm__fence_waits_for_all_before(void **state)
 {
@@ -369,7 +372,7 @@ static void rdm__rma_from_and_to_segments(void **state)
 	rdm_rig_destroy(rig);
 }
 
-/** WRITE behind READ of the same place: the READ sees what was there before. */
+/** A WRITE posted after a READ of the same memory: the READ still returns the old contents. */
 static void rdm__write_after_read(void **state)
 {
 	struct rdm_rig *rig = rdm_rig_create(2, 12);
@@ -488,7 +491,7 @@ static void rdm__injected_elements(void **state)
 	rdm_rig_destroy(rig);
 }
 
-/** Where memory is named by offsets, it is the memory that has to be aligned, and not the offset. */
+/** If a region is addressed by offsets, the memory itself must be aligned, not the offset. */
 static void rdm__elements_by_offsets(void **state)
 {
 	struct rdm_rig *rig = rdm_rig_create(2, 16);
@@ -526,7 +529,7 @@ static void rdm__elements_by_offsets(void **state)
 	rdm_rig_destroy(rig);
 }
 
-/** An endpoint is its own peer as any other. */
+/** An endpoint can be its own peer. */
 static void rdm__to_itself(void **state)
 {
 	struct rdm_rig *rig = rdm_rig_create(1, 15);
@@ -548,8 +551,8 @@ static void rdm__to_itself(void **state)
 
 /* ---- operations on receives ------------------------------------------------------------------------------------ */
 
-/** Operate on `n` 64-bit integers from `offset` on, of the receive with this tag. Operands are at 0 in a's arena,
- *  compare values at 8000, results at 16000. */
+/** Post an operation on `n` 64-bit integers at `offset` in the receive with this tag. a's arena has the operands at 0,
+ * compare values at 8000, results at 16000. */
 static int operate(struct rdm_node *a, struct rdm_node *b, uint8_t op, bool fetch, uint64_t tag, uint64_t offset,
 		   uint32_t n)
 {
@@ -579,7 +582,7 @@ static uint64_t *words(struct rdm_node *n, uint32_t at)
 	return (uint64_t *)(void *)(n->arena + at);
 }
 
-/** Before its receive is there, or after. */
+/** An operation on a receive is executed, whether it arrives before or after the receive is posted. */
 static void rdm__a_receive_can_be_operated_on(void **state)
 {
 	struct rdm_rig *rig = rdm_rig_create(2, 17);
@@ -628,7 +631,7 @@ static void rdm__a_receive_can_be_operated_on(void **state)
 	rdm_rig_destroy(rig);
 }
 
-/** It takes its place among the messages with the tag. */
+/** Operations and messages with the same tag match receives in the order in which they were sent. */
 static void rdm__operations_and_messages_match_in_order(void **state)
 {
 	struct rdm_rig *rig = rdm_rig_create(2, 18);
@@ -652,7 +655,7 @@ static void rdm__operations_and_messages_match_in_order(void **state)
 	rdm_rig_destroy(rig);
 }
 
-/** Out of the buffer, or not where elements may lie: nothing changes, and both are told. */
+/** An operation beyond the receive buffer's end or on unaligned memory changes nothing; both sides get an error. */
 static void rdm__operations_that_do_not_fit_are_refused(void **state)
 {
 	struct rdm_rig *rig = rdm_rig_create(2, 19);
@@ -672,7 +675,7 @@ static void rdm__operations_that_do_not_fit_are_refused(void **state)
 		for (unsigned k = 0; k < 128; k++)
 			assert_int_equal(b->arena[k], 0);
 	}
-	assert_int_equal(rdm_send(a, b, 1, 0, 0, 0, 8), 0); /* the connection is as it was */
+	assert_int_equal(rdm_send(a, b, 1, 0, 0, 0, 8), 0); /* the connection was not affected */
 	assert_true(rdm_run(rig, 20ull * SECOND));
 	rdm_expect(a, NIC_RDM_SEND, NIC_RDM_OK, 1);
 	rdm_rig_destroy(rig);
@@ -697,13 +700,13 @@ static void rdm__operations_end_without_a_receive(void **state)
 	rdm_run(rig, SECOND);
 	rdm_node_stop(b);
 	rdm_node_start(b);
-	assert_int_equal(rdm_send(a, b, 1, 0, 0, 0, 8), 0); /* it notices */
+	assert_int_equal(rdm_send(a, b, 1, 0, 0, 0, 8), 0); /* a notices that b has restarted */
 	rdm_run(rig, 20ull * SECOND);
 	assert_int_equal(a->n_done - a->n_seen, 2);
 	assert_int_not_equal(rdm_next(a).status, NIC_RDM_OK);
 	assert_int_equal(rdm_recv(a, NULL, 3, NIC_RDM_TAGGED, 8, 0, 0, 8000), 0);
 	rdm_run(rig, SECOND);
-	assert_int_equal(a->n_done - a->n_seen, 1); /* b's has gone with b */
+	assert_int_equal(a->n_done - a->n_seen, 1); /* b's operation ended with b */
 	rdm_rig_destroy(rig);
 }
 
@@ -727,7 +730,7 @@ static void rdm__datagrams_come_once_or_not_at_all(void **state)
 	rdm_fill(a, 0, most, 1);
 	assert_int_equal(rdm_send(a, b, 1, 0, 0, 0, most + 1), -EMSGSIZE);
 	assert_int_equal(rdm_send(a, b, 1, NIC_RDM_TAGGED, 0, 0, 1), -EOPNOTSUPP);
-	for (unsigned i = 0; i < 40; i++) { /* no receives: only some are buffered */
+	for (unsigned i = 0; i < 40; i++) { /* no receives are posted: only 33 messages are buffered */
 		assert_int_equal(rdm_send(a, b, 1, 0, 0, 0, most - i), 0);
 		assert_true(rdm_run(rig, SECOND));
 		rdm_expect(a, NIC_RDM_SEND, NIC_RDM_OK, 1);
@@ -749,7 +752,7 @@ static void rdm__datagrams_come_once_or_not_at_all(void **state)
 	assert_int_equal(d.len, most);
 	assert_int_equal(d.flags, NIC_RDM_DATA);
 	assert_int_equal(d.data, ~5ull);
-	assert_null(d.peer); /* we do not know it yet */
+	assert_null(d.peer); /* b does not know the sender yet */
 	assert_true(rdm_holds(b, 0, most, 1));
 	d = rdm_expect(b, NIC_RDM_RECV, NIC_RDM_TRUNCATED, 3);
 	assert_int_equal(d.overflow, 4);

@@ -10,7 +10,7 @@
 #define SECOND 1000000000u
 #define EVENTS 16
 
-/** An endpoint of a node's NIC, and what has happened to it. */
+/** A connected endpoint or listener, the events that it got, and its completions. */
 struct party {
 	struct rdm_node *node;
 	struct nic_rdm *ep;
@@ -125,7 +125,7 @@ static void hear(struct party *p)
 	assert_int_equal(nic_rdm_recv(p->ep, &r), 0);
 }
 
-/** Also where a third of all packets is lost. */
+/** Connection requests that are accepted make connections, even on a network that loses a third of all packets. */
 static void cm__who_is_accepted_is_connected(void **state)
 {
 	(void)state;
@@ -136,7 +136,7 @@ static void cm__who_is_accepted_is_connected(void **state)
 		t.rig->lose = seed ? 330 : 0;
 		t.rig->twice = t.rig->swap = seed ? 100 : 0;
 		two_connect(&t);
-		t.rig->lose /= 10; /* or a queue pair would run out of tries now and then */
+		t.rig->lose /= 10; /* with more losses, a QP would exhaust its retries now and then */
 		hear(&t.chosen);
 		hear(&t.caller);
 		assert_int_equal(say(&t.caller, 100), 0);
@@ -182,16 +182,18 @@ static void cm__nobody_there(void **state)
 	(void)state;
 	two_open(&t, 1);
 	nobody = t.listener.addr;
-	nobody.gid.raw[15] = 77; /* of no host */
+	nobody.gid.raw[15] = 77; /* an address that no host has */
 	assert_int_equal(nic_rdm_cm_connect(t.caller.ep, &nobody, NULL, NIC_RDM_CM_DATA_MAX + 1), -EINVAL);
-	assert_int_equal(nic_rdm_cm_connect(t.rig->node[0].ep, &nobody, NULL, 0), -EINVAL); /* no such endpoint */
+	assert_int_equal(nic_rdm_cm_connect(t.rig->node[0].ep, &nobody, NULL, 0),
+			 -EINVAL); /* not an endpoint of the connection manager */
 	assert_int_equal(nic_rdm_cm_connect(t.caller.ep, &nobody, NULL, 0), 0);
 	assert_true(rdm_run(t.rig, 20ull * SECOND));
 	expect_event(&t.caller, NIC_RDM_CM_UNREACHABLE, NULL);
 	rdm_rig_destroy(t.rig);
 }
 
-/** Without a listener, the peer's NIC refuses requests; if the refusal is lost, the caller repeats the request. */
+/** A request to an address without a listener is refused by the peer's NIC. If the refusal is lost, the caller repeats
+ * the request. */
 static void cm__who_asks_the_wrong_one_is_refused(void **state)
 {
 	(void)state;
@@ -202,9 +204,9 @@ static void cm__who_asks_the_wrong_one_is_refused(void **state)
 
 			two_open(&t, seed);
 			t.rig->lose = seed ? 330 : 0;
-			to = who == 0 ? t.rig->node[1].addr : t.listener.addr; /* a connectionless endpoint; */
+			to = who == 0 ? t.rig->node[1].addr : t.listener.addr; /* a connectionless endpoint */
 			if (who == 1)
-				to.port = 3000; /* an unused port; */
+				to.port = 3000; /* an unused port */
 			if (who == 2)
 				t.listener.ep->cfg.listens = false;
 			assert_int_equal(nic_rdm_cm_connect(t.caller.ep, &to, "x", 1), 0);
@@ -216,7 +218,7 @@ static void cm__who_asks_the_wrong_one_is_refused(void **state)
 		}
 }
 
-/** Connected endpoints do not accept calls of connectionless ones. */
+/** A connected endpoint ignores calls from connectionless endpoints. */
 static void cm__nobody_else_gets_in(void **state)
 {
 	struct two t;
@@ -248,7 +250,7 @@ static void cm__the_end_is_told(void **state)
 		} else if (how == 1) {
 			nic_rdm_cm_shutdown(t.chosen.ep);
 			t.rig->lose = 1000;
-			rdm_run(t.rig, 1000000); /* the word is lost */
+			rdm_run(t.rig, 1000000); /* the BYE is lost */
 			t.rig->lose = 0;
 			assert_int_equal(say(&t.caller, 8), 0);
 		} else {
@@ -266,7 +268,7 @@ static void cm__the_end_is_told(void **state)
 	}
 }
 
-/** The ACK, and only that, lets the next packet go first. */
+/** Packet hook: swap an ACK, and only an ACK, with the packet after it. */
 static bool ack_waits(struct rdm_rig *rig, unsigned from, const uint8_t *ip, uint32_t len)
 {
 	(void)from;
@@ -297,7 +299,7 @@ static void cm__the_end_may_overtake_the_last_answer(void **state)
 	rdm_rig_destroy(t.rig);
 }
 
-/** What is acknowledged with others, later, is acknowledged before the end. */
+/** When an endpoint with delayed ACKs shuts down, the last request is acknowledged before the BYE. */
 static void cm__the_end_does_not_take_the_last_answer_along(void **state)
 {
 	(void)state;
@@ -323,7 +325,7 @@ static void cm__the_end_does_not_take_the_last_answer_along(void **state)
 				.read = true, .iov = &iov, .n_iov = 1, .remote = &remote, .n_remote = 1};
 
 			assert_int_equal(nic_rdm_rma(nic_rdm_cm_peer(t.caller.ep), &r), 0);
-			rdm_run(t.rig, 5000); /* some of it has been answered */
+			rdm_run(t.rig, 5000); /* part of the READ has been answered */
 		} else {
 			assert_int_equal(say(&t.caller, 8), 0);
 			while (t.chosen.n_done == 0)
@@ -335,7 +337,7 @@ static void cm__the_end_does_not_take_the_last_answer_along(void **state)
 		assert_int_equal(t.caller.n_done, 1);
 		assert_int_equal(t.caller.done.status, NIC_RDM_OK);
 		expect_event(&t.caller, NIC_RDM_CM_SHUTDOWN, NULL);
-		assert_int_equal(b->nic->qps.count, 3); /* and the QP has gone: what is left are the ports' */
+		assert_int_equal(b->nic->qps.count, 3); /* the QP is gone; the QPs of the ports are left */
 		rdm_rig_destroy(t.rig);
 	}
 }
@@ -359,7 +361,7 @@ static void cm__data_has_as_much_room_as_is_said(void **state)
 	rdm_rig_destroy(t.rig);
 }
 
-/** The application takes its time; the question comes again meanwhile, and is asked once. */
+/** A listener accepts late: the caller repeats its request, but the application gets it once. */
 static void cm__a_listener_may_take_its_time(void **state)
 {
 	struct two t;
@@ -378,7 +380,7 @@ static void cm__a_listener_may_take_its_time(void **state)
 	rdm_rig_destroy(t.rig);
 }
 
-/** The caller disappears before its request is accepted. */
+/** The caller disappears before its request is accepted: the accepted endpoint reports that its peer is unreachable. */
 static void cm__who_has_asked_may_go(void **state)
 {
 	struct two t;
@@ -396,7 +398,7 @@ static void cm__who_has_asked_may_go(void **state)
 	rdm_rig_destroy(t.rig);
 }
 
-/** Hosts that were stopped while they were about to connect have not waited for each other. */
+/** Hosts that were stopped while they were connecting do not count that time as waiting: they still connect. */
 static void cm__who_was_stopped_still_connects(void **state)
 {
 	struct two t;
@@ -420,8 +422,8 @@ static void cm__who_was_stopped_still_connects(void **state)
 	rdm_rig_destroy(t.rig);
 }
 
-/** @return ns until a caller gives up an unreachable peer. `others`: other callers start meanwhile, after idle
- *  times. */
+/** @return the nanoseconds until a caller gives up an unreachable peer. `others`: idle hosts start other callers
+ * meanwhile. */
 static uint64_t give_up(bool others)
 {
 	struct party other;
@@ -451,7 +453,8 @@ static uint64_t give_up(bool others)
 	return took;
 }
 
-/** A new caller is not taken for a process that was stopped: other callers do not wait longer because of it. */
+/** When an idle host starts a caller, the time before is not taken for a stop of the process: other callers do not wait
+ * longer. */
 static void cm__who_begins_takes_nobody_time(void **state)
 {
 	(void)state;

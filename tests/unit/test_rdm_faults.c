@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * test_rdm_faults.c - faults of reliable-datagram endpoints: lost, duplicated and late calls, peers that disappear,
- * restart or never existed, wrong keys, unmapped memory.
+ * test_rdm_faults.c - faults of reliable-datagram endpoints: calls that are lost, duplicated or late; peers that
+ * disappear, restart or never existed; wrong keys; unmapped memory.
  */
 #include "rdm_rig.h"
 
@@ -9,7 +9,7 @@
 #include <string.h>
 
 #define SECOND 1000000000ull
-/** Long enough to see that nothing is pending any more, or that an awaited peer has disappeared. */
+/** Long enough for everything pending to finish, or to notice that an awaited peer has disappeared. */
 #define QUIET  (20 * SECOND)
 #define HALF   (RDM_ARENA / 2)
 #define LONG   50000u
@@ -20,11 +20,11 @@ enum fate { LOST, DOUBLED, LATE, AGAIN_LATE, FATES };
 
 static struct {
 	enum fate fate;
-	enum rdm_call_said kind; /* of calls of this kind; NO_CALL: of all */
-	unsigned from, nth;	 /* of those of this node, RDM_NODES: of all, this one */
+	enum rdm_call_said kind; /* which kind of calls counts; NO_CALL: all kinds */
+	unsigned from, nth;	 /* the nth call of node `from` (RDM_NODES: of all nodes) meets its fate */
 	unsigned seen;
 	uint8_t packet[NIC_FRAME_MAX];
-	uint32_t len; /* of the one that is late */
+	uint32_t len; /* length of the delayed packet */
 } net;
 
 static bool meddle(struct rdm_rig *rig, unsigned from, const uint8_t *ip, uint32_t len)
@@ -53,7 +53,7 @@ static void net_set(struct rdm_rig *rig, enum fate fate, enum rdm_call_said kind
 	rig->cut = meddle;
 }
 
-/** What was late comes. */
+/** Deliver the delayed packet. */
 static void net_late(struct rdm_rig *rig)
 {
 	rig->cut = NULL;
@@ -62,7 +62,7 @@ static void net_late(struct rdm_rig *rig)
 	net.len = 0;
 }
 
-/** From one to the other and back all is well. */
+/** Send a long message from a to b and a short one back; both must arrive. */
 static void talk(struct rdm_rig *rig, struct rdm_node *a, struct rdm_node *b)
 {
 	for (unsigned i = 0; i < 2; i++) {
@@ -83,8 +83,8 @@ static void talk(struct rdm_rig *rig, struct rdm_node *a, struct rdm_node *b)
 /* ---- calls ---------------------------------------------------------------------------------------------------- */
 
 /**
- * Two nodes connect, with one or `both` calling, whatever happens to one of the calls, and stay connected when it
- * arrives late: an offered message is still there.
+ * Two nodes connect, with one or `both` calling, although the nth call is lost, duplicated or delayed. When a delayed
+ * call arrives, they stay connected: an offered message is still there.
  */
 static void connect_with(enum fate fate, unsigned nth, bool both)
 {
@@ -131,7 +131,8 @@ static void rdm__both_may_begin(void **state)
 			connect_with((enum fate)fate, nth, true);
 }
 
-/** A host has called and gone; its successor is connected. Then the old call arrives. */
+/** A host calls and disappears. Its successor connects; then the old host's call arrives and must not end the new
+ * connection. */
 static void old_call(bool arrived_before)
 {
 	struct rdm_rig *rig = rdm_rig_create(2, 30);
@@ -170,7 +171,7 @@ static void rdm__a_call_of_who_has_gone_is_late(void **state)
 	old_call(true);
 }
 
-/** A WRITE where nothing may be written: it ends the connection. */
+/** Post a WRITE with a wrong R_Key: it is refused, which ends the connection. */
 static void refused(struct rdm_node *from, struct rdm_node *to, uintptr_t context)
 {
 	const struct nic_iov iov = {from->arena, 64};
@@ -181,7 +182,8 @@ static void refused(struct rdm_node *from, struct rdm_node *to, uintptr_t contex
 	assert_int_equal(nic_rdm_rma(rdm_peer(from, to), &r), 0);
 }
 
-/** A call for a former connection is duplicated late, when the nodes are not connected (idle) or connected again. */
+/** A call for a former connection arrives again when the nodes are unconnected (`idle`) or connected again: it does no
+ * harm. */
 static void rdm__a_call_of_long_ago_is_late(void **state)
 {
 	(void)state;
@@ -209,7 +211,8 @@ static void rdm__a_call_of_long_ago_is_late(void **state)
 	}
 }
 
-/** B connects, loses that before its answer has arrived, and must not leave A calling until it gives up. */
+/** b connects, but its WELCOME is lost and then its connection fails: b must answer a's repeated calls, so that a does
+ * not give up. */
 static void rdm__who_calls_is_called_back(void **state)
 {
 	struct rdm_rig *rig = rdm_rig_create(2, 32);
@@ -275,7 +278,7 @@ static void rdm__a_peer_comes_again(void **state)
 	talk(rig, a, b);
 	rdm_node_stop(b);
 	rdm_node_start(b);
-	talk(rig, b, a); /* the restarted node calls first: nothing is lost */
+	talk(rig, b, a); /* the restarted node calls first, so no request is lost */
 	rdm_rig_destroy(rig);
 }
 
@@ -289,7 +292,8 @@ static bool cut_after(struct rdm_rig *rig, unsigned from, const uint8_t *ip, uin
 	return packets_left == 0 || packets_left-- == 0;
 }
 
-/** The sender goes amid a message of some packets, for which there is a receive, or will be; it comes again, or not. */
+/** The sender disappears in the middle of a message, with or without a receive posted, and restarts or not: a receive
+ * gets PEER_LOST, and an unreceived message is discarded. */
 static void rdm__the_sender_goes_amid_a_message(void **state)
 {
 	(void)state;
@@ -310,7 +314,7 @@ static void rdm__the_sender_goes_amid_a_message(void **state)
 		assert_int_equal(packets_left, 0);
 		rdm_node_stop(a);
 		rig->cut = NULL;
-		if (!early && both) /* it finds the half that is there */
+		if (!early && both) /* matches the part that has arrived */
 			assert_int_equal(rdm_recv(b, NULL, 2, 0, 0, 0, HALF, 8192), 0);
 		if (again) {
 			rdm_node_start(a);
@@ -326,7 +330,7 @@ static void rdm__the_sender_goes_amid_a_message(void **state)
 
 			assert_true(d.len < 8000);
 			assert_true(rdm_holds(b, HALF, (uint32_t)d.len, 5));
-		} else { /* half a message is none */
+		} else { /* an incomplete message without a receive is discarded */
 			struct nic_rdm_done found;
 
 			assert_int_equal(nic_rdm_peek(b->ep, &(struct nic_rdm_recv){0}, &found), -ENOMSG);
@@ -336,7 +340,7 @@ static void rdm__the_sender_goes_amid_a_message(void **state)
 	}
 }
 
-/** The same amid an operation on a receive, of which nothing is done. */
+/** A peer disappears before all operands of its operation on a receive have arrived: nothing is changed. */
 static void rdm__who_operates_goes_amid_its_operands(void **state)
 {
 	(void)state;
@@ -440,7 +444,8 @@ static bool cut_from_0(struct rdm_rig *rig, unsigned from, const uint8_t *ip, ui
 	return from == 0;
 }
 
-/** One of two goes while a long message is read. */
+/** The sender or the receiver of a long message disappears while it is read, and restarts or not: the other side gets
+ * an error. */
 static void rdm__one_goes_while_it_is_read(void **state)
 {
 	(void)state;
@@ -473,7 +478,7 @@ static void rdm__one_goes_while_it_is_read(void **state)
 
 /* ---- errors of requests --------------------------------------------------------------------------------------- */
 
-/** A key that the peer does not know ends the connection, not what is asked afterwards. */
+/** An RMA with a wrong key ends the connection; requests posted afterwards use a new one. */
 static void rdm__a_wrong_key(void **state)
 {
 	struct rdm_rig *rig = rdm_rig_create(2, 50);
@@ -489,7 +494,8 @@ static void rdm__a_wrong_key(void **state)
 		if (i >= 2)
 			talk(rig, a, b);
 	}
-	for (unsigned i = 0; i < 30; i++) /* more than a queue pair holds at first, with others' in between */
+	for (unsigned i = 0; i < 30;
+	     i++) /* more requests than a queue pair holds at first, mixed with those of the peer */
 		if (i == 10)
 			refused(a, b, 100 + i);
 		else
@@ -522,7 +528,8 @@ static void rdm__a_wrong_key(void **state)
 	rdm_rig_destroy(rig);
 }
 
-/** Memory that the application has unmapped under a request, or under a receive. */
+/** The application has unmapped the memory of a request or of a receive: the request or receive fails, and the
+ * connection recovers. */
 static void rdm__memory_that_is_not_there(void **state)
 {
 	static const uint32_t lengths[] = {100, 5000, LONG};
@@ -551,7 +558,7 @@ static void rdm__memory_that_is_not_there(void **state)
 		b->unmapped = true;
 		assert_int_equal(rdm_recv(b, NULL, 2, 0, 0, 0, HALF, LONG), 0);
 		assert_int_equal(rdm_send(a, b, 1, NIC_RDM_DELIVERY, 0, 0, lengths[i]), 0);
-		rdm_run(rig, SECOND / 2); /* no probe is needed: the peer answers */
+		rdm_run(rig, SECOND / 2); /* too early for a probe: the peer's answer is enough */
 		b->unmapped = false;
 		rdm_expect(b, NIC_RDM_RECV, NIC_WC_LOC_PROT_ERR, 2);
 		rdm_expect(a, NIC_RDM_SEND, pulled ? NIC_RDM_PEER_LOST : NIC_RDM_OK, 1);
@@ -562,12 +569,12 @@ static void rdm__memory_that_is_not_there(void **state)
 
 /* ---- what is served ------------------------------------------------------------------------------------------- */
 
-/* What one READ request asks for, no more. */
+/* The most that one READ request may ask for. */
 #define PIECE 30000u
 
 enum { BTH = 28, READ_REQUEST = 0x0c, READ_RESPONSE_FIRST = 0x0d, READ_RESPONSE_ONLY = 0x10 };
 
-/** The request comes again while its answer goes out, before so many packets of that. */
+/** Packet hook: deliver the READ request again before the response packet number net.nth. */
 static bool ask_again(struct rdm_rig *rig, unsigned from, const uint8_t *ip, uint32_t len)
 {
 	if (ip[BTH] == READ_REQUEST && !net.len) {
@@ -589,7 +596,7 @@ static void read_from(struct rdm_node *from, struct rdm_node *to, uintptr_t cont
 	assert_int_equal(nic_rdm_rma(rdm_peer(from, to), &r), 0);
 }
 
-/** The endpoint is told of it once, which counts. */
+/** A READ request that is repeated while its response is sent is served again, but counts once for the endpoint. */
 static void rdm__a_READ_is_served_once_however_often_it_is_asked_for(void **state)
 {
 	(void)state;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_rdm_leave.c - endpoints of reliable datagrams that say that they go, and come again at the same address. */
+/* test_rdm_leave.c - reliable-datagram endpoints that announce that they leave, and start again at the same address. */
 #include "rdm_rig.h"
 
 #include "rdm.h"
@@ -9,22 +9,22 @@
 #define SECOND	  1000000000ull
 #define QUIET	  (20 * SECOND)
 #define SOON	  (SECOND / 1000)
-#define A_WHILE	  (SECOND / 10) /* in which an unneeded connection ends */
+#define A_WHILE	  (SECOND / 10) /* after which an unneeded connection ends */
 #define KEEPALIVE SECOND	/* after which an awaited peer is probed */
 #define CALL_BYE  7		/* an rdm_call_said that only this test uses */
 #define MANY	  150u
 #define SOME	  5u
-#define LONG	  20000u /* length of a message that is offered */
+#define LONG	  20000u /* length of a message sent by an offer */
 #define KEPT	  16u
 
 static struct {
 	uint8_t bye[NIC_FRAME_MAX], packet[KEPT][NIC_FRAME_MAX];
 	uint32_t bye_len, len[KEPT];
-	bool lose_bye, lose_data, keep_data; /* data: of the second node, all that is no call */
+	bool lose_bye, lose_data, keep_data; /* data: all packets of the second node that are no calls */
 	unsigned kept, hellos, byes;
 } net;
 
-/** Counts calls, loses BYE, or loses what is no call, or keeps it for later. */
+/** Packet hook: count calls; lose BYE or the second node's data, or keep the data for later. */
 static bool look(struct rdm_rig *rig, unsigned from, const uint8_t *ip, uint32_t len)
 {
 	int said = (int)rdm_call_of(ip, len);
@@ -45,7 +45,7 @@ static bool look(struct rdm_rig *rig, unsigned from, const uint8_t *ip, uint32_t
 	return (said == CALL_BYE && net.lose_bye) || (said == NO_CALL && from == 1 && net.lose_data);
 }
 
-/** What was kept comes. */
+/** Deliver the data that was kept. */
 static void come(struct rdm_rig *rig)
 {
 	net.keep_data = false;
@@ -63,7 +63,7 @@ static struct rdm_rig *rig_of(unsigned nodes, uint64_t seed)
 	return rig;
 }
 
-/** A message each way. */
+/** Send one message in each direction. */
 static void talk(struct rdm_rig *rig, struct rdm_node *a, struct rdm_node *b)
 {
 	struct rdm_node *nodes[2] = {a, b};
@@ -77,7 +77,7 @@ static void talk(struct rdm_rig *rig, struct rdm_node *a, struct rdm_node *b)
 	}
 }
 
-/** Leave, and tell all peers, of which there must be this many. */
+/** Let the node's endpoint leave; it must tell exactly `peers` peers. */
 static void leave(struct rdm_rig *rig, struct rdm_node *n, unsigned peers)
 {
 	unsigned told = 0, more;
@@ -96,7 +96,7 @@ static void come_again(struct rdm_node *n)
 	rdm_node_start(n);
 }
 
-/** So many messages are asked for, and may be received. */
+/** Send SOME messages and post receives for them. */
 static void send_some(struct rdm_node *from, struct rdm_node *to, uintptr_t context)
 {
 	for (unsigned i = 0; i < SOME; i++) {
@@ -115,7 +115,7 @@ static void expect_some(struct rdm_node *from, struct rdm_node *to, uintptr_t co
 
 /* ---- what is asked for later ---------------------------------------------------------------------------------- */
 
-/** Nothing of what is asked for next is lost, of whichever kind, at once or later. */
+/** After a peer has left and restarted, requests of any kind, at once or later, reach it over a new connection. */
 static void rdm__who_has_left_comes_again(void **state)
 {
 	(void)state;
@@ -131,7 +131,7 @@ static void rdm__who_has_left_comes_again(void **state)
 		leave(rig, b, 1);
 		come_again(b);
 		assert_int_equal(net.hellos, 2);
-		if (what >= 3) /* the connection has ended by itself */
+		if (what >= 3) /* long enough for the old connection to end */
 			rdm_run(rig, A_WHILE);
 		if (what % 3 == 0) {
 			talk(rig, a, b);
@@ -148,7 +148,8 @@ static void rdm__who_has_left_comes_again(void **state)
 	}
 }
 
-/** A leaving endpoint gets no more requests, accepts no connections, and tells each peer once, whatever peers send. */
+/** A leaving endpoint receives no further requests, accepts no connections, and tells each peer once, whatever the
+ * peers send. */
 static void rdm__who_goes_has_heard_all(void **state)
 {
 	struct rdm_rig *rig = rig_of(3, 6);
@@ -162,7 +163,7 @@ static void rdm__who_goes_has_heard_all(void **state)
 	send_some(a, b, 1);
 	assert_int_equal(rdm_recv(b, NULL, 2, 0, 0, 0, 0, 8), 0);
 	assert_int_equal(rdm_send(c, b, 2, 0, 0, 0, 8), 0);
-	assert_int_equal(rdm_send(b, a, 3, 0, 0, 0, 8), 0); /* nor does it ask */
+	assert_int_equal(rdm_send(b, a, 3, 0, 0, 0, 8), 0); /* the leaving endpoint sends no requests either */
 	assert_int_equal(rdm_send(b, c, 3, 0, 0, 0, 8), 0);
 	for (unsigned i = 0; i < 10; i++) {
 		rdm_run(rig, A_WHILE / 10);
@@ -183,7 +184,7 @@ static void rdm__who_goes_has_heard_all(void **state)
 	rdm_rig_destroy(rig);
 }
 
-/** What waits for what was asked before is for the next one, too. */
+/** A fenced request that waits when its peer leaves is sent to the peer's successor. */
 static void rdm__what_waits_is_for_the_next(void **state)
 {
 	struct rdm_rig *rig = rig_of(2, 7);
@@ -195,7 +196,7 @@ static void rdm__what_waits_is_for_the_next(void **state)
 		assert_int_equal(rdm_recv(b, a, 3, 0, 0, 0, 0, 8), 0);
 	assert_int_equal(rdm_send(a, b, 1, 0, 0, 0, 8), 0);
 	assert_int_equal(rdm_send(a, b, 2, NIC_RDM_FENCE, 0, 0, 8), 0);
-	net.lose_data = true; /* the ACK comes, but after BYE */
+	net.lose_data = true; /* b's ACK is sent again, after the BYE */
 	leave(rig, b, 1);
 	net.lose_data = false;
 	rdm_run(rig, SECOND / 2);
@@ -213,7 +214,8 @@ static void rdm__what_waits_is_for_the_next(void **state)
 
 /* ---- what was said before ------------------------------------------------------------------------------------- */
 
-/** BYE may overtake earlier messages, including ones that need an answer, which then has no destination. */
+/** Messages sent before a BYE arrive after it and are still received; one that needs an answer fails if the answer has
+ * no destination. */
 static void rdm__what_was_said_before_arrives(void **state)
 {
 	static const struct {
@@ -250,7 +252,8 @@ static void rdm__what_was_said_before_arrives(void **state)
 	}
 }
 
-/** The first one's answer, or a request of ours, takes nothing from the second one. */
+/** Late messages from before a BYE are received although the peer has restarted or a new request is waiting; the next
+ * endpoint's connection is not affected. */
 static void rdm__and_so_does_what_follows(void **state)
 {
 	(void)state;
@@ -281,7 +284,7 @@ static void rdm__and_so_does_what_follows(void **state)
 	}
 }
 
-/** A leaving endpoint still answers earlier requests, even if that takes longer. */
+/** A leaving endpoint still answers requests that arrived earlier, even if their receive is posted later. */
 static void rdm__who_goes_answers(void **state)
 {
 	(void)state;
@@ -307,7 +310,7 @@ static void rdm__who_goes_answers(void **state)
 	}
 }
 
-/** And gets answers, also such as are lost at first. */
+/** A leaving endpoint still gets answers to its requests, even if they are lost at first. */
 static void rdm__who_goes_is_answered(void **state)
 {
 	struct rdm_rig *rig = rig_of(2, 13);
@@ -329,7 +332,7 @@ static void rdm__who_goes_is_answered(void **state)
 
 /* ---- requests in flight --------------------------------------------------------------------------------------- */
 
-/** Requests in flight are not given up on BYE: only the ACK timer decides whether they were answered. */
+/** A request in flight when its peer's BYE arrives is not given up at once: a late ACK still completes it. */
 static void rdm__what_is_under_way_is_not_given_up(void **state)
 {
 	struct rdm_rig *rig = rig_of(2, 3);
@@ -338,7 +341,7 @@ static void rdm__what_is_under_way_is_not_given_up(void **state)
 	(void)state;
 	talk(rig, a, b);
 	assert_int_equal(rdm_recv(b, a, 1, 0, 0, 0, 0, 8), 0);
-	net.lose_data = true; /* b's ACK */
+	net.lose_data = true; /* loses b's ACK */
 	assert_int_equal(rdm_send(a, b, 2, 0, 0, 0, 8), 0);
 	rdm_run(rig, SOON);
 	rdm_expect(b, NIC_RDM_RECV, NIC_RDM_OK, 1);
@@ -357,7 +360,7 @@ static void rdm__what_is_under_way_is_not_given_up(void **state)
 	rdm_rig_destroy(rig);
 }
 
-/** A request that goes in parts goes all by the connection that it has begun on. */
+/** An RMA that is posted in several parts finishes on the connection on which it began, although the peer leaves. */
 static void rdm__what_has_begun_goes_on(void **state)
 {
 	struct rdm_rig *rig = rig_of(2, 10);
@@ -373,7 +376,7 @@ static void rdm__what_has_begun_goes_on(void **state)
 	for (unsigned i = 0; i < NIC_RDM_REMOTE_MAX; i++)
 		remote[i] = (struct nic_rdm_remote){(uintptr_t)b->arena + 1000 + 8 * i, 8, nic_mr_rkey(b->mr)};
 	rdm_fill(a, 0, 8 * NIC_RDM_REMOTE_MAX, 9);
-	for (unsigned i = 0; i < 127; i++) { /* the send queue has room for one more */
+	for (unsigned i = 0; i < 127; i++) { /* the send queue has room for one more request */
 		assert_int_equal(rdm_recv(b, a, 1, 0, 0, 0, 2000, 8), 0);
 		assert_int_equal(rdm_send(a, b, 2, NIC_RDM_INJECT, 0, 0, 8), 0);
 	}
@@ -392,7 +395,8 @@ static void rdm__what_has_begun_goes_on(void **state)
 	rdm_rig_destroy(rig);
 }
 
-/** An ACK, or an offered message that was not taken, is lost with the leaving peer; later requests are not. */
+/** An unacknowledged request or an unreceived offer fails when the peer leaves; requests posted later reach its
+ * successor. */
 static void rdm__what_comes_later_is_not_lost_with_it(void **state)
 {
 	(void)state;
@@ -420,7 +424,7 @@ static void rdm__what_comes_later_is_not_lost_with_it(void **state)
 
 /* ---- recipients of BYE ---------------------------------------------------------------------------------------- */
 
-/** A lost BYE costs a request; a late, duplicate or forged one costs nothing. */
+/** If a BYE is lost, the next request fails; a BYE that is late or belongs to an old connection is ignored. */
 static void rdm__bye_is_of_one_connection(void **state)
 {
 	struct rdm_rig *rig = rig_of(2, 4);
@@ -446,7 +450,7 @@ static void rdm__bye_is_of_one_connection(void **state)
 	rdm_rig_destroy(rig);
 }
 
-/** Two that go at the same time need not both say so. */
+/** An endpoint that has got a BYE from its peer sends none back. */
 static void rdm__who_has_heard_need_not_tell(void **state)
 {
 	struct rdm_rig *rig = rig_of(2, 12);
@@ -459,7 +463,8 @@ static void rdm__who_has_heard_need_not_tell(void **state)
 	rdm_rig_destroy(rig);
 }
 
-/** The connection's earlier use has ended, but its next check is not due yet, or is due just now. */
+/** a waited for b earlier, but no longer: when b leaves just before or at a's next probe, later requests still succeed.
+ */
 static void rdm__who_was_waited_for_before_is_not_probed(void **state)
 {
 	(void)state;
@@ -490,7 +495,7 @@ static void counted(void *ctx, const struct nic_rdm_done *done)
 		++*(unsigned *)ctx;
 }
 
-/** More than there is room for at a time. */
+/** Leaving with more peers than can be told at once: all are told in turn. */
 static void rdm__all_are_told(void **state)
 {
 	struct rdm_rig *rig = rig_of(2, 5);
@@ -535,7 +540,7 @@ static void near_done(void *ctx, const struct nic_rdm_done *done)
 struct near {
 	struct rdm_rig *rig;
 	struct rdm_node *a;
-	struct nic_rdm_init init; /* of another endpoint of a's NIC */
+	struct nic_rdm_init init; /* another endpoint of a's NIC */
 	struct nic_iov from, to;
 	struct nic_rdm_send send;
 	struct nic_rdm_recv recv;
@@ -554,7 +559,8 @@ static void near_open(struct near *n)
 	heard = 0;
 }
 
-/** Endpoints of one NIC learn it at once: requests made before any packet moves go to the next endpoint there. */
+/** When an endpoint leaves, other endpoints of the same NIC know it at once: their next request goes to the next
+ * endpoint with this address. */
 static void rdm__neighbours_hear_at_once(void **state)
 {
 	struct nic_rdm *near;
@@ -577,8 +583,8 @@ static void rdm__neighbours_hear_at_once(void **state)
 	rdm_rig_destroy(n.rig);
 }
 
-/** An endpoint leaves before its neighbour knows that they are connected: a packet behind the one that tells it of the
- *  connection announces the end. */
+/** An endpoint leaves before its neighbour knows that they are connected: a BYE after the packet that completes the
+ * connection announces the end. */
 static void rdm__a_neighbour_may_have_to_hear_of_more(void **state)
 {
 	struct nic_rdm_peer *peer, *back;

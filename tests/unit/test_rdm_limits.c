@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * test_rdm_limits.c - reliable-datagram endpoints without room, or with empty requests, and misuse of both by peers and
- * applications.
+ * test_rdm_limits.c - reliable-datagram endpoints without room or with empty requests, and peers and applications that
+ * misuse them.
  */
 #include "rdm_rig.h"
 
@@ -13,7 +13,7 @@
 #include <string.h>
 
 #define SECOND 1000000000ull
-/** Long enough to see that nothing is pending any more. */
+/** Long enough for everything pending to finish. */
 #define QUIET  (20 * SECOND)
 #define LONG   50000u
 
@@ -73,7 +73,8 @@ static void rdm__messages_that_nobody_asks_for(void **state)
 	a->n_seen = 20;
 	for (unsigned i = 0; i < 7; i++)
 		assert_int_equal(rdm_send(a, b, 100 + i, 0, 0, 0, 8192), 0);
-	assert_int_equal(rdm_send(a, b, 200, NIC_RDM_TAGGED, 1, 0, 8192), 0); /* no room, but a receive is posted */
+	assert_int_equal(rdm_send(a, b, 200, NIC_RDM_TAGGED, 1, 0, 8192),
+			 0); /* b has no room for it, but a matching receive */
 	assert_true(rdm_run(rig, QUIET));
 	rdm_expect_among(a, NIC_RDM_SEND, 200);
 	assert_int_equal(each_once(a, 100, 7), 7);
@@ -81,7 +82,7 @@ static void rdm__messages_that_nobody_asks_for(void **state)
 	rdm_rig_destroy(rig);
 }
 
-/** Room that short messages have had is there for long ones, and the other way round. */
+/** Room freed by short messages can be used by long ones, and vice versa. */
 static void rdm__room_is_for_all_lengths(void **state)
 {
 	struct rdm_rig *rig = small_rig(61);
@@ -135,7 +136,8 @@ static void rdm__so_many_at_a_time(void **state)
 	rdm_rig_destroy(rig);
 }
 
-/** What a peer says may lie in memory that it still writes to: it is what was there when room for it was looked for. */
+/** A peer can change a message in shared memory after it was checked for room: the endpoint uses the header that it
+ * checked. */
 static void rdm__what_is_said_may_change(void **state)
 {
 	struct rdm_rig *rig = small_rig(63);
@@ -160,7 +162,7 @@ static void rdm__what_is_said_may_change(void **state)
 	assert_int_equal(rdm_arrive(qp, &p), ERR_none);
 	assert_int_equal(rdm_expect(b, NIC_RDM_RECV, NIC_RDM_OK, 100).len, sizeof(bytes) - RDM_HEADER_LEN);
 	assert_int_equal(b->ep->answers_left, answers);
-	assert_false(rdm_takes(qp, &p)); /* as it is now there is no room for it */
+	assert_false(rdm_takes(qp, &p)); /* no longer fits after the change */
 	rdm_expect_nothing(b);
 	rdm_rig_destroy(rig);
 }
@@ -184,7 +186,8 @@ static int operate(struct rdm_node *a, struct rdm_node *b, uintptr_t context, ui
 	return nic_rdm_atomic(rdm_peer(a, b), &r);
 }
 
-/** Operations without a matching receive use only memory for their operands; results use no room for messages. */
+/** Operations without a matching receive need room only for their operands, and their results need no room for
+ * messages. */
 static void rdm__what_is_asked_for_takes_no_room_from_messages(void **state)
 {
 	struct rdm_rig *rig = small_rig(65);
@@ -194,7 +197,7 @@ static void rdm__what_is_asked_for_takes_no_room_from_messages(void **state)
 	for (unsigned i = 0; i < 20; i++)
 		assert_int_equal(operate(a, b, 100 + i, 1, true), 0);
 	rdm_run(rig, SECOND / 10);
-	for (unsigned i = 0; i < 7; i++) /* as many as have room */
+	for (unsigned i = 0; i < 7; i++) /* as many messages as fit */
 		assert_int_equal(rdm_send(b, a, 200 + i, 0, 0, 0, 8192), 0);
 	rdm_run(rig, SECOND / 10);
 	assert_int_equal(each_once(b, 200, 7), 7);
@@ -217,8 +220,8 @@ static bool cut_after(struct rdm_rig *rig, unsigned from, const uint8_t *ip, uin
 	return from == 0 && rdm_call_of(ip, len) == NO_CALL && (packets_left == 0 || packets_left-- == 0);
 }
 
-/** A multi-receive buffer canceled amid a message reports that message, then its own end; also if the sender
- *  disappears. */
+/** A multi-receive buffer is canceled in the middle of a message: first the message completes, then the buffer's end is
+ * reported, even if the sender disappears. */
 static void rdm__a_buffer_is_canceled_amid_a_message(void **state)
 {
 	(void)state;
@@ -239,11 +242,12 @@ static void rdm__a_buffer_is_canceled_amid_a_message(void **state)
 		rdm_run(rig, 1000000);
 		assert_int_equal(nic_rdm_cancel(b->ep, (void *)1), 0);
 		assert_int_equal(nic_rdm_cancel(b->ep, (void *)1), -ENOENT);
-		rdm_expect_nothing(b); /* the buffer is still written to */
+		rdm_expect_nothing(b); /* not canceled yet: the message is still being written into it */
 		if (goes)
 			rdm_node_stop(a);
 		rig->cut = NULL;
-		assert_int_equal(goes ? 0 : rdm_send(a, b, 4, tagged, 5, 0, 8), 0); /* not into it any more */
+		assert_int_equal(goes ? 0 : rdm_send(a, b, 4, tagged, 5, 0, 8),
+				 0); /* does not go into the canceled buffer */
 		rdm_run(rig, QUIET);
 		d = rdm_expect(b, NIC_RDM_RECV, goes ? NIC_RDM_PEER_LOST : NIC_RDM_OK, 1);
 		assert_int_equal(d.flags, tagged);
@@ -255,7 +259,7 @@ static void rdm__a_buffer_is_canceled_amid_a_message(void **state)
 	}
 }
 
-/** Messages without IS_TAGGED have no tag: a receive for one there could not be. */
+/** A header with a tag but without IS_TAGGED is invalid, as no receive could match it. */
 static void rdm__a_tag_without_the_flag_makes_no_sense(void **state)
 {
 	static const uint8_t kinds[] = {RDM_EAGER, RDM_OFFER};
@@ -279,7 +283,7 @@ static void rdm__a_tag_without_the_flag_makes_no_sense(void **state)
 	}
 }
 
-/** A result owes no answer; one with flags is invalid. */
+/** A RESULT needs no answer; one with flags is invalid. */
 static void rdm__results_have_no_flags(void **state)
 {
 	struct rdm_header h = {.kind = RDM_RESULT};
@@ -295,7 +299,7 @@ static void rdm__results_have_no_flags(void **state)
 	}
 }
 
-/** A peer to whom an endpoint owes as many answers as it may leaves room for the others. */
+/** A peer that is owed as many answers as allowed leaves room for answers to other peers. */
 static void rdm__answers_are_for_all_peers(void **state)
 {
 	struct rdm_rig *rig = rdm_rig_create(4, 64);
@@ -303,7 +307,7 @@ static void rdm__answers_are_for_all_peers(void **state)
 
 	(void)state;
 	rig->init.max_tx = RDM_ANSWERS;
-	for (unsigned i = 0; i < 2; i++) { /* greedy ones */
+	for (unsigned i = 0; i < 2; i++) { /* two greedy peers */
 		rdm_node_stop(&rig->node[2 * i]);
 		rdm_node_start(&rig->node[2 * i]);
 		for (unsigned n = 0; n < RDM_ANSWERS; n++)
@@ -390,7 +394,7 @@ static void rdm__nothing_is_no_trouble(void **state)
 	rdm_rig_destroy(rig);
 }
 
-/** A long message into no room is received when it has its receive: nothing is read of it. */
+/** A long message is received into an empty buffer: it completes as truncated, and nothing of it is read. */
 static void rdm__a_long_message_into_nothing(void **state)
 {
 	struct rdm_rig *rig = rdm_rig_create(2, 72);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * test_rdm_memory.c - endpoints of reliable datagrams where there is no memory: that is said of this host, never of the
- * peer, at once where a request can still be refused, and nothing waits for ever.
+ * test_rdm_memory.c - reliable-datagram endpoints when memory allocations fail: the error names this host, never the
+ * peer; it is returned at once if the request can still be refused; and nothing waits for ever.
  */
 #include "rdm_rig.h"
 
@@ -14,7 +14,7 @@
 #define SECOND 1000000000ull
 
 static bool out_of_memory;
-static size_t most; /* bytes of the largest allocation that works then */
+static size_t most; /* while out_of_memory, larger allocations fail */
 
 void *__real_calloc(size_t n, size_t size);
 void *__wrap_calloc(size_t n, size_t size);
@@ -46,7 +46,7 @@ static int teardown(void **state)
 	return 0;
 }
 
-/** The first request to a peer: it is refused, and once there is memory the same request goes. */
+/** The first request to a peer fails if there is no memory for a queue pair; it succeeds when there is memory again. */
 static void rdm__without_memory_for_a_queue_pair_a_request_is_refused(void **state)
 {
 	struct rdm_rig *rig = *state;
@@ -64,7 +64,8 @@ static void rdm__without_memory_for_a_queue_pair_a_request_is_refused(void **sta
 	rdm_expect(b, NIC_RDM_RECV, NIC_RDM_OK, 1);
 }
 
-/** There is memory for the queue pair, but not for what answers the peer's READs. */
+/** The peer has memory for the queue pair, but not for the responder resources of READs: the request fails as
+ * unreachable. */
 static void rdm__without_memory_to_connect_a_request_fails_for_that(void **state)
 {
 	struct rdm_rig *rig = *state;
@@ -75,7 +76,7 @@ static void rdm__without_memory_to_connect_a_request_fails_for_that(void **state
 	out_of_memory = true;
 	rdm_run(rig, 20 * SECOND);
 	out_of_memory = false;
-	/* b cannot answer: to a it is not there, and that is true. */
+	/* b could not answer, so to a it is unreachable. */
 	rdm_expect(a, NIC_RDM_SEND, NIC_RDM_UNREACHABLE, 2);
 	assert_int_equal(rdm_send(a, b, 3, 0, 0, 0, 64), 0);
 	assert_true(rdm_run(rig, 20 * SECOND));
@@ -83,7 +84,7 @@ static void rdm__without_memory_to_connect_a_request_fails_for_that(void **state
 	rdm_expect(b, NIC_RDM_RECV, NIC_RDM_OK, 1);
 }
 
-/** rig.cut: there is no memory once the peer is connected and says so. */
+/** Packet hook: from the moment at which node 1 is connected, there is no memory. */
 static bool memory_ends_with_the_answer(struct rdm_rig *rig, unsigned from, const uint8_t *ip, uint32_t len)
 {
 	(void)ip, (void)len;
@@ -91,7 +92,7 @@ static bool memory_ends_with_the_answer(struct rdm_rig *rig, unsigned from, cons
 	return false;
 }
 
-/** The same at the side that has asked, which knows why. */
+/** The caller runs out of memory when the peer answers: its request fails with NO_MEMORY instead of UNREACHABLE. */
 static void rdm__without_memory_when_the_peer_answers_a_request_fails_for_that(void **state)
 {
 	struct rdm_rig *rig = *state;
@@ -111,7 +112,7 @@ static void rdm__without_memory_when_the_peer_answers_a_request_fails_for_that(v
 	rdm_expect(b, NIC_RDM_RECV, NIC_RDM_OK, 1);
 }
 
-/** Itself, which needs no answer. */
+/** A request to the endpoint itself is refused if there is no memory to connect to itself. */
 static void rdm__without_memory_to_connect_to_itself_a_request_fails_for_that(void **state)
 {
 	struct rdm_rig *rig = *state;
@@ -121,7 +122,7 @@ static void rdm__without_memory_to_connect_to_itself_a_request_fails_for_that(vo
 	assert_int_equal(rdm_recv(a, NULL, 1, 0, 0, 0, 0, 64), 0);
 	assert_int_equal(rdm_admit(self), 0);
 	out_of_memory = true;
-	most = 15 * sizeof(struct rdm_op); /* not for a block of ops */
+	most = 15 * sizeof(struct rdm_op); /* too little for a block of ops */
 	assert_int_equal(rdm_send(a, a, 2, 0, 0, 0, 64), -ENOMEM);
 	most = 0;
 	out_of_memory = false;
@@ -131,7 +132,8 @@ static void rdm__without_memory_to_connect_to_itself_a_request_fails_for_that(vo
 	rdm_expect_among(a, NIC_RDM_RECV, 1);
 }
 
-/** What waits when a connection fails goes by the next one. If there is no memory for that it is tried for a while. */
+/** A request that waits when its connection fails is sent over the next connection. If there is no memory for the
+ * connection, the endpoint tries again for a while. */
 static void requests_that_wait(struct rdm_rig *rig, bool comes_back)
 {
 	struct rdm_node *a = &rig->node[0], *b = &rig->node[1];
@@ -142,7 +144,7 @@ static void requests_that_wait(struct rdm_rig *rig, bool comes_back)
 	assert_true(rdm_run(rig, SECOND / 2));
 	rdm_expect(a, NIC_RDM_SEND, NIC_RDM_OK, 2);
 	rdm_expect(b, NIC_RDM_RECV, NIC_RDM_OK, 1);
-	/* A request that waits for one before it, which the peer never gets. */
+	/* A fenced request waits for an earlier one, which never reaches the peer. */
 	rig->cut = rdm_cut_all;
 	assert_int_equal(rdm_send(a, b, 3, 0, 0, 0, 64), 0);
 	assert_int_equal(rdm_send(a, b, 4, NIC_RDM_FENCE, 0, 0, 64), 0);
@@ -173,7 +175,7 @@ static void rdm__requests_that_wait_fail_when_there_is_no_memory_for_long(void *
 	requests_that_wait(*state, false);
 }
 
-/** What is long is offered in a region of its own. */
+/** A long message needs a memory region of its own: without memory for it, the request fails with NO_MEMORY. */
 static void rdm__without_memory_for_a_region_a_long_message_fails_for_that(void **state)
 {
 	struct rdm_rig *rig = *state;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * test_rdm_offer.c - long messages of reliable-datagram endpoints whose packets can carry references: the offer refers
- * to the message, and a receiver with a matching receive reads it at once, if allowed; otherwise it requests it.
+ * test_rdm_offer.c - long messages of reliable-datagram endpoints on a path that carries references: the offer refers
+ * to the message. A receiver with a matching receive fetches the message at once; otherwise it READs it later.
  */
 #include "rdm_rig.h"
 
@@ -13,7 +13,7 @@
 #define SECOND 1000000000ull
 #define QUIET  (20 * SECOND)
 #define LEN    50000u
-#define AT     100000u /* of the arena: where receives are */
+#define AT     100000u /* offset of the receive buffers in the arena */
 #define BLANK  0xa5
 
 struct pair {
@@ -21,7 +21,7 @@ struct pair {
 	struct rdm_node *a, *b;
 };
 
-/** Two that are connected. */
+/** Create two nodes that are connected. */
 static struct pair pair_up(void)
 {
 	struct pair p = {.rig = rdm_rig_create(2, 5)};
@@ -69,13 +69,13 @@ static void expect_whole(struct pair *p)
 	assert_int_equal(p->b->arena[AT + LEN], BLANK);
 }
 
-/** Check that nothing is outstanding on either side; destroy the rig. */
+/** Check that nothing is outstanding on either side, and destroy the rig. */
 static void pair_end(struct pair *p)
 {
 	rdm_expect_nothing(p->a);
 	rdm_expect_nothing(p->b);
 	assert_int_equal(p->b->ep->answers_left, RDM_ANSWERS);
-	assert_int_equal(p->a->nic->n_mr, p->b->nic->n_mr); /* what was offered was a region */
+	assert_int_equal(p->a->nic->n_mr, p->b->nic->n_mr); /* the region of the offered message is gone */
 	rdm_rig_destroy(p->rig);
 }
 
@@ -115,7 +115,7 @@ static void offer__as_much_as_there_is_room_for(void **state)
 	pair_end(&p);
 }
 
-/** Segments, of which one has nothing, and the last nothing for this message. */
+/** An offer is fetched into a receive with several segments, one of which is empty. */
 static void offer__into_segments(void **state)
 {
 	struct pair p = pair_up();
@@ -133,12 +133,12 @@ static void offer__into_segments(void **state)
 	assert_memory_equal(at, p.a->arena + 7, 30000);
 	assert_memory_equal(at + 30007, p.a->arena + 30007, LEN - 30007);
 	assert_int_equal(at[LEN], BLANK);
-	assert_int_equal(p.rig->fetched, 2 + 1); /* a segment each */
+	assert_int_equal(p.rig->fetched, 2 + 1); /* one fetch per segment */
 	assert_int_equal(p.rig->read_requests, 0);
 	pair_end(&p);
 }
 
-/** Message after message into one buffer. */
+/** Several offers are fetched into one multi-receive buffer. */
 static void offer__into_what_others_lie_in(void **state)
 {
 	struct pair p = pair_up();
@@ -175,7 +175,7 @@ static void offer__who_has_no_receive_yet_asks_for_it(void **state)
 	pair_end(&p);
 }
 
-/** Nothing of it is fetched where there is no room for any of it. */
+/** A receive without room for any of the message: nothing is fetched or read. */
 static void offer__nothing_is_asked_for_without_room(void **state)
 {
 	struct pair p = pair_up();
@@ -204,7 +204,7 @@ static void offer__what_cannot_be_fetched_is_asked_for(void **state)
 	pair_end(&p);
 }
 
-/** In several pieces, and longer than a packet may refer to. */
+/** A message in several segments, or longer than a reference may be, is always READ. */
 static void offer__some_messages_are_asked_for_always(void **state)
 {
 	struct pair p = pair_up();
@@ -227,7 +227,7 @@ static void offer__some_messages_are_asked_for_always(void **state)
 	assert_true(rdm_run(p.rig, QUIET));
 	expect_whole(&p);
 	assert_int_equal(p.rig->read_requests, 2);
-	fetched = p.rig->fetched; /* what READs were answered with */
+	fetched = p.rig->fetched; /* READ responses by reference */
 	big[0][sizeof(big[0]) - 1] = 17;
 	assert_int_equal(nic_rdm_recv(p.b->ep, &t), 0);
 	assert_int_equal(nic_rdm_send(rdm_peer(p.a, p.b), &s), 0);
@@ -249,7 +249,7 @@ static bool lose_one(struct rdm_rig *rig, unsigned from, const uint8_t *ip, uint
 	return true;
 }
 
-/** A retransmitted offer carries no reference: the receiver READs the message. */
+/** A retransmitted offer has no reference, so the receiver READs the message. */
 static void offer__a_lost_one_comes_again_without(void **state)
 {
 	struct pair p = pair_up();
@@ -276,7 +276,7 @@ static void offer__of_who_has_gone_is_not_taken(void **state)
 	recv_long(&p, LEN);
 	p.rig->swap = 1000;
 	send_long(&p);
-	rdm_run(p.rig, 1); /* it has come before its receive */
+	rdm_run(p.rig, 1); /* the network holds back the offer */
 	assert_true(p.rig->held_len > 0);
 	assert_int_equal(p.rig->held_said.n, 1);
 	assert_false(p.rig->held_said.revoked);
@@ -322,7 +322,7 @@ static bool wrong_fetch(void *ctx, uint32_t offset, void *dst, uint32_t len, voi
 	return false;
 }
 
-/** An offer of a message that is longer than what it refers to. */
+/** An offer whose message is longer than what its reference names is not fetched; the message is READ. */
 static void offer__of_another_length_is_not_taken(void **state)
 {
 	struct pair p = pair_up();
@@ -351,7 +351,7 @@ static void offer__of_another_length_is_not_taken(void **state)
 #define SHORTER	 20000u
 #define PLACE(i) (AT + (i)*SHORTER)
 
-/** Three offers are there together; @return the packets, after they have been handed over. */
+/** Deliver three offers at once. @return the packets. */
 static struct train *give_three(struct pair *p, const uint64_t *tags)
 {
 	struct train *t = calloc(1, sizeof(*t));
@@ -376,7 +376,8 @@ static void three_end(struct pair *p, struct train *t)
 	pair_end(p);
 }
 
-/** Each to the receive posted first of those that it fits and that none before it gets. */
+/** Three offers arrive at once: it is foreseen that each goes to the first posted receive that matches and is still
+ * free. */
 static void offer__it_is_known_where_the_next_ones_go(void **state)
 {
 	static const uint64_t tags[3] = {7, 8, 8};
@@ -399,7 +400,8 @@ static void offer__it_is_known_where_the_next_ones_go(void **state)
 	three_end(&p, t);
 }
 
-/** It goes to several places, or only a part of it, or to where others go, too; or there is no receive for it. */
+/** No destination is foreseen for an offer without a receive, with too small a receive, or into a multi-receive buffer,
+ * nor for the offer after it. */
 static void offer__not_of_all_it_is_known(void **state)
 {
 	static const uint64_t tags[3] = {7, 7, 7};
@@ -423,14 +425,15 @@ static void offer__not_of_all_it_is_known(void **state)
 		assert_null(t->car[2].foreseen);
 		for (uint32_t i = 1; how == 2 && i < 3; i++)
 			assert_int_equal(rdm_recv(p.b, p.a, 10 + i, NIC_RDM_TAGGED, 7, 0, PLACE(i), SHORTER), 0);
-		p.b->n_seen = p.b->n_done; /* others look at these */
+		p.b->n_seen = p.b->n_done; /* other tests check these completions */
 		assert_true(rdm_run(p.rig, QUIET));
 		p.b->n_seen = p.b->n_done;
 		three_end(&p, t);
 	}
 }
 
-/** The second has room to be owed an answer, the third must wait until that was given: it is written nowhere before. */
+/** Three offers, with answers left for two: the second one's destination is foreseen; the third must wait for an answer
+ * and is not fetched. */
 static void offer__it_is_known_who_has_to_wait(void **state)
 {
 	static const uint64_t tags[3] = {7, 7, 7};

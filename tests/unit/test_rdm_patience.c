@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * test_rdm_patience.c - how long reliable-datagram endpoints wait for peers that do not answer, and that they keep
- * waiting for peers that do, or whose answers they could not have received.
+ * test_rdm_patience.c - how long reliable-datagram endpoints wait for peers that do not answer. They keep waiting for
+ * peers that answer, or whose answers they could not have received.
  */
 #include "rdm_rig.h"
 
 #define SECOND 1000000000ull
 #define LEN    4096u
 
-/** Both are connected. */
+/** Connect a and b by one message. */
 static void meet(struct rdm_rig *rig, struct rdm_node *a, struct rdm_node *b)
 {
 	assert_int_equal(rdm_recv(b, a, 901, 0, 0, 0, 0, 8), 0);
@@ -18,7 +18,7 @@ static void meet(struct rdm_rig *rig, struct rdm_node *a, struct rdm_node *b)
 	rdm_expect(b, NIC_RDM_RECV, NIC_RDM_OK, 901);
 }
 
-/** One that is silent is waited for as long as the endpoint says, and a little longer. */
+/** An endpoint waits for a silent peer as long as its peer_ns says, and a little longer; then the request fails. */
 static void rdm__a_peer_may_be_silent_for_a_while(void **state)
 {
 	static const struct {
@@ -40,7 +40,7 @@ static void rdm__a_peer_may_be_silent_for_a_while(void **state)
 		assert_int_equal(rdm_send(a, b, 1, NIC_RDM_INJECT, 0, 0, 8), 0);
 		rdm_run(rig, waits[i].least);
 		rdm_expect_nothing(a);
-		rdm_run(rig, SECOND / 3); /* an ACK timer's last wait, at most */
+		rdm_run(rig, SECOND / 3); /* at most the last wait of an ACK timer */
 		rdm_expect(a, NIC_RDM_SEND, NIC_WC_RETRY_EXC_ERR, 1);
 		rdm_rig_destroy(rig);
 	}
@@ -48,7 +48,7 @@ static void rdm__a_peer_may_be_silent_for_a_while(void **state)
 
 static unsigned requests, answered;
 
-/** Of a's requests every third arrives, so that two tries time out before each that is answered. */
+/** Packet hook: only every third request of a arrives, so two tries time out for each that is answered. */
 static bool lose_two_of_three(struct rdm_rig *rig, unsigned from, const uint8_t *ip, uint32_t len)
 {
 	(void)rig;
@@ -58,7 +58,7 @@ static bool lose_two_of_three(struct rdm_rig *rig, unsigned from, const uint8_t 
 	return from == 0 && requests++ % 3 != 2;
 }
 
-/** A peer that reports no room for a message is alive, however long it does so and whatever is lost meanwhile. */
+/** A peer that answers with RNR NAKs is alive: the endpoint keeps waiting, although packets are lost. */
 static void rdm__who_says_wait_is_not_silent(void **state)
 {
 	struct rdm_rig *rig = rdm_rig_create(2, 42);
@@ -70,7 +70,7 @@ static void rdm__who_says_wait_is_not_silent(void **state)
 	rig->init.max_unexpected = 65536;
 	rdm_node_start(b);
 	meet(rig, a, b);
-	for (told = 0; told == 0; sent++) { /* until there is no room */
+	for (told = 0; told == 0; sent++) { /* until b has no room */
 		assert_int_equal(rdm_send(a, b, sent, 0, 0, 0, LEN), 0);
 		rdm_run(rig, SECOND / 100);
 		told = a->n_done == a->n_seen + sent;
@@ -91,7 +91,8 @@ static void rdm__who_says_wait_is_not_silent(void **state)
 	rdm_rig_destroy(rig);
 }
 
-/** A host that was stopped for longer than it has patience has not called, nor listened: it goes on calling. */
+/** A host was stopped for longer than its connect timeout. That time does not count, as it could neither call nor
+ * listen: it continues to call and connects. */
 static void rdm__who_was_stopped_goes_on_calling(void **state)
 {
 	struct rdm_rig *rig = rdm_rig_create(2, 43);
@@ -111,7 +112,7 @@ static void rdm__who_was_stopped_goes_on_calling(void **state)
 	rdm_rig_destroy(rig);
 }
 
-/** But not for ever. */
+/** A host that was stopped and still gets no answer gives up when the rest of its connect timeout has passed. */
 static void rdm__who_was_stopped_gives_up_later(void **state)
 {
 	struct rdm_rig *rig = rdm_rig_create(2, 44);
@@ -122,7 +123,7 @@ static void rdm__who_was_stopped_gives_up_later(void **state)
 	assert_int_equal(rdm_send(a, b, 1, 0, 0, 0, 8), 0);
 	rdm_run(rig, rig->init.connect_ns / 2);
 	rig->now += 10 * rig->init.connect_ns;
-	rdm_run(rig, rig->init.connect_ns / 8); /* a quarter of a second of it has counted */
+	rdm_run(rig, rig->init.connect_ns / 8); /* a quarter of a second of the stop has counted */
 	rdm_expect_nothing(a);
 	rdm_run(rig, rig->init.connect_ns / 2);
 	rdm_expect(a, NIC_RDM_SEND, NIC_RDM_UNREACHABLE, 1);

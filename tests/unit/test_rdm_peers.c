@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_rdm_peers.c - an endpoint with thousands of peers: all can reach it; what each costs in memory and time. */
+/* test_rdm_peers.c - an endpoint with thousands of peers: all can reach it, and each costs little memory and time. */
 #include "rdm_rig.h"
 
 #include <malloc.h>
@@ -17,7 +17,7 @@
 #endif
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || __has_feature(address_sanitizer) ||               \
 	__has_feature(thread_sanitizer)
-#define SANITIZED true /* mallinfo2 knows nothing of their heaps */
+#define SANITIZED true /* mallinfo2() does not see the sanitizers' heaps */
 #else
 #define SANITIZED false
 #endif
@@ -43,7 +43,7 @@ static void answered(void *ctx, const struct nic_rdm_done *done)
 	++*(unsigned *)ctx;
 }
 
-/** Each in its turn: an endpoint comes, says something, is answered, and goes without a word. */
+/** Thousands of endpoints, one after the other: each sends a message, is answered, and disappears without a BYE. */
 static void rdm__thousands_of_peers(void **state)
 {
 	struct rdm_rig *rig = rdm_rig_create(2, 1);
@@ -86,7 +86,7 @@ static void rdm__thousands_of_peers(void **state)
 	rdm_rig_destroy(rig);
 }
 
-/** What an endpoint can have under way and can owe costs it something when there is so much. */
+/** An idle endpoint takes little memory, although it may have many requests outstanding and owe many answers. */
 static void rdm__an_endpoint_that_has_not_much_to_do(void **state)
 {
 	struct rdm_rig *rig = rdm_rig_create(2, 2);

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * test_rdm_random.c - reliable-datagram endpoints execute every request exactly once. Several nodes exchange messages,
- * receive them in all ways, write, read and add, on a network that loses, duplicates and swaps packets; in a second
- * test also while nodes restart, some of them after announcing that they leave. The seed determines everything and is
- * printed on failure; RDM_SEED runs one seed.
- *
- * Checked: every request completes once, successfully unless a node restarts. Every receive gets a message sent to it
- * that no other receive gets, complete, with no byte beside it changed; of two messages of one sender that both match
- * two receives, the first goes to the first. Sums are correct, and READs return what was written.
+ * receive them in all ways, write, read and add, on a network that loses, duplicates and swaps packets. In a second
+ * test nodes also restart, some of them after announcing that they leave. The seed determines everything and is printed
+ * on failure; RDM_SEED runs one seed. Checked: every request completes once, successfully unless a node restarts. Every
+ * receive gets a complete message sent to it that no other receive gets, and no byte outside it changes. If two
+ * messages of one sender match the same two receives, the first message goes to the first receive. Sums are correct,
+ * and READs return what was written.
  */
 #include "rdm_rig.h"
 
@@ -20,7 +19,7 @@
 #define WANTS	 800u
 #define OTHERS	 120u
 #define COUNTERS 8u
-#define WINDOW	 3000u /* of each source, in the arena of each target */
+#define WINDOW	 3000u /* size of the area that each source may write to in each target's arena */
 #define SLOTS_AT 16384u
 #define MARGIN	 32u
 #define ROOM	 12288u
@@ -29,7 +28,7 @@
 #define BLANK	 0xee
 #define NONE	 UINT32_MAX
 
-enum state { OPEN, GOOD, BAD, GONE }; /* GONE: its node has been stopped */
+enum state { OPEN, GOOD, BAD, GONE }; /* GONE: the node that sent it was stopped */
 enum what { MESSAGE = 1, WANT, OTHER };
 
 struct message {
@@ -37,7 +36,7 @@ struct message {
 	uint32_t flags, len, slot;
 	uint64_t tag;
 	enum state state;
-	uint32_t taken_by; /* a want */
+	uint32_t taken_by; /* index of the receive that got it */
 };
 
 struct want {
@@ -48,11 +47,11 @@ struct want {
 	enum state state;
 };
 
-/** RMA, and operations on elements. */
+/** An RMA, or an operation on elements. */
 struct other {
 	unsigned from, to;
 	enum nic_rdm_kind kind;
-	uint32_t flags, len, slot, seed, told; /* told: REMOTE_WRITE */
+	uint32_t flags, len, slot, seed, told; /* told: remote writes that the target counts */
 	enum state state;
 };
 
@@ -64,9 +63,9 @@ static struct {
 	struct want want[WANTS];
 	struct other other[OTHERS];
 	uint32_t messages, wants, others;
-	uint32_t slots[RDM_NODES]; /* in use, a bit each */
+	uint32_t slots[RDM_NODES]; /* slots in use, one bit each */
 	uint64_t added[RDM_NODES][COUNTERS], perhaps[RDM_NODES][COUNTERS];
-	bool busy[RDM_NODES][RDM_NODES]; /* a request is under way in the window of [target][source] */
+	bool busy[RDM_NODES][RDM_NODES]; /* whether a request is outstanding in the window of [target][source] */
 	bool known[RDM_NODES][RDM_NODES];
 	uint8_t shadow[RDM_NODES][RDM_NODES][WINDOW];
 } t;
@@ -83,7 +82,8 @@ static struct rdm_node *node(unsigned i)
 
 /* ---- memory --------------------------------------------------------------------------------------------------- */
 
-/** Two slots are reserved for receives of any message (`last`), without which all nodes could deadlock. */
+/** @return a free slot, or NONE. Two slots are reserved for receives of any message (`last`): without them, all nodes
+ * could deadlock. */
 static uint32_t slot_get(unsigned n, bool last)
 {
 	for (uint32_t i = last ? 0 : 2; i < SLOTS; i++) {
@@ -98,7 +98,7 @@ static uint32_t slot_get(unsigned n, bool last)
 	return NONE;
 }
 
-/** Nothing but the first `len` bytes has been written to. */
+/** Free a slot after checking that at most its first `len` bytes were written. */
 static void slot_put(unsigned n, uint32_t slot, uint32_t len)
 {
 	const uint8_t *begin = node(n)->arena + slot - MARGIN;
@@ -147,7 +147,7 @@ static void do_send(unsigned from, unsigned to)
 	iov[1] = (struct nic_iov){node(from)->arena + m->slot + iov[0].len, m->len - iov[0].len};
 	r.flags = m->flags;
 	r.tag = m->tag;
-	t.messages++; /* it may be done in the call */
+	t.messages++; /* first, as the call itself can complete the message */
 	assert_int_equal(nic_rdm_send(rdm_peer(node(from), node(to)), &r), 0);
 	if (!(m->flags & NIC_RDM_INJECT))
 		return;
@@ -156,7 +156,7 @@ static void do_send(unsigned from, unsigned to)
 	m->slot = NONE;
 }
 
-/** `all`: whatever comes. */
+/** Post a receive. `all`: for any message. */
 static void do_recv(unsigned n, bool tagged, bool all)
 {
 	static const uint64_t masks[] = {0, 1, 3, UINT64_MAX, 0x10, 0x30};
@@ -373,7 +373,7 @@ static void look(void)
 
 /* ---- a run ---------------------------------------------------------------------------------------------------- */
 
-/** Some say before that they go. */
+/** Restart a node. Half of the restarts announce that the node leaves. */
 static void restart(unsigned n)
 {
 	if (pick(2)) {
@@ -424,7 +424,7 @@ static void step(void)
 	look();
 }
 
-/** Receive what is left, until everything that was sent is done, and received if it can be. */
+/** Whether everything sent has completed and, unless nodes restart, been received. */
 static bool all_done(void)
 {
 	bool done = true;
@@ -436,7 +436,7 @@ static bool all_done(void)
 	return done;
 }
 
-/** Nothing of the node's waits for whatever comes. */
+/** Whether the node has no open receive for any message. */
 static bool wants_none(unsigned n, uint32_t tagged)
 {
 	for (uint32_t i = 0; i < t.wants; i++)
@@ -457,7 +457,7 @@ static void finish(void)
 		rdm_run(t.rig, SECOND / 10);
 		look();
 		for (uint32_t i = 0; round % 4 == 3 && i < t.wants;
-		     i++) /* whatever can wait no longer frees its slot */
+		     i++) /* frees the slots of receives that nothing will match */
 			if (t.want[i].state == OPEN)
 				nic_rdm_cancel(node(t.want[i].node)->ep, context(WANT, i));
 		look();
@@ -504,7 +504,7 @@ static void run(uint64_t seed, bool restarts)
 	memset(&t, 0, sizeof(t));
 	t.restarts = restarts;
 	t.rig = rdm_rig_create(nodes, seed);
-	t.rig->refers = seed % 7 < 2; /* as processes of one host */
+	t.rig->refers = seed % 7 < 2; /* as between processes of one host */
 	t.rig->unread = pick(101);
 	if (seed % 5 == 0) /* little room for unexpected messages */
 		t.rig->init.max_unexpected = 131072;
@@ -550,7 +550,7 @@ static void runs(bool restarts, uint64_t first, unsigned count)
 static int teardown(void **state)
 {
 	(void)state;
-	say_seed(); /* not 0: of the run that failed */
+	say_seed(); /* not 0 if this seed's run failed */
 	seed_now = 0;
 	return 0;
 }

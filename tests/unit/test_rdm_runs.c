@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * test_rdm_runs.c - element operations of reliable-datagram endpoints that share a packet: each completes, counts and
- * fails as if sent alone, also when packets are lost, duplicated and swapped; only peers that accept runs get them.
+ * test_rdm_runs.c - element operations of reliable-datagram endpoints that share a packet (a run): each completes,
+ * counts and fails as if sent alone, even when packets are lost, duplicated or swapped. Only peers that accept runs get
+ * them.
  */
 #include "rdm_rig.h"
 
@@ -9,7 +10,7 @@
 
 #define SECOND 1000000000ull
 #define QUIET  (20 * SECOND)
-#define SUMS   (RDM_ARENA / 2) /* where in the target's arena */
+#define SUMS   (RDM_ARENA / 2) /* offset of the sums in the target's arena */
 
 static uint64_t counted(const struct rdm_node *n, enum nic_counter counter)
 {
@@ -78,7 +79,7 @@ static void rdm_runs__each_is_done_as_if_alone(void **state)
 	rdm_rig_destroy(rig);
 }
 
-/** Different kinds in turn: what came first is executed first. (((0 + 1) * 2 + 1) * 2 + ... */
+/** Sums and products alternate: operations are executed in the order of posting: (((0 + 1) * 2 + 1) * 2 + ... */
 static void rdm_runs__order_is_that_of_asking(void **state)
 {
 	struct rdm_rig *rig = rdm_rig_create(2, 2);
@@ -115,7 +116,8 @@ static void rdm_runs__order_is_that_of_asking(void **state)
 	rdm_rig_destroy(rig);
 }
 
-/** Those before it are done, the others are not, and the next ones go by a new connection. */
+/** One operation of a run is refused: those before it are done, those after it are flushed, and later ones use a new
+ * connection. */
 static void rdm_runs__one_is_refused(void **state)
 {
 	for (uint32_t bad = 0; bad < 20; bad += 3) {
@@ -143,7 +145,7 @@ static void rdm_runs__one_is_refused(void **state)
 	}
 }
 
-/** Both sides add to each other's, now and then after having had the answers to what was asked before. */
+/** Both sides add to each other's sums at the same time, on a bad network: each operation is executed once. */
 static void rdm_runs__once_on_a_bad_network(void **state)
 {
 	uint64_t joined = 0;
@@ -185,7 +187,8 @@ static bool cut_answers(struct rdm_rig *rig, unsigned from, const uint8_t *ip, u
 	return from == 1;
 }
 
-/** No answer comes that would let go what waits for others: an endpoint that is about to end sends it all the same. */
+/** Operations that wait to join a run, as no ACK arrives, are sent nevertheless when the endpoint is told not to delay
+ * them. */
 static void rdm_runs__what_waits_goes_before_the_end(void **state)
 {
 	for (unsigned all = 0; all < 2; all++) {
@@ -215,11 +218,12 @@ static void rdm_runs__what_waits_goes_before_the_end(void **state)
 
 /* ---- peers that accept runs ------------------------------------------------------------------------------------ */
 
-#define TAKES (20 + 8 + 12 + 8 + 7) /* behind IP, UDP, BTH and DETH */
+#define TAKES (20 + 8 + 12 + 8 + 7) /* offset in the packet: after IP, UDP, BTH and DETH */
 
 static struct rdm_rig *deaf;
 
-/** Node 1's calls do not say what it accepts, like those of an implementation that does not know runs. */
+/** Packet hook: node 1's calls do not say that it accepts runs, like calls of an implementation that does not know
+ * them. */
 static bool forget(struct rdm_rig *rig, unsigned from, const uint8_t *ip, uint32_t len)
 {
 	uint8_t copy[NIC_FRAME_MAX];
@@ -230,7 +234,7 @@ static bool forget(struct rdm_rig *rig, unsigned from, const uint8_t *ip, uint32
 	memcpy(copy, ip, len);
 	assert_int_equal(copy[TAKES], 1);
 	copy[TAKES] = 0;
-	copy[26] = copy[27] = 0; /* no checksum of UDP's */
+	copy[26] = copy[27] = 0; /* no UDP checksum */
 	deaf = rig;
 	nic_rx(rig->node[0].nic, &frame, rig->now);
 	return true;
@@ -238,7 +242,8 @@ static bool forget(struct rdm_rig *rig, unsigned from, const uint8_t *ip, uint32
 
 static void rdm_runs__not_to_who_does_not_know_them(void **state)
 {
-	for (unsigned first = 0; first < 2; first++) { /* the caller, which receives WELCOME or HELLO */
+	for (unsigned first = 0; first < 2;
+	     first++) { /* which node calls first: node 0 gets the WELCOME or the HELLO */
 		struct rdm_rig *rig = rdm_rig_create(2, 5);
 
 		rig->cut = forget;

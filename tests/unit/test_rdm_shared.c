@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * test_rdm_shared.c - endpoints of one NIC that share a receive queue: node 1 has two of them, node 0 talks to both.
+ * test_rdm_shared.c - endpoints of one NIC that share a receive queue: node 1 has two of them, and node 0 talks to
+ * both.
  */
 #include "rdm_rig.h"
 
@@ -32,7 +33,7 @@ struct shared {
 		struct nic_rdm_done d;
 	} done[DONES];
 	unsigned n_done, n_seen;
-	unsigned cut_after; /* packets of data from node 0 that are carried */
+	unsigned cut_after; /* data packets from node 0 to let pass */
 };
 
 static void done(void *ctx, const struct nic_rdm_done *d)
@@ -116,7 +117,7 @@ static struct nic_rdm_done expect_at(struct shared *s, unsigned who, uint32_t st
 }
 #define expect_nothing(s) assert_int_equal((s)->n_done, (s)->n_seen)
 
-/** Receives are taken in the order in which they were posted, by whichever endpoint has a message; long ones too. */
+/** Shared receives are used in the order of posting by whichever endpoint gets a message, short or long. */
 static void rdm__shared_receives_are_anybodys(void **state)
 {
 	struct shared s;
@@ -147,7 +148,8 @@ static void rdm__shared_receives_are_anybodys(void **state)
 	shared_close(&s);
 }
 
-/** Messages that come first wait together, in one order, and can be looked at and claimed. */
+/** Unexpected messages of all endpoints wait in one queue in order of arrival, and can be peeked at, claimed and
+ * discarded. */
 static void rdm__shared_messages_wait_in_one_order(void **state)
 {
 	struct nic_rdm_done found;
@@ -183,7 +185,7 @@ static void rdm__shared_messages_wait_in_one_order(void **state)
 	shared_close(&s);
 }
 
-/** One buffer for the messages of both. */
+/** One multi-receive buffer receives messages of both endpoints. */
 static void rdm__shared_buffer_for_many_messages(void **state)
 {
 	struct nic_rdm_done d;
@@ -192,7 +194,7 @@ static void rdm__shared_buffer_for_many_messages(void **state)
 	(void)state;
 	shared_open(&s, 1, 3);
 	assert_int_equal(recv(&s, 1, NIC_RDM_MULTI, 0, 0, 256), 0);
-	assert_int_equal(recv(&s, 2, 0, 0, 0, 1), -EAGAIN); /* the queue has room for one */
+	assert_int_equal(recv(&s, 2, 0, 0, 0, 1), -EAGAIN); /* the queue has room for only one receive */
 	for (unsigned i = 0; i < 4; i++) {
 		assert_int_equal(send(&s, i % 2, 1, 0, 0, 0, 60), 0);
 		assert_true(rdm_run(s.rig, QUIET));
@@ -204,7 +206,7 @@ static void rdm__shared_buffer_for_many_messages(void **state)
 	shared_close(&s);
 }
 
-/** What is no endpoint's is told to the owner of the queue; what does not fit is refused. */
+/** Completions that belong to no endpoint go to the owner of the shared queue; calls that do not fit it are refused. */
 static void rdm__shared_queue_has_an_owner(void **state)
 {
 	struct nic_rdm_rq_init init = {.done = done};
@@ -235,7 +237,7 @@ static void rdm__shared_queue_has_an_owner(void **state)
 	assert_int_equal(nic_rdm_rq_destroy(s.rq), -EBUSY);
 	nic_rdm_destroy(s.ep[1]);
 	assert_int_equal(nic_rdm_rq_destroy(s.rq), 0);
-	/* One of another NIC, and what cannot be. */
+	/* A shared queue of another NIC, and invalid queues. */
 	assert_int_equal(nic_rdm_rq_create(s.a->nic, &init, &other), 0);
 	s.rig->init.rq = other;
 	{
@@ -279,14 +281,14 @@ static void rdm__shared_queue_outlives_an_endpoint(void **state)
 	r = recv_of(&s, &iov, 9, NIC_RDM_TAGGED, 1, 0, 10);
 	assert_int_equal(recv(&s, 1, 0, 0, 0, 8192), 0);
 	assert_int_equal(recv(&s, 2, 0, 0, 10000, 8192), 0);
-	/* These lie there: all of one, one that is to be read, and one that is claimed. */
+	/* Three unexpected messages: a complete one, a long one to be read, and a claimed one. */
 	assert_int_equal(send(&s, 0, 1, NIC_RDM_TAGGED, 1, 0, 50), 0);
 	assert_int_equal(send(&s, 0, 1, NIC_RDM_TAGGED, 2, 0, LONG), 0);
 	assert_int_equal(send(&s, 0, 1, NIC_RDM_TAGGED, 1, 0, 51), 0);
 	rdm_run(s.rig, SECOND);
 	r.flags |= NIC_RDM_CLAIM;
 	assert_int_equal(nic_rdm_rq_peek(s.rq, &r, &found), 0);
-	/* And this one is on its way. */
+	/* A fourth message has arrived only in part. */
 	cutting = &s;
 	s.cut_after = 3;
 	s.rig->cut = cut;
@@ -312,7 +314,8 @@ static void rdm__shared_queue_outlives_an_endpoint(void **state)
 	shared_close(&s);
 }
 
-/** As above, with one long message being read and another one unexpected. */
+/** An endpoint with a shared queue is destroyed while it reads one long message and another one is unexpected: the
+ * receive fails, nothing is left. */
 static void rdm__shared_queue_outlives_an_endpoint_that_reads(void **state)
 {
 	struct nic_rdm_done found;
@@ -323,7 +326,7 @@ static void rdm__shared_queue_outlives_an_endpoint_that_reads(void **state)
 	(void)state;
 	shared_open(&s, 8, 6);
 	cutting = &s;
-	s.cut_after = 5; /* of the READ's responses */
+	s.cut_after = 5; /* of the READ responses */
 	s.rig->cut = cut;
 	assert_int_equal(recv(&s, 1, 0, 0, 0, LONG), 0);
 	assert_int_equal(send(&s, 0, 1, 0, 0, 0, LONG), 0);
@@ -378,7 +381,7 @@ static void rdm__shared_receives_can_be_operated_on(void **state)
 	d = expect(&s, 1, NIC_RDM_OK, 1);
 	assert_int_equal(d.flags, NIC_RDM_TAGGED | NIC_RDM_OPERATED);
 	assert_int_equal(target[1], 7);
-	/* One of each side waits for a receive when the endpoint goes. */
+	/* When the endpoint is destroyed, an operation of each side still waits for a receive. */
 	assert_int_equal(operate(nic_rdm_peer_get(s.a->ep, &s.addr[0]), s.a->arena, 4), 0);
 	assert_int_equal(operate(nic_rdm_peer_get(s.ep[0], &s.a->addr), s.b->arena, 5), 0);
 	rdm_run(s.rig, SECOND);
@@ -404,7 +407,7 @@ static void rdm__shared_room_is_not_for_what_is_asked(void **state)
 	for (unsigned i = 0; i < 20; i++)
 		assert_int_equal(operate(nic_rdm_peer_get(s.ep[0], &s.a->addr), s.b->arena, 5), 0);
 	rdm_run(s.rig, SECOND / 10);
-	for (unsigned i = 0; i < 7; i++) /* as many as have room */
+	for (unsigned i = 0; i < 7; i++) /* as many messages as fit */
 		assert_int_equal(send(&s, 1, 1, 0, 0, 0, 8192), 0);
 	rdm_run(s.rig, SECOND / 10);
 	assert_int_equal(s.a->n_done, 7);
@@ -416,7 +419,7 @@ static void rdm__shared_room_is_not_for_what_is_asked(void **state)
 	shared_close(&s);
 }
 
-/** The endpoints share one buffer space for unexpected messages, which is freed again. */
+/** All endpoints share one buffer space for unexpected messages; receiving them frees the space. */
 static void rdm__shared_room_for_messages(void **state)
 {
 	struct shared s;
@@ -437,13 +440,14 @@ static void rdm__shared_room_for_messages(void **state)
 	shared_close(&s);
 }
 
-/** One of the messages of the random test. */
+/** One message of the random test. */
 struct message {
 	unsigned to, length, at;
 	bool came;
 };
 
-/** Whatever the network does, each message comes once, to the endpoint it was sent to, and those of a tag in order. */
+/** On a bad network each message arrives once, at the endpoint to which it was sent; messages with the same tag arrive
+ * in order. */
 static void random_messages(uint64_t seed)
 {
 	enum { MESSAGES = 120, TAGS = 3, ROOM = 20000 };
@@ -451,7 +455,7 @@ static void random_messages(uint64_t seed)
 	unsigned posted = 0, sent = 0, last[TAKERS][TAGS] = {{0}};
 	struct shared s;
 
-	shared_open(&s, MESSAGES, seed); /* fewer receives could all wait for tags that come late */
+	shared_open(&s, MESSAGES, seed); /* with fewer receives, all could wait for tags that are sent later */
 	s.rig->lose = 60;
 	s.rig->twice = 40;
 	s.rig->swap = 60;
@@ -481,7 +485,8 @@ static void random_messages(uint64_t seed)
 			messages[i].came = true;
 			assert_int_equal(d.tag, i % TAGS);
 			before = &last[who][i % TAGS];
-			/* A long one is done later than it was matched: their receives have to be in order. */
+			/* A long message completes later than it is matched, so only the order of the receives is
+			 * checked. */
 			assert_int_equal((uintptr_t)d.context % TAGS, i % TAGS);
 			if (d.len <= NIC_RDM_EAGER_MAX) {
 				assert_true(*before <= i);

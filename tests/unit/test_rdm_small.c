@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * test_rdm_small.c - short messages of reliable-datagram endpoints, which are copied to the send queue and arrive in
- * one packet: handling of invalid ones, and of more than the queue has room for.
+ * test_rdm_small.c - short messages of reliable-datagram endpoints, which are copied into the send queue and arrive in
+ * one packet: invalid ones, and more of them than the queue has room for.
  */
 #include "rdm_rig.h"
 
@@ -11,10 +11,10 @@
 #include <string.h>
 
 #define SECOND 1000000000ull
-/** Long enough to see that nothing is pending any more. */
+/** Long enough for everything pending to finish. */
 #define QUIET  (20 * SECOND)
 #define LEN    16u
-#define AT     4096u /* of the arena: where receives are */
+#define AT     4096u /* offset of the receive buffers in the arena */
 
 static void talk(struct rdm_rig *rig, struct rdm_node *a, struct rdm_node *b)
 {
@@ -30,13 +30,14 @@ static void talk(struct rdm_rig *rig, struct rdm_node *a, struct rdm_node *b)
 
 /* ---- lengths that are not those of messages -------------------------------------------------------------------- */
 
-/** Send a packet over their connection, as if by the endpoint: its header says `said` bytes, `len` follow. */
+/** Send an EAGER packet from a to b, as a's endpoint would: its header announces `said` bytes, and `len` bytes follow.
+ */
 static void forge(struct rdm_node *a, struct rdm_node *b, uint8_t flags, uint64_t said, uint32_t len)
 {
 	const struct rdm_header h = {.kind = RDM_EAGER, .flags = flags, .length = said};
 	uint8_t bytes[RDM_HEADER_LEN + 2 * LEN];
 	struct nic_sge sge = {.addr = (uintptr_t)bytes};
-	/* The wr_id of calls: the completion is ignored. */
+	/* wr_id 0, as for calls: the endpoint ignores the completion. */
 	const struct nic_send_wr wr = {.sg_list = &sge, .num_sge = 1, .opcode = NIC_WR_SEND, .flags = NIC_SEND_INLINE};
 
 	memset(bytes, 0xee, sizeof(bytes));
@@ -44,7 +45,8 @@ static void forge(struct rdm_node *a, struct rdm_node *b, uint8_t flags, uint64_
 	assert_int_equal(nic_post_send(rdm_peer(a, b)->qp, &wr), 0);
 }
 
-/** Whether there is a receive for it or not: the connection ends, and nothing has been received. */
+/** A message whose length does not match its header ends the connection and is not received, with or without a receive.
+ */
 static void check_length(uint64_t said, uint32_t len, uint8_t flags, bool early)
 {
 	struct rdm_rig *rig = rdm_rig_create(2, 80);
@@ -63,13 +65,13 @@ static void check_length(uint64_t said, uint32_t len, uint8_t flags, bool early)
 	assert_true(rdm_peer(b, a)->state != RDM_UP || rdm_peer(b, a)->qp != qp);
 	rdm_expect_nothing(a);
 	rdm_expect_nothing(b);
-	assert_int_equal(b->ep->answers_left, answers); /* no answer is owed for it */
+	assert_int_equal(b->ep->answers_left, answers); /* b owes no answer for the invalid message */
 	if (!early)
 		assert_int_equal(nic_rdm_peek(b->ep, &(struct nic_rdm_recv){.flags = tagged}, &found), -ENOMSG);
 	for (unsigned i = 0; i < 2 * AT; i++)
 		assert_int_equal(b->arena[i], 0);
-	talk(rig, a, b); /* by a new one */
-	if (early) {	 /* the receive is still there, for a message */
+	talk(rig, a, b); /* over a new connection */
+	if (early) {	 /* the receive is still posted */
 		rdm_fill(a, 0, LEN, 5);
 		assert_int_equal(rdm_send(a, b, 2, tagged, 0, 0, LEN), 0);
 		assert_true(rdm_run(rig, QUIET));
@@ -101,7 +103,8 @@ static void rdm__a_message_that_is_not_as_long_as_it_says(void **state)
 
 #define MANY (3 * RDM_SQ_MOST)
 
-/** So many at once make the queue longer, up to its most; the others wait, and all come once, in order. */
+/** Many short messages posted at once make the send queue grow to its maximum; the others wait, and each arrives once,
+ * in order. */
 static void rdm__a_send_queue_grows_for_short_messages(void **state)
 {
 	struct rdm_rig *rig = rdm_rig_create(2, 81);
@@ -109,7 +112,7 @@ static void rdm__a_send_queue_grows_for_short_messages(void **state)
 	struct nic_qp *qp;
 
 	(void)state;
-	for (unsigned i = 0; i < 3; i++) /* it does not begin at its beginning then */
+	for (unsigned i = 0; i < 3; i++) /* so that the ring does not begin at index 0 */
 		talk(rig, a, b);
 	qp = rdm_peer(a, b)->qp;
 	assert_int_equal(qp->sq.capacity, RDM_SQ_FIRST);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * test_rdm_strangers.c - effects of unsolicited calls on reliable-datagram endpoints: callers with forged addresses
- * cost nothing and disturb no peer; of callers with real addresses that send nothing, only a limited number is kept.
+ * test_rdm_strangers.c - effects of unsolicited calls on reliable-datagram endpoints. Callers with forged addresses use
+ * no memory and disturb no peer; of callers with real addresses that send nothing, only a limited number is kept.
  */
 #include "rdm_rig.h"
 
@@ -12,11 +12,11 @@
 
 #define SECOND	  1000000000ull
 #define QUIET	  (20 * SECOND)
-#define STRANGERS 1024u /* as rdm_stranger.c has it */
+#define STRANGERS 1024u /* the same limit as in rdm_stranger.c */
 
 static void rdm__the_keyed_hash_is_siphash(void **state)
 {
-	/* The example of the paper that describes it (Aumasson and Bernstein, 2012, appendix A). */
+	/* The example in the paper on SipHash (Aumasson and Bernstein, 2012, appendix A). */
 	static const uint64_t key[2] = {0x0706050403020100u, 0x0f0e0d0c0b0a0908u};
 	uint8_t data[15];
 
@@ -24,7 +24,7 @@ static void rdm__the_keyed_hash_is_siphash(void **state)
 	for (uint8_t i = 0; i < sizeof(data); i++)
 		data[i] = i;
 	assert_true(rdm_keyed_hash(key, data, sizeof(data)) == 0xa129ca6149be45e5u);
-	/* Of the test vectors that come with it: nothing, and a whole word. */
+	/* Two of the paper's test vectors: empty input and one whole word. */
 	assert_true(rdm_keyed_hash(key, data, 0) == 0x726fdb47dd0e0e31u);
 	assert_true(rdm_keyed_hash(key, data, 8) == 0x93f5f5799a932462u);
 }
@@ -38,7 +38,7 @@ static uint8_t *put(uint8_t *p, uint64_t v, unsigned n)
 	return p;
 }
 
-/** A call comes to a node's port that says it is from this address. */
+/** Deliver a call to a node's port that claims to come from this address. */
 static void forge(struct rdm_node *to, uint16_t port, const struct nic_rdm_addr *from, const struct rdm_call *c)
 {
 	uint8_t packet[20 + RDM_CALL_LEN + 4], *p = packet;
@@ -95,7 +95,8 @@ static uint64_t counted(const struct rdm_node *n, enum nic_counter id)
 	return n->nic->counters[id];
 }
 
-/** The attacker knows the endpoint's name, which it asked for from its real address, and forges source addresses. */
+/** The attacker knows the endpoint's incarnation, which it asked for from its real address, and floods it with calls
+ * from forged addresses. */
 static void rdm__a_flood_of_forged_calls_costs_nothing(void **state)
 {
 	struct rdm_rig *rig = rdm_rig_create(3, 70);
@@ -113,10 +114,10 @@ static void rdm__a_flood_of_forged_calls_costs_nothing(void **state)
 		call.from = i;
 		forge(b, b->addr.port, &from, &call);
 		if (i == 10000)
-			talk(rig, a, b); /* during the flood, a new peer connects */
+			talk(rig, a, b); /* during the flood, a new peer can still connect */
 	}
 	unsent = counted(b, NIC_CNT_rdm_calls_unsent);
-	assert_true(unsent > 0); /* only calls to forged addresses, not to others: */
+	assert_true(unsent > 0); /* only calls to forged addresses stay unsent */
 	assert_int_equal(rdm_recv(c, NULL, 3, 0, 0, 0, 0, 8), 0);
 	assert_int_equal(rdm_send(b, c, 4, 0, 0, 0, 8), 0);
 	assert_int_equal(counted(b, NIC_CNT_rdm_calls_unsent), unsent);
@@ -124,14 +125,15 @@ static void rdm__a_flood_of_forged_calls_costs_nothing(void **state)
 	rdm_expect(c, NIC_RDM_RECV, NIC_RDM_OK, 3);
 	rdm_expect(b, NIC_RDM_SEND, NIC_RDM_OK, 4);
 	assert_int_equal(b->nic->qps.count, qps + 2);
-	assert_int_equal(b->ep->n_strangers, 0); /* a has sent something */
+	assert_int_equal(b->ep->n_strangers, 0); /* a has sent a message and is no stranger */
 	assert_in_range(counted(b, NIC_CNT_rdm_calls_challenged), 20000, 20010);
 	talk(rig, b, a);
 	assert_int_equal(counted(b, NIC_CNT_rdm_unreachable), 0);
 	rdm_rig_destroy(rig);
 }
 
-/** Calls, answers and BYEs forged in a peer's name by an attacker that knows both names do not end a connection. */
+/** Calls, answers and BYEs that an attacker forges in a peer's name do not end a connection, even if it knows both
+ * incarnations. */
 static void rdm__a_connection_does_not_end_by_forged_calls(void **state)
 {
 	struct rdm_rig *rig = rdm_rig_create(2, 71);
@@ -175,8 +177,7 @@ static void rdm__strangers_who_say_nothing_are_forgotten(void **state)
 		forge(b, b->addr.port, &from, &c);
 		rdm_run(rig, 1000000);
 		if (i == 1)
-			peer = nic_rdm_peer_get(b->ep,
-						&asked_for); /* the application has its name from somewhere else */
+			peer = nic_rdm_peer_get(b->ep, &asked_for); /* the application looks this address up itself */
 	}
 	qps = b->nic->qps.count;
 	assert_in_range(qps, STRANGERS, STRANGERS + 3);
@@ -190,8 +191,8 @@ static void rdm__strangers_who_say_nothing_are_forgotten(void **state)
 	rdm_rig_destroy(rig);
 }
 
-/** A peer that has sent a message is, or will be, known to the application: it is kept, even if its QP shows no
- *  trace. */
+/** A peer that has sent a message counts as known to the application and is kept, even if its QP's PSNs show no
+ * traffic. */
 static void rdm__who_has_sent_a_message_is_no_stranger(void **state)
 {
 	struct rdm_rig *rig = rdm_rig_create(2, 75);
@@ -200,12 +201,12 @@ static void rdm__who_has_sent_a_message_is_no_stranger(void **state)
 
 	(void)state;
 	assert_int_equal(rdm_send(a, b, 1, 0, 0, 0, 100), 0);
-	assert_true(rdm_run(rig, QUIET)); /* not received yet */
+	assert_true(rdm_run(rig, QUIET)); /* b has not posted a receive yet */
 	rdm_expect(a, NIC_RDM_SEND, NIC_RDM_OK, 1);
 	peer = rdm_peer_find(b->ep, &a->addr);
 	assert_non_null(peer);
 	assert_int_equal(b->ep->n_strangers, 0);
-	peer->qp->resp.epsn = peer->qp->attr.rq_psn; /* as after 2^24 packets */
+	peer->qp->resp.epsn = peer->qp->attr.rq_psn; /* as after 2^24 packets, when the PSN is the first one again */
 	for (unsigned i = 0; i < 2 * STRANGERS; i++) {
 		struct nic_rdm_addr from = address(1, 1, (uint16_t)(1 + i));
 		struct rdm_call c = hello_to(b, rdm_challenge(b->ep, &from, 0));
@@ -231,7 +232,7 @@ static void rdm__who_was_forgotten_comes_again(void **state)
 
 		rdm_send(a, b, 1, 0, 0, 0, 8);
 		while (b->ep->n_strangers == 0)
-			rdm_run(rig, 1); /* and nothing that was said has come yet */
+			rdm_run(rig, 1); /* none of a's data has arrived yet */
 		b->nic->cfg.limits.max_qp = 8;
 		forge(b, b->addr.port, &elsewhere, &c);
 		assert_null(rdm_peer_find(b->ep, &a->addr));
@@ -288,7 +289,7 @@ static void party_open(struct party *p, struct rdm_node *n, uint16_t port)
 	assert_int_equal(nic_rdm_create(n->nic, &init, &p->ep), 0);
 }
 
-/** An application sees only requests from genuine addresses, and connects despite the forged ones. */
+/** A flood of forged connection requests does not reach the application, and a genuine caller still connects. */
 static void cm__a_flood_of_forged_questions_is_not_heard(void **state)
 {
 	struct rdm_rig *rig = rdm_rig_create(2, 77);
@@ -324,7 +325,8 @@ static void cm__a_flood_of_forged_questions_is_not_heard(void **state)
 	rdm_rig_destroy(rig);
 }
 
-/** An attacker that knows all names, but not the packets exchanged, forges answers and BYEs. */
+/** Answers and BYEs forged by an attacker that knows all incarnations, but not the packets exchanged, have no effect.
+ */
 static void cm__answers_and_ends_that_are_forged(void **state)
 {
 	struct rdm_rig *rig = rdm_rig_create(2, 78);
@@ -379,7 +381,7 @@ static void rdm__a_connection_takes_so_many_calls(void **state)
 	assert_int_equal(rdm_send(a, c, 2, 0, 0, 0, 8), 0);
 	assert_int_equal(rdm_send(c, a, 2, 0, 0, 0, 8), 0);
 	assert_true(rdm_run(rig, QUIET));
-	assert_in_range(calls, 6, 8); /* of each HELLO, WHO and HELLO, and one or two WELCOMEs */
+	assert_in_range(calls, 6, 8); /* HELLO, WHO and HELLO from each side, and one or two WELCOMEs */
 	rdm_expect_among(a, NIC_RDM_RECV, 1);
 	rdm_expect_among(c, NIC_RDM_RECV, 1);
 	rdm_rig_destroy(rig);

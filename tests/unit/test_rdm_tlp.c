@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * test_rdm_tlp.c - endpoints of reliable datagrams send again what is late before the ACK timer runs out. Times are
- * those of the network here, in which a packet takes a microsecond.
+ * test_rdm_tlp.c - reliable-datagram endpoints retransmit a late packet before the ACK timer expires (tail loss probe).
+ * A packet takes one microsecond on the network here.
  */
 #include "rdm_rig.h"
 
@@ -10,10 +10,10 @@
 #define MS     1000000ull
 #define SECOND (1000 * MS)
 #define LEN    64u
-#define LEARNS 40u /* messages, by which it is known how long answers take */
+#define LEARNS 40u /* messages from which an endpoint learns how long answers take */
 #define ACK    (67 * MS)
 
-static unsigned cuts; /* packets of node 0 that are lost from now on */
+static unsigned cuts; /* the number of packets of node 0 to lose from now on */
 
 static bool cut(struct rdm_rig *rig, unsigned from, const uint8_t *ip, uint32_t len)
 {
@@ -26,7 +26,7 @@ static bool cut(struct rdm_rig *rig, unsigned from, const uint8_t *ip, uint32_t 
 	return true;
 }
 
-/** Two endpoints that have talked. */
+/** Create two endpoints that have exchanged enough messages to know the round-trip time. */
 static struct rdm_rig *talking(uint64_t peer_ns)
 {
 	struct rdm_rig *rig = rdm_rig_create(2, 3);
@@ -67,7 +67,7 @@ static void rdm_tlp__a_message_that_is_lost_alone_is_soon_there(void **state)
 	rdm_expect(&rig->node[0], NIC_RDM_SEND, NIC_RDM_OK, 2);
 	assert_int_equal(counted(&rig->node[0], NIC_CNT_tail_loss_probes), 1);
 	assert_int_equal(counted(&rig->node[0], NIC_CNT_retransmitted), 1);
-	/* Twice: after twice the time. */
+	/* Lost twice: the second probe is sent after twice the time. */
 	assert_int_equal(rdm_recv(&rig->node[1], NULL, 3, 0, 0, 0, 0, LEN), 0);
 	cuts = 2;
 	assert_int_equal(rdm_send(&rig->node[0], &rig->node[1], 4, 0, 0, 0, LEN), 0);
@@ -77,7 +77,8 @@ static void rdm_tlp__a_message_that_is_lost_alone_is_soon_there(void **state)
 	rdm_rig_destroy(rig);
 }
 
-/* A few times, each after twice the time, and not at all any more when the ACK timer has run out once. */
+/* A silent peer gets a few probes, each after twice the time of the one before, and none after the ACK timer has
+ * expired. */
 static void rdm_tlp__who_says_nothing_is_not_pressed(void **state)
 {
 	struct rdm_rig *rig = talking(2 * SECOND);
@@ -100,7 +101,7 @@ static void rdm_tlp__who_says_nothing_is_not_pressed(void **state)
 	rdm_rig_destroy(rig);
 }
 
-static uint64_t slow_ns; /* what packets of node 1 take longer */
+static uint64_t slow_ns; /* extra time that packets of node 1 take */
 
 static bool slowly(struct rdm_rig *rig, unsigned from, const uint8_t *ip, uint32_t len)
 {
@@ -111,8 +112,8 @@ static bool slowly(struct rdm_rig *rig, unsigned from, const uint8_t *ip, uint32
 	return false;
 }
 
-/* Time passes while an answer is on its way, so nothing is sent meanwhile; what was learned shows when a packet is
- * lost. */
+/* The peer's answers get slower, so the time until a probe grows. The clock jumps while an answer is on its way, so the
+ * longer time shows only when a packet is lost. */
 static void rdm_tlp__a_slow_peer_gets_more_time(void **state)
 {
 	struct rdm_rig *rig = talking(0);
@@ -139,7 +140,7 @@ static void rdm_tlp__a_slow_peer_gets_more_time(void **state)
 	rdm_rig_destroy(rig);
 }
 
-/* Most of what a peer has not answered yet may be there: that is not sent again on suspicion. */
+/* Many requests are unanswered, most of which may have arrived: they are not probed but wait for the ACK timer. */
 static void rdm_tlp__much_waits_for_the_ack_timer(void **state)
 {
 	enum { MANY = 32 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * test_rdm_trigger.c - requests started by counters of an endpoint's completions and of peers' accesses to its memory,
- * also with full queues. Meanwhile only the NICs act, not the applications.
+ * test_rdm_trigger.c - requests that are started by counters of an endpoint's completions and of peers' accesses to its
+ * memory, also with full queues. Only the NICs act meanwhile, not the applications.
  */
 #include "rdm_rig.h"
 
@@ -17,7 +17,7 @@
 #define SENDS  50u
 #define ROUNDS 40u
 
-/** A message, sent when its time comes. */
+/** A message that a counter sends. */
 struct sending {
 	struct nic_trig_work trig;
 	struct rdm_node *from, *to;
@@ -39,7 +39,7 @@ static void wait_for(struct sending *s, struct nic_trig_cntr *c, uint64_t thresh
 	nic_trig_run(s->from->nic);
 }
 
-/* Each node sends to the next one what it has received: a message goes round and round. */
+/* Each node sends each message that it has received to the next node: a message travels in a circle. */
 static void go_round(uint32_t lose)
 {
 	struct rdm_rig *rig = rdm_rig_create(3, 5 + lose);
@@ -55,7 +55,7 @@ static void go_round(uint32_t lose)
 		n->completions = &cntr[i];
 		for (unsigned r = 0; r < ROUNDS; r++) {
 			sending[i][r] = (struct sending){.from = n, .to = &rig->node[(i + 1) % 3], .context = r};
-			/* A round is a receive and a send, but the first node starts without a receive. */
+			/* Each round counts a receive and a send; only the first node starts with a send. */
 			wait_for(&sending[i][r], &cntr[i], i ? 2 * r + 1 : 2 * r + 2);
 			assert_int_equal(rdm_recv(n, NULL, 1000 + r, 0, 0, 0, 0, LEN), 0);
 		}
@@ -168,8 +168,8 @@ static void rdm_trigger__what_fails_starts_what_waits_for_it(void **state)
 	rdm_rig_destroy(rig);
 }
 
-/* Counters fire under the engine's lock: they must not wait for a packet, which only the holder of the lock can
- * send. */
+/* Counters fire under the engine's lock. They must not wait for a packet to be sent, as only the holder of the lock can
+ * send it. */
 static void rdm_trigger__counters_fire_while_a_dropped_connection_still_owes_an_ack(void **state)
 {
 	struct rdm_rig *rig = rdm_rig_create(3, 4);
@@ -188,9 +188,9 @@ static void rdm_trigger__counters_fire_while_a_dropped_connection_still_owes_an_
 	nic_trig_cntr_init(&cntr);
 	wait_for(&next, &cntr, 1);
 	rdm_disconnect(rdm_peer(b, a), NIC_RDM_PEER_LOST);
-	assert_false(list_empty(&b->ep->lingering)); /* the ACK is still to be sent */
+	assert_false(list_empty(&b->ep->lingering)); /* the delayed ACK has not been sent */
 	nic_trig_add(b->nic, &cntr, false, 1);
-	alarm(60); /* a call that does not return must not keep the tests */
+	alarm(60); /* ends the test if nic_trig_run() does not return */
 	nic_trig_run(b->nic);
 	alarm(0);
 	assert_true(rdm_run(rig, QUIET));

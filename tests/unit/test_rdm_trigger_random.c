@@ -3,11 +3,10 @@
  * test_rdm_trigger_random.c - requests of reliable-datagram endpoints started by counters, as deferred work is. Nodes
  * with several counters each queue, cancel and count; completions count and start more requests, on a network that
  * loses, duplicates and swaps packets, with full queues and nodes that stop. The seed determines everything and is
- * printed on failure; RDM_SEED runs one seed.
- *
- * A model knows which work each counter change makes due, in which order. Checked: no work starts earlier, twice, amid
- * other work, or out of order; no due work is left if there is room; each request completes once and is counted where
- * it should be; its data, made at its start, are where they belong, and were not before.
+ * printed on failure; RDM_SEED runs one seed. A model knows which work each change of a counter makes due, and in which
+ * order. Checked: no work starts too early, twice, during other work, or out of order; no due work is left if there is
+ * room; each request completes once and is counted where it should be; its data, written when it starts, arrives at its
+ * destination and was not there before.
  */
 #include "rdm_rig.h"
 
@@ -19,13 +18,13 @@
 #define SECOND	  1000000000ull
 #define NODES	  4u
 #define CNTRS	  3u
-#define JOBS	  36u /* a node */
-#define LONGS	  2u  /* of these, long messages, which the receiver reads */
-#define WORDS	  4u  /* that operations add to */
+#define JOBS	  36u /* jobs of a node */
+#define LONGS	  2u  /* the first jobs are long messages, which the receiver reads */
+#define WORDS	  4u  /* words that operations add to */
 #define SERIES	  2000u
 #define BLANK	  0xee
-#define UNREADY	  0x55 /* in buffers of what has not been started */
-/* The arena: words, what is read, buffers, long ones, what is written by others. */
+#define UNREADY	  0x55 /* contents of the buffers of jobs not yet started */
+/* The arena: words, data for READs, buffers, buffers of long messages, areas for WRITEs of other nodes. */
 #define READ_AT	  256u
 #define BUFFER_AT 4096u
 #define BUFFER	  2048u
@@ -37,34 +36,34 @@ _Static_assert(TARGET_AT + NODES * JOBS * TARGET <= RDM_ARENA && BUFFER_AT - REA
 
 enum what { COUNT, SEND, RECV, WRITE, READ, ADD, FETCH, WHATS };
 
-/** IDLE: not queued yet. */
+/** The states of a job. IDLE: not queued yet. */
 enum state { IDLE, WAITS, REACHED, UNDER_WAY, OVER };
 
 struct job {
 	struct nic_trig_work work;
-	unsigned node, index, to; /* to: or from */
+	unsigned node, index, to; /* to: the other node, target or source */
 	enum what what;
 	enum state state;
 	bool refused, good;
 	unsigned cntr;
-	uint64_t threshold, order; /* order: of queueing, then of being reached */
+	uint64_t threshold, order; /* order: the order of queueing; later, of reaching the threshold */
 	unsigned counts_in, word;
-	uint64_t value; /* COUNT */
+	uint64_t value; /* for COUNT: the value to add */
 	uint32_t at, len, flags;
 };
 
 static struct {
 	struct rdm_rig *rig;
-	unsigned nodes, gone; /* gone: this one has been stopped; NODES: none */
+	unsigned nodes, gone; /* gone: the node that has stopped; NODES: none */
 	struct job job[NODES][JOBS];
 	struct nic_trig_cntr cntr[NODES][CNTRS];
 	uint64_t part[NODES][CNTRS][2];
 	uint64_t order;
 	bool firing;
-	uint32_t sends, receives;	/* room for these; 0: for all */
-	uint32_t out[NODES][2];		/* under way: requests, receives */
-	uint64_t fetched[NODES][WORDS]; /* values that came back, a bit each */
-	uint64_t refused, failed;	/* in all runs */
+	uint32_t sends, receives;	/* limits of outstanding requests; 0: none */
+	uint32_t out[NODES][2];		/* outstanding requests and receives */
+	uint64_t fetched[NODES][WORDS]; /* values returned by FETCH, one bit each */
+	uint64_t refused, failed;	/* sums over all runs */
 } t;
 
 static uint32_t pick(uint32_t below)
@@ -79,7 +78,7 @@ static struct rdm_node *node(unsigned i)
 
 /* ---- the model ------------------------------------------------------------------------------------------------ */
 
-/** Of the node's jobs in this state that wait for this counter, the next in order. */
+/** @return the next job in order among the node's jobs in `state` that wait for this counter. */
 static struct job *first(unsigned n, unsigned cntr, enum state state)
 {
 	struct job *best = NULL;
@@ -128,7 +127,7 @@ static uint32_t seed_of(const struct job *j)
 	return j->node * JOBS + j->index;
 }
 
-/** The tag of a message: its job has the same index at both ends. */
+/** @return the tag of a message: its two jobs have the same index. */
 static uint64_t tag_of(const struct job *j)
 {
 	return 100 + j->index;
@@ -161,7 +160,7 @@ static int post_rma(struct job *j)
 				      .remote = &remote,
 				      .n_remote = 1};
 
-	if (j->what == WRITE) /* nothing was written there too early */
+	if (j->what == WRITE) /* the target was not written too early */
 		assert_true(holds_only(to->arena + target_of(j), TARGET, BLANK));
 	return nic_rdm_rma(rdm_peer(n, to), &r);
 }
@@ -313,7 +312,7 @@ static void make_job(struct job *j, enum what what, unsigned to)
 		j->len = 16;
 	if (what == SEND && pick(3) == 0)
 		j->flags = NIC_RDM_DELIVERY;
-	else if (what != RECV && !t.receives && pick(4) == 0) /* which would wait for those that have no room */
+	else if (what != RECV && !t.receives && pick(4) == 0) /* it could wait for receives that find no room */
 		j->flags = NIC_RDM_FENCE;
 	memset(node(j->node)->arena + j->at, UNREADY, j->len);
 }
@@ -330,7 +329,7 @@ static void make_jobs(void)
 				make_job(&t.job[n][i], RECV, from);
 			else
 				make_job(&t.job[n][i], COUNT, n);
-		for (unsigned n = 0; n < t.nodes; n++) /* messages are half of it at most */
+		for (unsigned n = 0; n < t.nodes; n++) /* at most half of the jobs are messages */
 			if (i >= LONGS && (i % 2 || t.job[n][i].what == COUNT))
 				make_job(&t.job[n][i], (enum what[]){COUNT, WRITE, READ, ADD, FETCH}[pick(5)],
 					 pick(t.nodes));
@@ -341,7 +340,7 @@ static void queue(struct job *j)
 {
 	uint64_t sum;
 
-	/* Receives wait behind no request that may wait for a receive elsewhere. */
+	/* A receive must not wait behind a request that can itself wait for another node's receive. */
 	j->cntr = j->what == RECV ? CNTRS - 1 : pick(j->what == COUNT ? CNTRS : CNTRS - 1);
 	sum = t.part[j->node][j->cntr][0] + t.part[j->node][j->cntr][1];
 	j->threshold = sum + pick(10) - (sum > 4 ? pick(4) : 0);
@@ -351,7 +350,7 @@ static void queue(struct job *j)
 	reach(j->node, j->cntr);
 }
 
-/** Cancel a job, except messages, whose other end would wait for ever. */
+/** Cancel a job. Messages are not canceled, as the other end would wait for ever. */
 static void cancel(struct job *j)
 {
 	if (j->state == IDLE || j->what == SEND || j->what == RECV)
@@ -360,7 +359,7 @@ static void cancel(struct job *j)
 	if (j->state == UNDER_WAY)
 		return;
 	j->state = OVER;
-	nic_trig_retry(node(j->node)->nic); /* others may have waited behind it */
+	nic_trig_retry(node(j->node)->nic); /* other work may have waited for this job */
 }
 
 static void step(void)
@@ -388,7 +387,7 @@ static void close_counters(unsigned n)
 		nic_trig_cntr_fini(&t.cntr[n][c]);
 }
 
-/** The host stops; its jobs are abandoned. */
+/** A node stops; its jobs are abandoned. */
 static void leave(unsigned n)
 {
 	for (struct job *j = t.job[n]; j < t.job[n] + JOBS; j++) {
@@ -443,7 +442,7 @@ static void finish(void)
 			assert_int_equal(t.out[n][0] + t.out[n][1], 0);
 }
 
-/** Each operand was added exactly once; not checked if a node has stopped. */
+/** Check that each operand was added exactly once. Not checked if a node has stopped. */
 static void check_words(void)
 {
 	for (unsigned to = 0; to < t.nodes; to++)
@@ -514,7 +513,7 @@ static uint64_t seed_now;
 static int teardown(void **state)
 {
 	(void)state;
-	if (seed_now) /* of the run that failed */
+	if (seed_now) /* the seed of the failed run */
 		fprintf(stderr, "RDM_SEED=%llu\n", (unsigned long long)seed_now);
 	seed_now = 0;
 	return 0;
@@ -530,7 +529,7 @@ static void rdm_trigger__does_as_a_model_whatever_the_network_does(void **state)
 	for (seed_now = from; seed_now <= to; seed_now++)
 		run(seed_now);
 	seed_now = 0;
-	if (!one) { /* what is hard to come by has come */
+	if (!one) { /* rare events have occurred */
 		assert_true(t.refused > 0);
 		assert_true(t.failed > 0);
 	}

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * test_recover.c - two NICs and a network that loses, doubles, reorders, delays and damages single packets: every
+ * test_recover.c - two NICs and a network that loses, duplicates, reorders, delays and damages single packets: every
  * operation still takes effect exactly once and completes in order (conformance points RT-13 to RT-15).
  */
 #include "pair.h"
 
-#define WRITE_TO    32768u /* in the arena of b */
+#define WRITE_TO    32768u /* offset in the arena of b */
 #define IMM_TO	    36864u
-#define READ_TO	    40960u /* in the arena of a */
-#define RESULTS	    61440u /* of atomics, a */
-#define COUNTER	    61440u /* target of atomics, b */
+#define READ_TO	    40960u /* offset in the arena of a */
+#define RESULTS	    61440u /* results of atomics, in the arena of a */
+#define COUNTER	    61440u /* target of atomics, in the arena of b */
 #define RECV_TO	    65536u
 #define RECV_ROOM   4096u
 #define FIRST_VALUE 100u
 
-/* Starting PSNs: away from the wrap, and so that it falls on each of the operations below. */
+/* Starting PSNs: one without a wrap, and others so that the PSN wraps within each of the operations below. */
 static const uint32_t start_psns[] = {0x1000, 0xffffff, 0xfffffd, 0xfffffa, 0xfffff7, 0xfffff4, 0xfffff2, 0xffffee};
 
 static void put_u64(struct rig *rig, uint32_t offset, uint64_t v)
@@ -30,7 +30,7 @@ static uint64_t get_u64(const struct rig *rig, uint32_t offset)
 	return v;
 }
 
-/* One of everything from a, and a message from b. */
+/* Post one request of each kind on a, and a message on b. */
 static void post_all(struct pair *pair)
 {
 	struct rig *a = pair->rig[PAIR_A], *b = pair->rig[PAIR_B];
@@ -103,7 +103,7 @@ static void check_all(struct pair *pair)
 	assert_int_equal(nic_qp_state(b->qp), NIC_QPS_RTS);
 }
 
-/* The whole exchange under a script. @return whether every rule met its packet */
+/* Run the whole exchange with these rules. @return whether every rule has met its packet. */
 static bool exchange_with(const struct rig_opts *opts, uint32_t psn, const struct pair_rule *rules, unsigned n)
 {
 	struct pair *pair = pair_create(opts, psn, psn ^ 5);
@@ -130,11 +130,11 @@ static void recover__without_losses(void **state)
 		assert_true(exchange(start_psns[i], NULL, 0));
 }
 
-/* Every kind of packet that the exchange has, from both sides. */
+/* Every kind of packet in the exchange, from both sides. */
 static const struct {
 	enum pair_side side;
 	enum rig_op op;
-	unsigned most; /* how many of it there are when nothing is lost, at least */
+	unsigned most; /* at least this many of them are sent if nothing is lost */
 } kinds[] = {
 	{PAIR_A, SEND_FIRST, 1},
 	{PAIR_A, SEND_MIDDLE, 2},
@@ -157,7 +157,7 @@ static const struct {
 	{PAIR_B, SEND_LAST, 1},
 };
 
-/* Each packet of each kind meets the fate once. */
+/* Let each packet of each kind meet this fate once, in an exchange of its own. */
 static void each_kind(enum pair_fate fate)
 {
 	for (unsigned s = 0; s < sizeof(start_psns) / 4; s++)
@@ -211,7 +211,7 @@ static void recover__RT_14_RT_15_mixed_troubles(void **state)
 {
 	static const enum pair_fate fates[] = {PAIR_DROP, PAIR_DOUBLE, PAIR_SWAP, PAIR_LATE, PAIR_DAMAGE};
 
-	for (unsigned i = 0; i < 600; i++) { /* four troubles, spread by a fixed rule */
+	for (unsigned i = 0; i < 600; i++) { /* four faults, spread by a fixed rule */
 		struct pair_rule rules[4];
 
 		for (unsigned r = 0; r < 4; r++) {
@@ -223,7 +223,7 @@ static void recover__RT_14_RT_15_mixed_troubles(void **state)
 	}
 }
 
-/* NICs that are set up in other ways: IPv6, merged ACKs, small windows (READs in pieces), silent completions. */
+/* Other configurations of the NIC: IPv6, merged ACKs, small windows (READs in pieces), an SRQ. */
 static void recover__RT_13_RT_14_RT_15_other_configurations(void **state)
 {
 	static const struct rig_opts opts[] = {
@@ -248,7 +248,7 @@ static void recover__RT_13_RT_14_RT_15_other_configurations(void **state)
 			}
 }
 
-/* A lost SEND packet is reported by a NAK, which is lost as well: the timer helps. */
+/* A SEND packet is lost, and so is the NAK that reports it: the ACK timer recovers both. */
 static void recover__RT_13_RT_15_loss_of_a_sequence_nak(void **state)
 {
 	const struct pair_rule rules[] = {{PAIR_A, SEND_FIRST, 0, PAIR_DROP}, {PAIR_B, ACK, 0, PAIR_DROP}};
@@ -281,7 +281,7 @@ static void recover__RT_13_RT_15_loss_of_an_rnr_nak(void **state)
 		rig_post_send(a, 1, NIC_WR_SEND, 0, 3 * RIG_MTU);
 		rig_post_send(a, 2, NIC_WR_SEND, 0, 8);
 		pair_settle(pair);
-		assert_int_equal(pair->log[1].side, PAIR_B); /* right after the first packet */
+		assert_int_equal(pair->log[1].side, PAIR_B); /* the NAK is sent right after the first packet */
 		assert_int_equal(pair->log[1].syndrome & 0xe0, SYN_RNR);
 		assert_int_equal(pair->log[1].fate, PAIR_DROP);
 		rig_post_recv(b, 100, RECV_TO, RECV_ROOM);
@@ -297,7 +297,7 @@ static void recover__RT_13_RT_15_loss_of_an_rnr_nak(void **state)
 	}
 }
 
-/* One operation of a after the other, each with another bit of one of its packets wrong. */
+/* Repeat one operation of a, each time with a different bit of one of its packets damaged. */
 static void each_bit(enum nic_wr_opcode opcode, enum pair_side side, enum rig_op op)
 {
 	struct pair *pair = pair_create(NULL, 0xffffc0, 7);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_refer.c - payload by reference: what goes so, fetches that fail, what observers see. */
+/* test_refer.c - payload by reference: which packets use it, fetches that fail, what observers see. */
 #include "refer_rig.h"
 
 /* ---- what goes by reference ----------------------------------------------------------------------------------- */
@@ -18,7 +18,7 @@ static void refer__a_long_write_is_one_packet_for_many(void **state)
 	assert_int_equal(r.referring[A], 1);
 	assert_int_equal(b->qp->resp.epsn, RIG_SQ_PSN + PACKETS);
 	assert_int_equal(a->qp->comp.una, RIG_SQ_PSN + PACKETS);
-	/* All packet and byte counters count the packets that it stands for. */
+	/* A packet by reference counts as all the packets that it stands for. */
 	assert_int_equal(rig_counter(a, tx_packets), PACKETS);
 	assert_int_equal(rig_counter(b, rx_packets), PACKETS);
 	assert_int_equal(rig_counter(a, tx_bytes), LEN);
@@ -77,7 +77,7 @@ static void refer__a_read_is_answered_by_reference(void **state)
 	refer_destroy(&r);
 }
 
-/** Short ones, inline ones, those in more segments than a packet can name, and what leaves by other paths. */
+/** Short messages, and messages in more segments than a packet can name, are sent with their payload. */
 static void refer__others_have_their_payload_with_them(void **state)
 {
 	const struct rig_opts opts = {.cap = {.max_send_sge = NIC_PIECES_MAX + 1, .max_inline_data = 1024}};
@@ -115,7 +115,7 @@ static void refer__a_path_needs_somebody_who_revokes(void **state)
 	rig_destroy(rig);
 }
 
-/** Long messages are several packets; a window is kept to. */
+/** A reference covers no more packets than the PSN window allows; a long message takes several references. */
 static void refer__a_window_is_kept(void **state)
 {
 	const struct rig_opts opts = {.nic = {.psn_window = 100}};
@@ -161,7 +161,7 @@ static void one_of_each(struct refer *r)
 	one_of_each_of(r, LEN);
 }
 
-/** Whichever it is: exactly once, and nothing has changed before (see carry). */
+/** Whichever fetch fails, each message arrives exactly once, and its packet changes nothing before (see carry). */
 static void refer__what_cannot_be_fetched_comes_again(void **state)
 {
 	(void)state;
@@ -172,7 +172,8 @@ static void refer__what_cannot_be_fetched_comes_again(void **state)
 			r.fail_from = from;
 			r.fail_to = to;
 			one_of_each(&r);
-			assert_int_equal(rig_counter(r.pair->rig[A], local_ack_timeout_err), 0); /* it is asked for */
+			assert_int_equal(rig_counter(r.pair->rig[A], local_ack_timeout_err),
+					 0); /* a NAK asks for it, not the ACK timer */
 			if (from < 3)
 				assert_true(rig_counter(r.pair->rig[A], rx_unread) +
 						    rig_counter(r.pair->rig[B], rx_unread) >
@@ -193,7 +194,7 @@ static void refer__nothing_can_be_fetched_ever(void **state)
 	refer_destroy(&r);
 }
 
-/** Packets that are lost, that come twice, and that cannot be fetched: each message exactly once. */
+/** Packets are lost, duplicated and not fetchable at random: each message arrives exactly once. */
 static void refer__all_of_it_at_random(void **state)
 {
 	uint32_t referring = 0, unread = 0;
@@ -217,7 +218,7 @@ static void refer__all_of_it_at_random(void **state)
 	assert_true(unread > 0);
 }
 
-/** What is sent again has its payload with it, also when it was only lost. */
+/** A retransmission carries its payload, even if the packet by reference was just lost. */
 static void refer__again_is_with_payload(void **state)
 {
 	struct refer r = refer_create(NULL);
@@ -230,14 +231,14 @@ static void refer__again_is_with_payload(void **state)
 	EXPECT_SAME(&r, THERE, 0, LEN);
 	assert_int_equal(r.referring[A], 1);
 	assert_int_equal(r.sent[A], 1 + PACKETS);
-	/* New ones go by reference. */
+	/* The next message goes by reference again. */
 	refer_post(&r, 2, NIC_WR_RDMA_WRITE, 0, LEN, THERE);
 	refer_run(&r);
 	assert_int_equal(r.referring[A], 2);
 	refer_destroy(&r);
 }
 
-/** The path has lost nothing, and a program that allows no retries needs none. */
+/** A failed fetch uses up no retry: nothing was lost, so a program that allows no retries needs none. */
 static void refer__what_cannot_be_fetched_is_no_retry(void **state)
 {
 	static const enum nic_wr_opcode opcodes[] = {NIC_WR_SEND, NIC_WR_RDMA_WRITE, NIC_WR_RDMA_READ};
@@ -262,8 +263,8 @@ static void refer__what_cannot_be_fetched_is_no_retry(void **state)
 	}
 }
 
-/** A message that begins in packets and continues by reference: at most what fits in the window, so that an ACK is
- *  requested for all of it. */
+/** A message begins with ordinary packets and continues by reference. The reference covers at most the window, so that
+ * an ACK is requested for all of it. */
 static void refer__goes_on_within_the_window(void **state)
 {
 	const struct rig_opts opts = {.nic = {.psn_window = 100}};
@@ -274,7 +275,7 @@ static void refer__goes_on_within_the_window(void **state)
 	refer_post(&r, 1, NIC_WR_RDMA_WRITE, 0, LEN, THERE);
 	for (unsigned i = 0; i < 10; i++) {
 		uint8_t data[NIC_FRAME_MAX];
-		struct nic_tx_frame frame = {.data = data}; /* without room for pieces */
+		struct nic_tx_frame frame = {.data = data}; /* no room for pieces, so no reference */
 		struct payload none = {0};
 
 		assert_int_equal(nic_path_tx(a->nic, r.path[A], &frame, 1, a->now), 1);
@@ -288,7 +289,7 @@ static void refer__goes_on_within_the_window(void **state)
 	refer_destroy(&r);
 }
 
-/** Requests of all kinds in flight; fetches of some or all payloads fail, and no retry is allowed. */
+/** Requests of all kinds are in flight, some or all fetches fail, and no retry is allowed: all requests succeed. */
 static void pipeline(uint32_t seed, uint32_t window)
 {
 	static const enum nic_wr_opcode opcodes[] = {NIC_WR_SEND, NIC_WR_RDMA_WRITE, NIC_WR_RDMA_READ,
@@ -329,7 +330,8 @@ static void refer__pipelines_need_no_retry(void **state)
 		pipeline(seed, windows[seed % 4]);
 }
 
-/** The memory that it goes to has gone: that is told when the payload comes in packets. */
+/** The receiver's own memory is gone, so the fetch fails; the error is reported when the payload arrives in ordinary
+ * packets. */
 static void refer__the_targets_own_fault_is_told(void **state)
 {
 	static const enum nic_wr_opcode opcodes[] = {NIC_WR_SEND, NIC_WR_RDMA_WRITE, NIC_WR_RDMA_READ};
@@ -354,8 +356,7 @@ static void refer__the_targets_own_fault_is_told(void **state)
 
 /* ---- for observers ------------------------------------------------------------------------------------------- */
 
-/** What it stands for is what would have been sent. */
-/** A packet with an offer unfolds into one packet: itself, without the bytes that the carrier has behind it. */
+/** A packet with an offer unfolds into one packet: itself, without the bytes that its carrier appends. */
 static void refer__an_offer_unfolds_into_itself(void **state)
 {
 	struct refer r = refer_create(NULL);
@@ -376,6 +377,7 @@ static void refer__an_offer_unfolds_into_itself(void **state)
 	refer_destroy(&r);
 }
 
+/** A packet by reference unfolds into the packets that would have been sent without the reference. */
 static void refer__unfolds_into_what_would_have_been_sent(void **state)
 {
 	struct refer by_reference = refer_create(NULL), by_copy = refer_create(NULL);

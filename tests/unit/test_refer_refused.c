@@ -6,7 +6,7 @@
 #include "qp_owner.h"
 #include "refer_rig.h"
 
-static const struct qp_owner an_owner; /* that is not asked for anything here */
+static const struct qp_owner an_owner; /* an owner whose functions must not be called */
 
 /* ---- memory that is taken back --------------------------------------------------------------------------------- */
 
@@ -19,7 +19,7 @@ static void refer__the_end_of_a_region_revokes(void **state)
 	(void)state;
 	assert_int_equal(nic_mr_reg(b->pd, b->arena, 4096, 0x1000, NIC_ACCESS_REMOTE_READ, &mr), 0);
 	assert_int_equal(nic_mr_dereg(mr), 0);
-	assert_int_equal(refer_revoked.calls, 0); /* no references were sent */
+	assert_int_equal(refer_revoked.calls, 0); /* no references have been sent */
 	refer_post(&r, 1, NIC_WR_RDMA_READ, 0, LEN, THERE);
 	refer_run(&r);
 	assert_int_equal(nic_mr_reg(b->pd, b->arena + 5, 4096, 0x1000, NIC_ACCESS_REMOTE_READ, &mr), 0);
@@ -48,7 +48,7 @@ static void refer__an_error_revokes_before_it_is_told(void **state)
 	assert_int_equal(refer_revoked.calls, 1);
 	assert_int_equal(refer_revoked.qpn, a->qpn);
 	rig_expect_wc(a->send_cq, 1, NIC_WC_WR_FLUSH_ERR);
-	/* It comes all the same, too late. */
+	/* The packet arrives after all, too late. */
 	p.fails = true;
 	refer_give(&r, B, data, frame.len, &p);
 	rig_expect_untouched(r.pair->rig[B], THERE, LEN);
@@ -56,7 +56,7 @@ static void refer__an_error_revokes_before_it_is_told(void **state)
 	refer_destroy(&r);
 }
 
-/** A request that fails while others are sent: what is just being returned has been revoked as well. */
+/** The QP fails while nic_path_tx() sends: the packet by reference that this call returns has been revoked as well. */
 static void refer__revoked_before_it_is_returned(void **state)
 {
 	const struct rig_opts opts = {.cq_depth = 2};
@@ -68,7 +68,7 @@ static void refer__revoked_before_it_is_returned(void **state)
 
 	(void)state;
 	for (unsigned i = 0; i < 3; i++)
-		rig_post(r.pair->rig[A], &nop); /* more completions than there is room for */
+		rig_post(r.pair->rig[A], &nop); /* more completions than the CQ has room for */
 	refer_post(&r, 1, NIC_WR_RDMA_WRITE, 0, LEN, THERE);
 	assert_true(refer_take(&r, A, data, &p, &frame));
 	assert_true(p.n > 0);
@@ -77,7 +77,7 @@ static void refer__revoked_before_it_is_returned(void **state)
 	refer_destroy(&r);
 }
 
-/** Request 1, a READ; what it is answered with is on its way. */
+/** Post READ request 1 and take its response by reference, which is then in flight. */
 static void read_answered(struct refer *r, uint8_t *data, struct payload *p, struct nic_tx_frame *frame)
 {
 	refer_post(r, 1, NIC_WR_RDMA_READ, 0, LEN, THERE);
@@ -86,7 +86,8 @@ static void read_answered(struct refer *r, uint8_t *data, struct payload *p, str
 	assert_int_equal(p->n, 1);
 }
 
-/** A late response completed the request: its duplicate may then find no memory, which is no error. */
+/** A late READ response completes the request. Its duplicate request then finds the region deregistered, which is no
+ * error. */
 static void refer__a_late_duplicate_is_no_error(void **state)
 {
 	struct refer r = refer_create(NULL);
@@ -111,7 +112,7 @@ static void refer__a_late_duplicate_is_no_error(void **state)
 	refer_destroy(&r);
 }
 
-/** As it was when the payload was read and sent at once. */
+/** A region is deregistered while a READ response refers to it: the READ is refused with an access error. */
 static void refer__a_region_that_ends_under_a_read_refuses_it(void **state)
 {
 	struct refer r = refer_create(NULL);
@@ -145,7 +146,7 @@ static void refer__a_region_that_ends_within_a_read_refuses_it(void **state)
 	struct nic_sge sge = {0x100000, sizeof(to), 0};
 
 	(void)state;
-	a->qp->attr.timeout = 0; /* or it would ask in vain until it gives up */
+	a->qp->attr.timeout = 0; /* or the ACK timer would repeat the READ in vain until it fails */
 	assert_int_equal(nic_mr_reg(b->pd, from, sizeof(from), 0x100000, NIC_ACCESS_REMOTE_READ, &source), 0);
 	assert_int_equal(nic_mr_reg(a->pd, to, sizeof(to), 0x100000, NIC_ACCESS_LOCAL_WRITE, &target), 0);
 	sge.lkey = nic_mr_lkey(target);
@@ -158,7 +159,7 @@ static void refer__a_region_that_ends_within_a_read_refuses_it(void **state)
 	assert_int_equal(nic_mr_dereg(source), 0);
 	assert_int_equal(refer_revoked.calls, 1);
 	p[0].fails = true;
-	assert_true(refer_take(&r, B, data[1], &p[1], &frame[1])); /* the NAK */
+	assert_true(refer_take(&r, B, data[1], &p[1], &frame[1])); /* the NAK for the second part */
 	assert_int_equal(p[1].n, 0);
 	for (unsigned i = 0; i < 2; i++)
 		refer_give(&r, A, data[i], frame[i].len, &p[i]);
@@ -168,7 +169,8 @@ static void refer__a_region_that_ends_within_a_read_refuses_it(void **state)
 	refer_destroy(&r);
 }
 
-/** What is behind the READ is asked again with it, and acknowledged again: that does not keep the refusal back. */
+/** A READ must be repeated, and so is the request after it, which was acknowledged before. The READ's refusal is still
+ * sent. */
 static void refer__a_read_is_refused_whatever_follows_it(void **state)
 {
 	for (unsigned send = 0; send < 2; send++) {
@@ -198,7 +200,7 @@ static void refer__a_read_is_refused_whatever_follows_it(void **state)
 		b->mr = NULL;
 		p.fails = true;
 		refer_give(&r, A, data, frame.len, &p);
-		while (refer_carry(&r, A)) /* all of it comes again before the other side has its turn */
+		while (refer_carry(&r, A)) /* all requests are repeated before the other side runs */
 			;
 		refer_run(&r);
 		rig_expect_wc(a->send_cq, 1, NIC_WC_REM_ACCESS_ERR);
@@ -208,7 +210,7 @@ static void refer__a_read_is_refused_whatever_follows_it(void **state)
 	}
 }
 
-/** Its memory is a region's: that stays when the queue pair fails. */
+/** The QP fails because of a later request: a READ response in flight still refers to a valid region and arrives. */
 static void refer__an_answer_outlives_its_queue_pair(void **state)
 {
 	struct refer r = refer_create(NULL);
@@ -285,7 +287,7 @@ static bool give_packet(struct refer *r, enum pair_side to, const struct packet 
 	return give_packet_with(r, to, p, refers_to, packets_of(refers_to, r->pair->rig[to]->qp->pmtu));
 }
 
-/** Each of these opcodes is refused, with a reference of 512 bytes. */
+/** Packets with these opcodes and a reference of 512 bytes are dropped as invalid. */
 static void expect_refused(struct refer *r, const uint8_t *opcodes, unsigned n, uint32_t psns)
 {
 	struct rig *b = r->pair->rig[B];
@@ -313,13 +315,13 @@ static void refer__what_may_refer(void **state)
 	assert_false(give_packet(&r, B, &p, NIC_REFERENCE_MAX + 1));
 	assert_false(give_packet(&r, B, &p, 0));
 	p = rig_peer_data(b, SEND_ONLY, RIG_SQ_PSN, 0, 8);
-	assert_false(give_packet(&r, B, &p, 512)); /* both */
+	assert_false(give_packet(&r, B, &p, 512)); /* payload and a reference */
 	assert_int_equal(rig_counter(b, rx_bad_reference), sizeof(may_not) + 3);
 	assert_int_equal(b->qp->resp.epsn, RIG_SQ_PSN);
 	refer_destroy(&r);
 }
 
-/** A SEND that is a message by itself; to a queue pair that looks into no messages it is no more than that. */
+/** Only an RC SEND ONLY may carry an offer; for a queue pair without an owner it is an ordinary message. */
 static void refer__what_may_offer(void **state)
 {
 	static const uint8_t may_not[] = {SEND_FIRST,	  SEND_MIDDLE,	      SEND_LAST, WRITE_ONLY,
@@ -342,7 +344,7 @@ static void refer__what_may_offer(void **state)
 	refer_destroy(&r);
 }
 
-/** Lengths are held against what the headers say as for payload in packets. */
+/** A reference's length is checked against the headers like the length of payload in a packet. */
 static void refer__lengths_are_checked(void **state)
 {
 	static const struct {
@@ -357,7 +359,7 @@ static void refer__lengths_are_checked(void **state)
 		{WRITE_ONLY, 1000, 1000, SYN_ACK},
 		{WRITE_FIRST, 1025, 1024, SYN_ACK},
 		{WRITE_ONLY, 200000, 200000, SYN_ACCESS},
-		{SEND_ONLY, 0, 5000, SYN_INV}, /* into 4096 */
+		{SEND_ONLY, 0, 5000, SYN_INV}, /* into a receive of 4096 bytes */
 		{SEND_FIRST, 0, 4097, SYN_INV},
 		{SEND_MIDDLE, 0, 512, SYN_INV}, /* out of sequence */
 		{SEND_LAST, 0, 512, SYN_INV},
@@ -387,7 +389,8 @@ static void refer__lengths_are_checked(void **state)
 	}
 }
 
-/** A QP whose owner reads messages cannot read one by reference: it counts as lost, to be sent with its payload. */
+/** A QP whose owner reads messages cannot take one by reference: the packet counts as unread, to be repeated with its
+ * payload. */
 static void refer__messages_of_endpoints_never_refer(void **state)
 {
 	struct refer r = refer_create(NULL);
@@ -405,7 +408,7 @@ static void refer__messages_of_endpoints_never_refer(void **state)
 	refer_destroy(&r);
 }
 
-/** Sender and receiver disagree about what a packet is: no message is taken for what it is not. */
+/** The two sides have different path MTUs: requests by reference fail, and nothing is delivered wrongly. */
 static void refer__a_path_mtu_has_to_be_agreed_on(void **state)
 {
 	static const enum nic_wr_opcode opcodes[] = {NIC_WR_SEND, NIC_WR_RDMA_WRITE, NIC_WR_RDMA_READ};
@@ -417,7 +420,7 @@ static void refer__a_path_mtu_has_to_be_agreed_on(void **state)
 		struct refer r = refer_create(NULL);
 		struct nic_wc wc;
 
-		r.pair->rig[A]->qp->pmtu = 1024; /* the other's is 256 */
+		r.pair->rig[A]->qp->pmtu = 1024; /* the other side's is 256 */
 		rig_post_recv(r.pair->rig[B], 9, THERE, LEN);
 		refer_post(&r, 1, opcodes[i], 0, LEN, THERE);
 		refer_run(&r);
@@ -427,7 +430,7 @@ static void refer__a_path_mtu_has_to_be_agreed_on(void **state)
 	}
 }
 
-/** Answers to a READ that are not what was asked for. */
+/** READ responses by reference that do not match the request move the QP to ERR. */
 static void refer__read_responses_are_checked(void **state)
 {
 	static const struct {
@@ -439,7 +442,7 @@ static void refer__read_responses_are_checked(void **state)
 		{READ_RESP_ONLY, 0, LEN + 1, false}, {READ_RESP_ONLY, 0, LEN + 256, false},
 		{READ_RESP_FIRST, 0, LEN, false},    {READ_RESP_FIRST, 0, 512, true},
 		{READ_RESP_FIRST, 0, 513, false},    {READ_RESP_ONLY, 0, 512, false},
-		{READ_RESP_MIDDLE, 0, 512, false}, /* nothing has begun */
+		{READ_RESP_MIDDLE, 0, 512, false}, /* no response has begun */
 	};
 
 	(void)state;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_req.c - what request packets look like (conformance points RQ-01 to RQ-07, RQ-19, AK-08). */
+/* test_req.c - the format of request packets (conformance points RQ-01 to RQ-07, RQ-19, AK-08). */
 #include "rig.h"
 
 static const uint32_t sizes[] = {0, 1, 3, 4, 255, 256, 257, 511, 512, 513, 770, 1024, 2000};
@@ -16,7 +16,7 @@ static unsigned position(uint32_t i, uint32_t n)
 	return n == 1 ? OP_ONLY : i == 0 ? OP_FIRST : i + 1 == n ? OP_LAST : OP_MIDDLE;
 }
 
-/* A message of side `opcode` and `len` from arena[7], all packets of it looked at by `look`. */
+/* Send a message with this opcode and length from arena[7], and call `look` for each of its packets. */
 static void each_packet(const struct rig_opts *opts, enum nic_wr_opcode opcode, uint32_t len, uint32_t flags,
 			void (*look)(const struct rig *rig, const struct packet *p, uint32_t i, uint32_t n,
 				     uint32_t len))
@@ -82,7 +82,7 @@ static void req__RQ_02_an_empty_message_is_one_packet_and_one_psn(void **state)
 		if (op_has(p.op, HDR_RETH))
 			assert_int_equal(p.dma_len, 0);
 	}
-	wr = (struct nic_send_wr){.opcode = NIC_WR_SEND}; /* not even a list */
+	wr = (struct nic_send_wr){.opcode = NIC_WR_SEND}; /* no SGE list */
 	rig_post(rig, &wr);
 	rig_expect_tx(rig, SEND_ONLY, psn++);
 	wr.flags = NIC_SEND_INLINE;
@@ -94,7 +94,7 @@ static void req__RQ_02_an_empty_message_is_one_packet_and_one_psn(void **state)
 	rig_destroy(rig);
 }
 
-/* Bytes of the packet as sent, from the BTH to the ICRC. */
+/* @return the number of bytes on the wire, from the BTH to the ICRC. */
 static uint32_t wire_len(const struct rig *rig)
 {
 	return rig->frame_lens[rig->frame] - 28;
@@ -185,7 +185,7 @@ static void req__RQ_06_pad_is_zero_and_fills_up_to_four_bytes(void **state)
 	each_packet(NULL, NIC_WR_SEND, len, 0, look_pad);
 	for (uint32_t len = 1; len < 9; len++)
 		each_packet(NULL, NIC_WR_RDMA_WRITE, len, 0, look_pad);
-	/* A buffer that held other bytes before. */
+	/* The frame buffers hold other bytes from before. */
 	memset(rig->frames, 0xff, (size_t)RIG_FRAMES * NIC_FRAME_MAX);
 	rig_post_send(rig, 1, NIC_WR_SEND, 0, 5);
 	assert_true(rig_tx(rig, &p));
@@ -226,7 +226,7 @@ static void req__RQ_07_ack_is_asked_for_within_long_messages(void **state)
 	rig_post_send(rig, 1, NIC_WR_RDMA_WRITE, 0, 400 * RIG_MTU);
 	while (rig_tx(rig, &p)) {
 		gap++;
-		assert_true(gap <= 64); /* the documented most */
+		assert_true(gap <= 64); /* the documented maximum */
 		if (p.ackreq) {
 			asked++;
 			gap = 0;
@@ -279,7 +279,7 @@ static void req__RQ_19_source_port_is_constant_for_a_flow(void **state)
 		assert_int_equal(p.udp_sport, port);
 	}
 	rig_advance(rig, rig_timeout_ns(12));
-	assert_true(rig_tx(rig, &p)); /* sent again */
+	assert_true(rig_tx(rig, &p)); /* the retransmission */
 	assert_int_equal(p.udp_sport, port);
 	rig_drain(rig);
 	rig_rx_data(rig, SEND_ONLY, RIG_RQ_PSN, 0, 8);

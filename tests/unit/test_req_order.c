@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * test_req_order.c - in which order the requester sends and what it waits for; local failures of send WQEs (conformance
- * points RQ-08, RQ-10 to RQ-12, RQ-14, RQ-15, RQ-21).
+ * test_req_order.c - the order in which the requester sends and what it waits for; local failures of send WQEs
+ * (conformance points RQ-08, RQ-10 to RQ-12, RQ-14, RQ-15, RQ-21).
  */
 #include "rig.h"
 
@@ -23,7 +23,7 @@ static void req__RQ_08_wqes_in_posted_order_with_contiguous_psns(void **state)
 	rig_expect_tx(rig, SEND_LAST, psn++);
 	p = rig_expect_tx(rig, READ_REQ, psn);
 	assert_int_equal(p.dma_len, 3 * RIG_MTU + 9);
-	psn += 4; /* a PSN for each response */
+	psn += 4; /* the READ takes one PSN per response */
 	rig_expect_tx(rig, FETCH_ADD, psn++);
 	rig_expect_tx(rig, WRITE_ONLY, psn++);
 	rig_expect_tx(rig, READ_REQ, psn++);
@@ -60,7 +60,7 @@ static void req__RQ_10_reads_and_atomics_outstanding_stay_below_max_rd_atomic(vo
 	rig_post_send(rig, 4, NIC_WR_SEND, 0, 8);
 	rig_expect_tx(rig, READ_REQ, RIG_SQ_PSN);
 	rig_expect_tx(rig, FETCH_ADD, RIG_SQ_PSN + 1);
-	rig_expect_silence(rig); /* the SEND does not overtake the READ that waits */
+	rig_expect_silence(rig); /* the SEND does not overtake the READ before it, which still waits */
 	rig_rx_data(rig, READ_RESP_ONLY, RIG_SQ_PSN, 0, 8);
 	rig_expect_tx(rig, READ_REQ, RIG_SQ_PSN + 2);
 	rig_expect_tx(rig, SEND_ONLY, RIG_SQ_PSN + 3);
@@ -92,12 +92,12 @@ static void req__RQ_11_fence_waits_for_reads_and_atomics_before_it(void **state)
 	rig_post(rig, &wr);
 	rig_post_send(rig, 4, NIC_WR_SEND, 0, 8);
 	rig_expect_tx(rig, READ_REQ, RIG_SQ_PSN);
-	rig_expect_tx(rig, SEND_ONLY, RIG_SQ_PSN + 2); /* no fence: flows behind the READ */
+	rig_expect_tx(rig, SEND_ONLY, RIG_SQ_PSN + 2); /* no fence: sent although the READ is unanswered */
 	rig_expect_silence(rig);
 	rig_rx_data(rig, READ_RESP_FIRST, RIG_SQ_PSN, 0, RIG_MTU);
-	rig_expect_silence(rig); /* half an answer is none */
+	rig_expect_silence(rig); /* one of two responses does not release the fence */
 	rig_rx_data(rig, READ_RESP_LAST, RIG_SQ_PSN + 1, RIG_MTU, RIG_MTU);
-	rig_expect_tx(rig, SEND_ONLY, RIG_SQ_PSN + 3); /* although the SEND before is not acknowledged */
+	rig_expect_tx(rig, SEND_ONLY, RIG_SQ_PSN + 3); /* although the SEND before it is not acknowledged */
 	rig_expect_tx(rig, SEND_ONLY, RIG_SQ_PSN + 4);
 	rig_destroy(rig);
 }
@@ -122,7 +122,7 @@ static uint32_t bind_window(struct rig *rig, struct nic_mw **mw)
 	return rkey;
 }
 
-/* Whether a WRITE of the peer through this key is taken; a refusal ends the connection. */
+/* The peer WRITEs with this R_Key. @return whether the WRITE was executed; a refusal ends the connection. */
 static bool write_through(struct rig *rig, uint32_t rkey, uint32_t psn)
 {
 	struct packet p = rig_peer_data(rig, WRITE_ONLY, psn, 0, 8);
@@ -150,7 +150,7 @@ static void req__RQ_12_local_invalidate_waits_for_everything_before_it(void **st
 	rig_expect_tx(rig, SEND_ONLY, RIG_SQ_PSN);
 	rig_expect_silence(rig);
 	rig_expect_no_wc(rig->send_cq);
-	assert_true(write_through(rig, rkey, RIG_RQ_PSN)); /* still there */
+	assert_true(write_through(rig, rkey, RIG_RQ_PSN)); /* the window is still valid */
 	rig_ack(rig, RIG_SQ_PSN, SYN_ACK);
 	rig_expect_tx(rig, SEND_ONLY, RIG_SQ_PSN + 1);
 	rig_expect_wc(rig->send_cq, 1, NIC_WC_SUCCESS);
@@ -159,7 +159,7 @@ static void req__RQ_12_local_invalidate_waits_for_everything_before_it(void **st
 	rig_destroy(rig);
 }
 
-/* A request that does nothing lets the next one pass at once, completes in its turn, and takes no PSN. */
+/* A NOP does not delay the next request, completes in its turn, and takes no PSN. */
 static void req__nop_completes_in_its_turn(void **state)
 {
 	struct rig *rig = rig_ready(NULL);
@@ -218,7 +218,7 @@ static void req__nop_is_for_all_services_and_is_flushed(void **state)
 	}
 }
 
-/* Three requests; `spoil` invalidates the SGE of the second. */
+/* Post three requests; `spoil` makes the second one's SGE invalid. */
 static void bad_gather(void (*spoil)(struct rig *rig, struct nic_sge *sge), enum nic_wr_opcode opcode, uint32_t len)
 {
 	struct rig *rig = rig_ready(NULL);
@@ -232,10 +232,10 @@ static void bad_gather(void (*spoil)(struct rig *rig, struct nic_sge *sge), enum
 	rig_post(rig, &wr);
 	rig_post_send(rig, 3, NIC_WR_SEND, 0, 8);
 	rig_expect_tx(rig, SEND_ONLY, RIG_SQ_PSN);
-	while (rig_tx(rig, &p)) /* packets before the spoilt place may go, the end of the message may not */
+	while (rig_tx(rig, &p)) /* packets before the invalid place may be sent, but not the end of the message */
 		ended |= op_ends(p.op);
 	assert_false(ended);
-	rig_expect_no_wc(rig->send_cq); /* not before the one before it */
+	rig_expect_no_wc(rig->send_cq); /* the failed request completes after the one before it */
 	assert_int_equal(nic_qp_state(rig->qp), NIC_QPS_RTS);
 	rig_ack(rig, RIG_SQ_PSN, SYN_ACK);
 	rig_expect_wc(rig->send_cq, 1, NIC_WC_SUCCESS);
@@ -377,7 +377,7 @@ static void req__RQ_15_ud_message_over_the_port_mtu_sends_nothing_and_is_no_erro
 	assert_int_equal(p.payload_len, 512);
 	assert_true(rig_tx(rig, &p));
 	assert_int_equal(p.payload_len, 4);
-	assert_false(p.ackreq); /* RQ-07 */
+	assert_false(p.ackreq); /* AckReq would be RQ-07's */
 	rig_expect_silence(rig);
 	for (uint32_t len = 512; len <= 514; len++)
 		rig_expect_wc(rig->send_cq, len, NIC_WC_SUCCESS);
@@ -387,7 +387,8 @@ static void req__RQ_15_ud_message_over_the_port_mtu_sends_nothing_and_is_no_erro
 	rig_destroy(rig);
 }
 
-/* A QP connected to itself: its packets leave the NIC, are executed when they come back, and are checked like all. */
+/* A QP connected to itself: its packets leave the NIC, and are checked and executed like all others when they return.
+ */
 static void req__RQ_21_a_message_to_oneself_goes_through_the_wire_and_its_checks(void **state)
 {
 	struct rig *rig = rig_create(NULL);
@@ -403,7 +404,7 @@ static void req__RQ_21_a_message_to_oneself_goes_through_the_wire_and_its_checks
 	wr.rdma.rkey = rig->rkey;
 	rig_post(rig, &wr);
 	assert_true(rig_tx(rig, &p));
-	rig_expect_untouched(rig, 4096, 64); /* sent, not yet received */
+	rig_expect_untouched(rig, 4096, 64); /* sent, but not yet received */
 	rig_expect_silence(rig);
 	rig_rx_bytes(rig, rig->frames[rig->frame], rig->frame_lens[rig->frame]);
 	assert_memory_equal(rig->arena + 4096, rig->arena, 64);

@@ -20,9 +20,9 @@ static void resp__RP_01_one_nak_with_the_expected_psn_until_it_arrives(void **st
 	rx_read(rig, E + 5, 0, 0);
 	rig_expect_silence(rig);
 	assert_int_equal(nic_cq_count(rig->recv_cq), 1);
-	rig_rx_data(rig, SEND_ONLY, E + 1, 16, 8); /* repaired */
+	rig_rx_data(rig, SEND_ONLY, E + 1, 16, 8); /* the gap is filled */
 	rig_expect_ack(rig, E + 1, SYN_ACK);
-	rig_rx_data(rig, SEND_ONLY, E + 3, 8, 8); /* a new gap */
+	rig_rx_data(rig, SEND_ONLY, E + 3, 8, 8); /* a second gap */
 	rig_expect_ack(rig, E + 2, SYN_SEQ);
 	rig_rx_data(rig, SEND_ONLY, E + 4, 8, 8);
 	rig_expect_silence(rig);
@@ -52,7 +52,8 @@ static void resp__RP_01_gap_across_the_psn_wrap(void **state)
 	rig_destroy(rig);
 }
 
-/* Half the PSN space away is neither before nor behind; here it counts as a duplicate, on every side of the wrap. */
+/* A PSN half the PSN space away is neither earlier nor later. This NIC treats it as a duplicate, also around the wrap.
+ */
 static void resp__RP_08_psn_half_the_space_away_is_a_duplicate(void **state)
 {
 	static const uint32_t epsns[] = {0, 1, 0x7fffff, 0x800000, 0xffffff};
@@ -80,7 +81,7 @@ static void resp__RP_09_expected_psn_after_a_read_counts_its_responses(void **st
 	struct rig *rig = rig_ready(NULL);
 
 	rig_post_recv(rig, 1, 0, 64);
-	rx_read(rig, E, 0, 2 * RIG_MTU + 1); /* PSNs E to E+2 */
+	rx_read(rig, E, 0, 2 * RIG_MTU + 1); /* takes PSNs E to E+2 */
 	rig_expect_tx(rig, READ_RESP_FIRST, E);
 	rig_rx_data(rig, SEND_ONLY, E + 4, 0, 8); /* E+3 is missing */
 	rig_expect_tx(rig, READ_RESP_MIDDLE, E + 1);
@@ -88,7 +89,7 @@ static void resp__RP_09_expected_psn_after_a_read_counts_its_responses(void **st
 	rig_expect_ack(rig, E + 3, SYN_SEQ);
 	rig_rx_data(rig, SEND_ONLY, E + 3, 0, 8);
 	rig_expect_ack(rig, E + 3, SYN_ACK);
-	rx_read(rig, E + 4, 0, 0); /* an empty one takes one PSN */
+	rx_read(rig, E + 4, 0, 0); /* an empty READ takes one PSN */
 	rig_expect_tx(rig, READ_RESP_ONLY, E + 4);
 	rig_post_recv(rig, 2, 0, 64);
 	rig_rx_data(rig, SEND_ONLY, E + 5, 0, 8);
@@ -96,7 +97,7 @@ static void resp__RP_09_expected_psn_after_a_read_counts_its_responses(void **st
 	rig_destroy(rig);
 }
 
-/* What may not follow while a message is open. */
+/* Opcodes that must not follow while a message is open. */
 static void resp__RO_01_open_message_takes_only_its_own_middle_and_last(void **state)
 {
 	static const uint8_t after_send[] = {SEND_FIRST,   SEND_ONLY,  SEND_ONLY_IMM,  SEND_ONLY_INV, WRITE_FIRST,
@@ -122,7 +123,8 @@ static void resp__RO_01_open_message_takes_only_its_own_middle_and_last(void **s
 		p = rig_peer_data(rig, next, ++psn, 0, op_get((uint8_t)next)->payload ? RIG_MTU : 0);
 		p.dma_len = RIG_MTU;
 		rig_rx(rig, &p);
-		assert_int_equal(nic_cq_count(rig->recv_cq), 1); /* the receive WQE ends in error, or is flushed */
+		assert_int_equal(nic_cq_count(rig->recv_cq),
+				 1); /* the open message's receive WQE fails or is flushed */
 		expect_fatal(rig, psn, SYN_INV);
 		assert_int_equal(rig_event(rig, NIC_EVENT_QP_REQ_ERR, RIG_USER_QP(rig)), !send);
 		rig_destroy(rig);
@@ -192,9 +194,9 @@ static void resp__RO_03_right_missing_on_the_region_is_an_access_error(void **st
 		struct packet p;
 		uint32_t access = NIC_ACCESS_LOCAL_WRITE | (REMOTE_RIGHTS & ~rights[i].access);
 
-		rig->attr.qp_access_flags = rights[i].access; /* of the QP: just what is needed */
+		rig->attr.qp_access_flags = rights[i].access; /* the QP allows just the needed access */
 		rig_to_rts(rig);
-		rig_post_recv(rig, 1, 4096, 64); /* for the immediate data */
+		rig_post_recv(rig, 1, 4096, 64); /* for WRITEs with immediate data */
 		assert_int_equal(nic_mr_reg(rig->pd, rig->arena, 4096, rig_va(rig, 0), access, &mr), 0);
 		p = right_packet(rig, &rights[i]);
 		p.rkey = nic_mr_rkey(mr);
@@ -215,7 +217,7 @@ static void resp__RO_04_no_reads_or_atomics_with_max_dest_rd_atomic_0(void **sta
 
 		rig->attr.max_dest_rd_atomic = 0;
 		rig_to_rts(rig);
-		rig_rx_data(rig, WRITE_ONLY, E, 0, 8); /* others go on */
+		rig_rx_data(rig, WRITE_ONLY, E, 0, 8); /* other requests are still accepted */
 		rig_expect_ack(rig, E, SYN_ACK);
 		rig_rx_data(rig, ops[i], E + 1, 0, 0);
 		expect_fatal(rig, E + 1, SYN_INV);
@@ -223,7 +225,8 @@ static void resp__RO_04_no_reads_or_atomics_with_max_dest_rd_atomic_0(void **sta
 	}
 }
 
-/* Defined behaviour of this NIC: an answer that has not begun is never given up, so one more is an invalid request. */
+/* Behaviour that this NIC defines: it never drops a READ that it has not answered, so one READ too many is an invalid
+ * request. */
 static void resp__RO_05_one_more_than_max_dest_rd_atomic_is_an_invalid_request(void **state)
 {
 	struct rig *rig = rig_create(NULL);
@@ -237,7 +240,7 @@ static void resp__RO_05_one_more_than_max_dest_rd_atomic_is_an_invalid_request(v
 	rx_read(rig, E, 0, 8 + RIG_MTU);
 	p.psn = E + 2;
 	rig_rx(rig, &p);
-	p.psn = E + 3; /* neither of the two before has been answered */
+	p.psn = E + 3; /* the two READs before it are still unanswered */
 	rig_rx(rig, &p);
 	rig_expect_tx(rig, READ_RESP_FIRST, E);
 	rig_expect_tx(rig, READ_RESP_LAST, E + 1);
@@ -272,9 +275,9 @@ static void resp__RO_06_no_receive_wqe_is_an_rnr_nak_and_changes_nothing(void **
 		rig_expect_ack(rig, E, SYN_RNR | 12); /* min_rnr_timer of the rig */
 		assert_int_equal(nic_qp_state(rig->qp), NIC_QPS_RTS);
 		rig_expect_untouched(rig, 0, RIG_ARENA);
-		rig_rx_data(rig, SEND_ONLY, E + 1, 0, 8); /* what follows meets silence until E is there */
+		rig_rx_data(rig, SEND_ONLY, E + 1, 0, 8); /* requests after E are dropped silently until E arrives */
 		rig_expect_silence(rig);
-		rig_rx_data(rig, ops[i], E, 0, len); /* still nothing posted: told again */
+		rig_rx_data(rig, ops[i], E, 0, len); /* still no receive posted: a second RNR NAK */
 		rig_expect_ack(rig, E, SYN_RNR | 12);
 		rig_post_recv(rig, 1, 0, RIG_MTU);
 		rig_rx_data(rig, ops[i], E, 0, len);
@@ -300,7 +303,7 @@ static void resp__RO_07_write_with_immediate_whose_last_packet_met_rnr(void **st
 	p.imm = 0x01020304;
 	rig_rx(rig, &p);
 	rig_expect_ack(rig, E + 1, SYN_RNR | 12);
-	rig_expect_data(rig, 0, 0, RIG_MTU); /* stays */
+	rig_expect_data(rig, 0, 0, RIG_MTU); /* this packet's data stays */
 	rig_expect_untouched(rig, RIG_MTU, RIG_MTU);
 	rig_post_recv(rig, 1, 8192, 64);
 	rig_rx(rig, &p);
@@ -333,7 +336,7 @@ static void resp__RO_08_one_receive_wqe_a_message(void **state)
 	rig_rx(rig, &p);
 	rig_rx_data(rig, WRITE_LAST_IMM, E + 4, 0, RIG_MTU);
 	assert_int_equal(rig_expect_wc(rig->recv_cq, 2, NIC_WC_SUCCESS).byte_len, 2 * RIG_MTU);
-	rig_rx_data(rig, WRITE_ONLY, E + 5, 0, 0); /* takes none */
+	rig_rx_data(rig, WRITE_ONLY, E + 5, 0, 0); /* a WRITE takes no receive WQE */
 	rig_rx_data(rig, SEND_ONLY, E + 6, 0, 3);
 	assert_int_equal(rig_expect_wc(rig->recv_cq, 3, NIC_WC_SUCCESS).byte_len, 3);
 	rig_rx_data(rig, SEND_ONLY, E + 7, 0, 3);
@@ -379,7 +382,7 @@ static void resp__RS_08_a_read_that_fails_while_the_qp_dies_is_naked(void **stat
 	p.dma_len = 4 * RIG_MTU;
 	rig_rx(rig, &p);
 	rig_expect_tx(rig, READ_RESP_FIRST, RIG_RQ_PSN);
-	rig_rx_data(rig, WRITE_MIDDLE, RIG_RQ_PSN + 4, 0, RIG_MTU); /* of no message */
+	rig_rx_data(rig, WRITE_MIDDLE, RIG_RQ_PSN + 4, 0, RIG_MTU); /* belongs to no message */
 	nic_mr_dereg(mr);
 	p = rig_expect_tx(rig, ACK, RIG_RQ_PSN + 1);
 	assert_int_equal(p.syndrome, SYN_ACCESS);

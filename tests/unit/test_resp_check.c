@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * test_resp_check.c - what the responder checks before it touches memory: lengths, R_Keys, rights, ranges (IBTA 9.3.3,
- * 9.7.4.1, 10.6; conformance points RL-01 to RL-07, RL-09 to RL-12, RL-14). Each fault is tried on a QP of its own.
+ * test_resp_check.c - what the responder checks before it accesses memory: lengths, R_Keys, access rights, ranges (IBTA
+ * 9.3.3, 9.7.4.1, 10.6; conformance points RL-01 to RL-07, RL-09 to RL-12, RL-14). Each fault is tried on a new QP.
  */
 #include "resp_util.h"
 
-/* Deliver a request that must be refused with this syndrome and must not have changed memory. */
+/* Deliver a request that must be refused with this syndrome and must leave memory unchanged. */
 static void expect_refused(struct rig *rig, const struct packet *p, unsigned syndrome)
 {
 	assert_true(rig_rx(rig, p));
@@ -17,7 +17,7 @@ static void expect_refused(struct rig *rig, const struct packet *p, unsigned syn
 static void resp__RL_01_payload_lengths_by_position(void **state)
 {
 	static const struct {
-		uint8_t before, op; /* before: an opening packet, or the same as op for none */
+		uint8_t before, op; /* before: the packet that opens the message; equal to op if there is none */
 		uint32_t len;
 		bool ok;
 	} cases[] = {
@@ -92,7 +92,7 @@ static void resp__RL_02_dma_length_of_2_31_is_legal(void **state)
 static void resp__RL_03_write_that_is_not_as_long_as_its_reth_says(void **state)
 {
 	static const struct {
-		uint32_t total, last, at; /* at: the packet that is refused, 0 for the FIRST */
+		uint32_t total, last, at; /* at: index of the refused packet; 0 is the FIRST */
 	} cases[] = {{2 * RIG_MTU, 9, 1}, {RIG_MTU + 9, 10, 1}, {RIG_MTU + 9, 8, 1}, {RIG_MTU, 4, 0}, {8, 1, 0}};
 
 	for (unsigned i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
@@ -105,7 +105,7 @@ static void resp__RL_03_write_that_is_not_as_long_as_its_reth_says(void **state)
 		rig_expect_untouched(rig, cases[i].at * RIG_MTU, RIG_MTU);
 		rig_destroy(rig);
 	}
-	for (uint32_t len = 7; len <= 9; len += 2) { /* ONLY: 8 named */
+	for (uint32_t len = 7; len <= 9; len += 2) { /* the RETH says 8 */
 		struct rig *rig = rig_ready(NULL);
 		struct packet p = rig_peer_data(rig, WRITE_ONLY, E, 0, len);
 
@@ -168,7 +168,8 @@ static void resp__RL_04_message_exactly_as_long_as_the_receive_buffers(void **st
 	rig_destroy(rig);
 }
 
-/* Dropped before any QP sees it; the frame is a heap block of its size, so that a sanitizer sees reads beyond it. */
+/* Dropped before any QP sees it. The frame is a heap block of exactly its size, so that a sanitizer detects reads
+ * beyond it. */
 static void resp__RL_05_payload_where_none_belongs(void **state)
 {
 	static const uint8_t ops[] = {READ_REQ, ACK, ATOMIC_ACK, CMP_SWAP, FETCH_ADD};
@@ -190,7 +191,7 @@ static void resp__RL_05_payload_where_none_belongs(void **state)
 	}
 }
 
-/* A region of 4096 bytes in the middle of the arena, under its own addresses. */
+/* Register 4096 bytes in the middle of the arena, addressed by their own addresses. @return the R_Key. */
 static uint32_t small_region(struct rig *rig, struct nic_pd *pd)
 {
 	const uint32_t all =
@@ -204,7 +205,7 @@ static uint32_t small_region(struct rig *rig, struct nic_pd *pd)
 static void resp__RL_06_range_must_lie_inside_the_region(void **state)
 {
 	static const struct {
-		int64_t from; /* from the start of the region */
+		int64_t from; /* offset from the region's start */
 		uint32_t len;
 	} bad[] = {
 		{-1, 8},
@@ -232,7 +233,7 @@ static void resp__RL_06_range_must_lie_inside_the_region(void **state)
 
 		if ((op == WRITE_ONLY && len > 8) || (op == WRITE_FIRST && len < RIG_MTU + 1)) {
 			rig_destroy(rig);
-			continue; /* a length that this packet cannot announce */
+			continue; /* this opcode cannot announce such a length */
 		}
 		p = rig_peer_data(rig, op, E, 0, op == WRITE_ONLY ? len : op == WRITE_FIRST ? RIG_MTU : 0);
 		p.va = rig_va(rig, 8192) + (uint64_t)bad[i / 3].from;
@@ -242,7 +243,7 @@ static void resp__RL_06_range_must_lie_inside_the_region(void **state)
 	}
 }
 
-/* va + len wraps past 2^64: must not look small. */
+/* va + len wraps past 2^64 and must not be taken for a small address. */
 static void resp__RL_06_range_that_wraps(void **state)
 {
 	static const uint32_t lengths[] = {2, 8, 4096, 0x80000000u};
@@ -344,7 +345,7 @@ static void resp__RL_09_region_deregistered_while_a_read_streams(void **state)
 	rig_expect_tx(rig, READ_RESP_FIRST, E);
 	rig_expect_tx(rig, READ_RESP_MIDDLE, E + 1);
 	assert_int_equal(nic_mr_dereg(mr), 0);
-	rig_expect_ack(rig, E + 2, SYN_ACCESS); /* in the place of the third response; none follows */
+	rig_expect_ack(rig, E + 2, SYN_ACCESS); /* replaces the third response; nothing follows */
 	rig_expect_silence(rig);
 	assert_int_equal(nic_qp_state(rig->qp), NIC_QPS_ERR);
 	assert_true(rig_event(rig, NIC_EVENT_QP_ACCESS_ERR, RIG_USER_QP(rig)));
@@ -408,7 +409,7 @@ static void resp__RL_11_bad_rkey_is_nak_error_state_and_access_event(void **stat
 		assert_int_equal(rig_events(rig, RIG_USER_QP(rig)), 1ull << NIC_EVENT_QP_ACCESS_ERR);
 		rig_expect_wc(rig->recv_cq, 1, NIC_WC_WR_FLUSH_ERR);
 		rig_expect_wc(rig->send_cq, 2, NIC_WC_WR_FLUSH_ERR);
-		assert_int_equal(rig_counter(rig, nak_access_sent), 0); /* not before it is sent */
+		assert_int_equal(rig_counter(rig, nak_access_sent), 0); /* the NAK counts when it is sent */
 		expect_fatal(rig, E, SYN_ACCESS);
 		assert_int_equal(rig_counter(rig, nak_access_sent), 1);
 		rig_destroy(rig);
@@ -426,7 +427,7 @@ static void resp__RL_12_low_byte_of_the_rkey_must_match(void **state)
 	}
 }
 
-/* Regions that start anywhere, are named by other addresses than their own, or by 0. */
+/* Regions that start at any address and are addressed by another IOVA, or from 0. */
 static void resp__RL_14_unaligned_start_and_iova_of_its_own(void **state)
 {
 	static const struct {
@@ -459,7 +460,7 @@ static void resp__RL_14_unaligned_start_and_iova_of_its_own(void **state)
 		rig_rx(rig, &p);
 		expect_read_data(rig, READ_RESP_ONLY, E + 2, cases[i].start + 3900, 200);
 		p.psn = E + 3;
-		p.va = rig_va(rig, cases[i].start); /* its own address is not its name */
+		p.va = rig_va(rig, cases[i].start); /* the memory's own address is not its IOVA */
 		rig_rx(rig, &p);
 		expect_fatal(rig, E + 3, SYN_ACCESS);
 		rig_destroy(rig);

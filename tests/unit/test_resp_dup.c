@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * test_resp_dup.c - duplicate requests: what is done again, what is answered from memory, what is dropped (IBTA
- * 9.7.5.1.4; conformance points RP-02 to RP-07, RP-10, RP-11).
+ * test_resp_dup.c - duplicate requests: which are executed again, which are answered from saved results, and which are
+ * dropped (IBTA 9.7.5.1.4; conformance points RP-02 to RP-07, RP-10, RP-11).
  */
 #include "resp_util.h"
 #include "qp.h"
@@ -18,7 +18,7 @@ static void resp__RP_02_duplicate_send_is_acked_with_the_latest_psn_and_not_deli
 	rig_drain(rig);
 	assert_int_equal(nic_cq_count(rig->recv_cq), 3);
 	for (uint32_t i = 0; i < 3; i++) {
-		rig_rx_data(rig, SEND_ONLY, E + i, 512, 16); /* with other data: it must not arrive */
+		rig_rx_data(rig, SEND_ONLY, E + i, 512, 16); /* different data, which must not be written */
 		assert_int_equal(rig_expect_ack(rig, E + 2, SYN_ACK).msn, 3);
 	}
 	rig_expect_silence(rig);
@@ -26,7 +26,7 @@ static void resp__RP_02_duplicate_send_is_acked_with_the_latest_psn_and_not_deli
 	rig_expect_untouched(rig, 4096, 64);
 	for (uint32_t i = 0; i < 3; i++)
 		rig_expect_data(rig, 1024 * (i + 1), 16 * i, 16);
-	rig_rx_data(rig, SEND_ONLY, E + 3, 48, 16); /* the fourth WQE is still there */
+	rig_rx_data(rig, SEND_ONLY, E + 3, 48, 16); /* the duplicates have not used up the fourth receive WQE */
 	assert_int_equal(nic_cq_count(rig->recv_cq), 4);
 	rig_destroy(rig);
 }
@@ -38,7 +38,7 @@ static void resp__RP_02_duplicate_write_is_acked_and_not_written_again(void **st
 	rx_write(rig, WRITE_FIRST, E, 0, RIG_MTU, RIG_MTU + 9);
 	rig_rx_data(rig, WRITE_LAST, E + 1, RIG_MTU, 9);
 	rig_expect_ack(rig, E + 1, SYN_ACK);
-	memset(rig->arena, 0x5a, 2 * RIG_MTU); /* the application has overwritten it since */
+	memset(rig->arena, 0x5a, 2 * RIG_MTU); /* the application has overwritten the data meanwhile */
 	rx_write(rig, WRITE_FIRST, E, 0, RIG_MTU, RIG_MTU + 9);
 	rig_rx_data(rig, WRITE_LAST, E + 1, RIG_MTU, 9);
 	assert_int_equal(rig_expect_ack(rig, E + 1, SYN_ACK).msn, 1);
@@ -49,7 +49,7 @@ static void resp__RP_02_duplicate_write_is_acked_and_not_written_again(void **st
 	rig_destroy(rig);
 }
 
-/* The first packets of a message come again while it is open: acknowledged, and the message goes on undisturbed. */
+/* Packets of an open message arrive again: they are acknowledged, and the message continues unaffected. */
 static void resp__RP_02_duplicate_inside_an_open_message(void **state)
 {
 	struct rig *rig = rig_ready(NULL);
@@ -87,13 +87,13 @@ static void resp__RP_03_duplicate_read_of_a_part_of_the_original(void **state)
 
 	rx_read(rig, E, 0, 4 * RIG_MTU + 30);
 	assert_int_equal(rig_drain(rig), 5);
-	rx_read(rig, E + 2, 2 * RIG_MTU, 2 * RIG_MTU + 30); /* the tail */
+	rx_read(rig, E + 2, 2 * RIG_MTU, 2 * RIG_MTU + 30); /* the end of the READ */
 	expect_read_data(rig, READ_RESP_FIRST, E + 2, 2 * RIG_MTU, RIG_MTU);
 	expect_read_data(rig, READ_RESP_MIDDLE, E + 3, 3 * RIG_MTU, RIG_MTU);
 	expect_read_data(rig, READ_RESP_LAST, E + 4, 4 * RIG_MTU, 30);
-	rx_read(rig, E + 4, 4 * RIG_MTU, 30); /* the last packet only */
+	rx_read(rig, E + 4, 4 * RIG_MTU, 30); /* only the last packet of the READ */
 	expect_read_data(rig, READ_RESP_ONLY, E + 4, 4 * RIG_MTU, 30);
-	rx_read(rig, E + 1, RIG_MTU, 2 * RIG_MTU); /* the middle */
+	rx_read(rig, E + 1, RIG_MTU, 2 * RIG_MTU); /* the middle of the READ */
 	expect_read_data(rig, READ_RESP_FIRST, E + 1, RIG_MTU, RIG_MTU);
 	expect_read_data(rig, READ_RESP_LAST, E + 2, 2 * RIG_MTU, RIG_MTU);
 	rig_expect_silence(rig);
@@ -112,7 +112,7 @@ static void resp__RP_04_duplicate_atomic_replays_saved_value(void **state)
 		rx_atomic(rig, ops[i], E, 64, 1, 100);
 		assert_int_equal(rig_expect_tx(rig, ATOMIC_ACK, E).orig, 100);
 		assert_int_equal(arena_u64(rig, 64), after);
-		arena_set_u64(rig, 64, 100); /* so that a second execution would change it again */
+		arena_set_u64(rig, 64, 100); /* a second execution would change it again */
 		for (unsigned k = 0; k < 3; k++) {
 			rx_atomic(rig, ops[i], E, 64, 1, 100);
 			struct packet p = rig_expect_tx(rig, ATOMIC_ACK, E);
@@ -149,17 +149,17 @@ static void resp__RP_05_duplicate_without_a_saved_result_is_dropped(void **state
 	struct rig *rig = rig_ready(NULL);
 
 	arena_set_u64(rig, 0, 0);
-	for (uint32_t i = 0; i < 5; i++) { /* the fifth takes the place of the first */
+	for (uint32_t i = 0; i < 5; i++) { /* the fifth result replaces the first one */
 		rx_atomic(rig, FETCH_ADD, E + i, 0, 1, 0);
 		rig_expect_tx(rig, ATOMIC_ACK, E + i);
 	}
 	rx_atomic(rig, FETCH_ADD, E, 0, 1, 0);
-	rx_read(rig, E - 1, 0, 8); /* never was */
+	rx_read(rig, E - 1, 0, 8); /* a PSN before the first request */
 	rig_expect_silence(rig);
 	assert_int_equal(arena_u64(rig, 0), 5);
 	assert_int_equal(rig_counter(rig, duplicate_dropped), 2);
 	assert_int_equal(nic_qp_state(rig->qp), NIC_QPS_RTS);
-	rx_atomic(rig, FETCH_ADD, E + 1, 0, 1, 0); /* the second is still known */
+	rx_atomic(rig, FETCH_ADD, E + 1, 0, 1, 0); /* the second result is still saved */
 	assert_int_equal(rig_expect_tx(rig, ATOMIC_ACK, E + 1).orig, 1);
 	rig_destroy(rig);
 }
@@ -172,9 +172,9 @@ static void resp__RP_06_answers_to_duplicates_keep_psn_order(void **state)
 	rx_read(rig, E, 0, 8);
 	rx_atomic(rig, FETCH_ADD, E + 1, 4096, 1, 0);
 	assert_int_equal(rig_drain(rig), 2);
-	rx_read(rig, E + 2, 16, 8); /* new, still to be answered */
+	rx_read(rig, E + 2, 16, 8); /* a new request, answered after the duplicates */
 	rx_write(rig, WRITE_ONLY, E + 3, 8192, 8, 8);
-	rx_atomic(rig, FETCH_ADD, E + 1, 4096, 1, 0); /* then duplicates, the later one first */
+	rx_atomic(rig, FETCH_ADD, E + 1, 4096, 1, 0); /* two duplicates, the later one first */
 	rx_read(rig, E, 0, 8);
 	rig_expect_tx(rig, READ_RESP_ONLY, E);
 	assert_int_equal(rig_expect_tx(rig, ATOMIC_ACK, E + 1).orig, 5);
@@ -184,7 +184,8 @@ static void resp__RP_06_answers_to_duplicates_keep_psn_order(void **state)
 	rig_destroy(rig);
 }
 
-/* A new request takes the place of the oldest saved result, of which a duplicate was about to be answered. */
+/* A new request replaces the oldest saved result just before that result's duplicate is answered: the order still
+ * holds. */
 static void resp__RP_06_order_holds_when_the_oldest_result_is_given_up(void **state)
 {
 	struct rig *rig = rig_ready(NULL);
@@ -194,7 +195,7 @@ static void resp__RP_06_order_holds_when_the_oldest_result_is_given_up(void **st
 		rx_read(rig, psn, 8 * i, 8);
 		rig_expect_tx(rig, READ_RESP_ONLY, psn);
 	}
-	rx_read(rig, psn - 4, 8 * 3, 8); /* the oldest of four */
+	rx_read(rig, psn - 4, 8 * 3, 8); /* the oldest of four saved results */
 	rx_read(rig, psn - 2, 8 * 5, 8);
 	rx_read(rig, psn, 0, 8);
 	rx_read(rig, psn - 1, 8 * 6, 8);
@@ -234,10 +235,10 @@ static void resp__RP_07_wrong_duplicates_are_dropped_without_a_nak(void **state)
 			break;
 		case 4:
 			p.va = UINT64_MAX - 3;
-			break; /* would wrap */
+			break; /* the range would wrap */
 		case 5:
 			p.psn++;
-			break; /* VA does not fit the PSN */
+			break; /* the address does not belong to this PSN */
 		}
 		rig_rx(rig, &p);
 		rig_expect_silence(rig);
@@ -255,10 +256,10 @@ static void resp__RP_07_wrong_duplicates_are_dropped_without_a_nak(void **state)
 			break;
 		case 2:
 			p.psn = E;
-			break; /* that was a READ */
+			break; /* the request with this PSN was a READ */
 		case 3:
 			p.op = op_get(READ_REQ);
-			break; /* that was an atomic */
+			break; /* the request with this PSN was an atomic */
 		}
 		rig_rx(rig, &p);
 		rig_expect_silence(rig);
@@ -299,19 +300,20 @@ static void resp__RP_10_duplicates_while_a_long_read_streams(void **state)
 	rx_read(rig, E + 1, 0, 8 * RIG_MTU);
 	expect_read_data(rig, READ_RESP_FIRST, E + 1, 0, RIG_MTU);
 	expect_read_data(rig, READ_RESP_MIDDLE, E + 2, RIG_MTU, RIG_MTU);
-	rig_rx_data(rig, SEND_ONLY, E, 0, 8); /* a duplicate from before the READ */
+	rig_rx_data(rig, SEND_ONLY, E, 0, 8); /* a duplicate of the SEND before the READ */
 	expect_read_data(rig, READ_RESP_MIDDLE, E + 3, 2 * RIG_MTU, RIG_MTU);
-	rx_read(rig, E + 6, 5 * RIG_MTU, 3 * RIG_MTU); /* asks for what is on its way anyway */
+	rx_read(rig, E + 6, 5 * RIG_MTU, 3 * RIG_MTU); /* a duplicate request for responses that are sent anyway */
 	for (uint32_t k = 3; k < 7; k++)
 		expect_read_data(rig, READ_RESP_MIDDLE, E + 1 + k, k * RIG_MTU, RIG_MTU);
 	expect_read_data(rig, READ_RESP_LAST, E + 8, 7 * RIG_MTU, RIG_MTU);
-	rig_expect_ack(rig, E + 8, SYN_ACK); /* for the duplicate SEND, behind the stream */
+	rig_expect_ack(rig, E + 8, SYN_ACK); /* for the duplicate SEND, after the READ responses */
 	rig_expect_silence(rig);
 	assert_int_equal(nic_cq_count(rig->recv_cq), 1);
 	rig_destroy(rig);
 }
 
-/* The requester lost responses 1 and 2 and asks again while 5 to 7 are still to come: one contiguous message again. */
+/* The requester repeats a READ from its second response while later ones are still unsent: the responses start again
+ * from there, as one message. */
 static void resp__RP_10_a_retry_rewinds_the_stream(void **state)
 {
 	struct rig *rig = rig_ready(NULL);
@@ -330,7 +332,8 @@ static void resp__RP_10_a_retry_rewinds_the_stream(void **state)
 	rig_destroy(rig);
 }
 
-/* A short duplicate, for two responses in the middle, while those behind are still to come: the message stays whole. */
+/* A duplicate asks for only two responses in the middle while later ones are still unsent: all responses are sent, as
+ * one message. */
 static void resp__RP_10_a_short_duplicate_does_not_cut_the_stream(void **state)
 {
 	struct rig *rig = rig_ready(NULL);
@@ -362,16 +365,16 @@ static void resp__RP_11_max_dest_rd_atomic_may_change_on_a_live_qp(void **state)
 			if (k < 4)
 				rig_expect_tx(rig, ATOMIC_ACK, psn);
 		}
-		rig->attr.max_dest_rd_atomic = sizes[i]; /* the answer to the last one waits */
+		rig->attr.max_dest_rd_atomic = sizes[i]; /* while the result of the last atomic is not yet sent */
 		rig->attr.qp_state = NIC_QPS_SQD;
 		assert_int_equal(nic_qp_modify(rig->qp, &rig->attr, NIC_QP_STATE), 0);
 		assert_int_equal(nic_qp_modify(rig->qp, &rig->attr, NIC_QP_MAX_DEST_RD_ATOMIC), 0);
 		rig->attr.qp_state = NIC_QPS_RTS;
 		assert_int_equal(nic_qp_modify(rig->qp, &rig->attr, NIC_QP_STATE), 0);
 		assert_int_equal(rig_expect_tx(rig, ATOMIC_ACK, psn - 1).orig, psn - 1 - E);
-		rx_atomic(rig, FETCH_ADD, psn - 1, 0, 1, 0); /* the saved result is still there */
+		rx_atomic(rig, FETCH_ADD, psn - 1, 0, 1, 0); /* the last result is still saved */
 		assert_int_equal(rig_expect_tx(rig, ATOMIC_ACK, psn - 1).orig, psn - 1 - E);
-		rx_atomic(rig, FETCH_ADD, psn - 1, 0, 1, 0); /* those before it too, as many as fit, in order */
+		rx_atomic(rig, FETCH_ADD, psn - 1, 0, 1, 0); /* so are those before it, as many as fit, in order */
 		if (sizes[i] > 1)
 			rx_atomic(rig, FETCH_ADD, psn - 2, 0, 1, 0);
 		for (unsigned k = sizes[i] > 1 ? 2 : 1; k > 0; k--)
@@ -382,7 +385,7 @@ static void resp__RP_11_max_dest_rd_atomic_may_change_on_a_live_qp(void **state)
 	rig_destroy(rig);
 }
 
-/* The PSNs have come round once: packets for that would take minutes. */
+/* Pretend that the PSNs have wrapped once: packets for that would take minutes. */
 static void come_round(struct rig *rig, uint32_t psn)
 {
 	rig->qp->resp.epsn = psn;
@@ -402,7 +405,7 @@ static void resp__RP_04_the_newest_of_two_atomics_with_one_psn_is_replayed(void 
 	*counter = 5000;
 	rig_rx(rig, &p);
 	rig_expect_tx(rig, ATOMIC_ACK, RIG_RQ_PSN);
-	rig_rx(rig, &p); /* its answer was lost */
+	rig_rx(rig, &p); /* repeated, as the response was lost */
 	answer = rig_expect_tx(rig, ATOMIC_ACK, RIG_RQ_PSN);
 	assert_int_equal(answer.orig, 5000);
 	assert_int_equal(*counter, 5001);
@@ -450,7 +453,7 @@ static void resp__RP_10_a_duplicate_read_gets_as_much_as_it_asks_for(void **stat
 	rig_rx(rig, &p);
 	answer = rig_expect_tx(rig, READ_RESP_ONLY, RIG_RQ_PSN);
 	assert_int_equal(answer.payload_len, 0);
-	p.dma_len = 4 * RIG_MTU; /* and the whole of it again */
+	p.dma_len = 4 * RIG_MTU; /* a duplicate of the whole READ */
 	rig_rx(rig, &p);
 	assert_int_equal(rig_drain(rig), 4);
 	rig_destroy(rig);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * test_retry.c - timeouts, sequence NAKs and what is sent again (conformance points RT-01 to RT-04, RT-08 to RT-12).
- * RNR is in test_rnr.c, recovery of whole transfers in test_recover.c.
+ * test_retry.c - timeouts, sequence NAKs and what is retransmitted (conformance points RT-01 to RT-04, RT-08 to RT-12).
+ * test_rnr.c covers RNR NAKs, test_recover.c the recovery of whole transfers.
  */
 #include "rig.h"
 
@@ -13,7 +13,7 @@ static void retry__RT_01_no_expiry_before_the_coded_time_and_none_for_code_0(voi
 
 		rig->attr.timeout = (uint8_t)code;
 		rig_to_rts(rig);
-		rig_advance(rig, 20 * t); /* with nothing sent nothing expires */
+		rig_advance(rig, 20 * t); /* without a packet in flight no timer expires */
 		rig_expect_silence(rig);
 		rig_post_send(rig, 1, NIC_WR_SEND, 0, 8);
 		rig_expect_tx(rig, SEND_ONLY, RIG_SQ_PSN);
@@ -26,7 +26,7 @@ static void retry__RT_01_no_expiry_before_the_coded_time_and_none_for_code_0(voi
 			assert_true(nic_next_deadline(rig->nic) == UINT64_MAX);
 		} else {
 			assert_true(nic_next_deadline(rig->nic) <=
-				    rig->now + 3 * t); /* four times it at most, 9.7.6.1.3 */
+				    rig->now + 3 * t); /* at most four times the timeout, 9.7.6.1.3 */
 			rig->now = nic_next_deadline(rig->nic);
 			rig_advance(rig, 0);
 			rig_expect_tx(rig, SEND_ONLY, RIG_SQ_PSN);
@@ -97,9 +97,9 @@ static void retry__RT_03_progress_gives_all_tries_back(void **state)
 	rig_post_send(rig, 1, NIC_WR_SEND, 0, 6 * RIG_MTU);
 	for (uint32_t i = 0; i < 5; i++) {
 		rig_drain(rig);
-		rig_advance(rig, rig_timeout_max_ns(rig->attr.timeout)); /* the only retry is spent */
+		rig_advance(rig, rig_timeout_max_ns(rig->attr.timeout)); /* uses up the only retry */
 		rig_drain(rig);
-		rig_ack(rig, RIG_SQ_PSN + i, SYN_ACK); /* one packet got through */
+		rig_ack(rig, RIG_SQ_PSN + i, SYN_ACK); /* progress restores the retry */
 		assert_int_equal(nic_qp_state(rig->qp), NIC_QPS_RTS);
 	}
 	rig_advance(rig, rig_timeout_max_ns(rig->attr.timeout));
@@ -139,9 +139,9 @@ static void retry__RT_04_a_sequence_nak_sends_again_from_its_psn_once(void **sta
 	rig_expect_no_wc(rig->send_cq);
 	for (uint32_t i = 2; i < 6; i++)
 		rig_expect_tx(rig, SEND_ONLY, RIG_SQ_PSN + i);
-	rig_ack(rig, RIG_SQ_PSN + 2, SYN_SEQ); /* the same loss reported twice */
+	rig_ack(rig, RIG_SQ_PSN + 2, SYN_SEQ); /* the same loss is reported a second time */
 	rig_expect_silence(rig);
-	rig_ack(rig, RIG_SQ_PSN + 3, SYN_SEQ); /* another loss */
+	rig_ack(rig, RIG_SQ_PSN + 3, SYN_SEQ); /* a second loss */
 	rig_expect_wc(rig->send_cq, 3, NIC_WC_SUCCESS);
 	for (uint32_t i = 3; i < 6; i++)
 		rig_expect_tx(rig, SEND_ONLY, RIG_SQ_PSN + i);
@@ -231,7 +231,7 @@ static void retry__RT_09_local_operations_run_once(void **state)
 	rig_post(rig, &bind);
 	rig_post_send(rig, 3, NIC_WR_SEND, 0, 8);
 	assert_int_equal(rig_drain(rig), 2);
-	for (unsigned i = 0; i < 3; i++) { /* a second bind of a bound type 2 window would be an error */
+	for (unsigned i = 0; i < 3; i++) { /* repeating the bind would be an error: the type 2 window is bound */
 		rig_advance(rig, rig_timeout_max_ns(rig->attr.timeout));
 		rig_expect_tx(rig, SEND_ONLY, RIG_SQ_PSN);
 		rig_expect_tx(rig, SEND_ONLY, RIG_SQ_PSN + 1);
@@ -248,7 +248,7 @@ static void retry__RT_09_local_operations_run_once(void **state)
 	rig_destroy(rig);
 }
 
-/* A retry that has only just begun must not hide a local operation that ran before it. */
+/* A local operation that ran before a retry completes as soon as the request before it is acknowledged. */
 static void retry__RT_09_a_local_operation_completes_although_the_retry_has_not_come_to_it(void **state)
 {
 	struct rig *rig = rig_ready(NULL);
@@ -261,8 +261,8 @@ static void retry__RT_09_a_local_operation_completes_although_the_retry_has_not_
 	rig_post_send(rig, 1, NIC_WR_SEND, 0, 8);
 	rig_post(rig, &bind);
 	rig_drain(rig);
-	rig_advance(rig, rig_timeout_ns(rig->attr.timeout)); /* back to 1, not sent yet */
-	rig_ack(rig, RIG_SQ_PSN, SYN_ACK);		     /* the late answer to the first try */
+	rig_advance(rig, rig_timeout_ns(rig->attr.timeout)); /* the retry starts at request 1, but has not sent it */
+	rig_ack(rig, RIG_SQ_PSN, SYN_ACK);		     /* late ACK of the first transmission */
 	rig_expect_wc(rig->send_cq, 1, NIC_WC_SUCCESS);
 	rig_expect_wc(rig->send_cq, 2, NIC_WC_SUCCESS);
 	rig_expect_silence(rig);
@@ -277,11 +277,11 @@ static void same_but_for_ackreq(struct rig *rig, unsigned first, unsigned second
 	assert_int_equal(len, rig->frame_lens[second % RIG_FRAMES]);
 	a[28 + 8] &= 0x7f;
 	b[28 + 8] &= 0x7f;
-	memset(a + 4, 0, 2); /* IP ID, and the checksum over it */
+	memset(a + 4, 0, 2); /* the IP ID and the header checksum */
 	memset(b + 4, 0, 2);
 	memset(a + 10, 0, 2);
 	memset(b + 10, 0, 2);
-	assert_memory_equal(a, b, len - 4); /* the ICRC covers AckReq; that it holds was checked on parsing */
+	assert_memory_equal(a, b, len - 4); /* AckReq differs, so the ICRC does, too; it was checked on parsing */
 }
 
 static void retry__RT_10_what_is_sent_again_is_bit_identical(void **state)
@@ -348,7 +348,7 @@ static void retry__RT_11_retries_stop_in_err_and_reset(void **state)
 		rig_drain(rig);
 		if (i & 2) {
 			rig_advance(rig, rig_timeout_ns(rig->attr.timeout));
-			rig_expect_tx(rig, SEND_FIRST, RIG_SQ_PSN); /* in the middle of a retry */
+			rig_expect_tx(rig, SEND_FIRST, RIG_SQ_PSN); /* in the middle of the retransmission */
 		}
 		rig_modify_state(rig, states[i & 1]);
 		rig_expect_silence(rig);
@@ -369,7 +369,7 @@ static void retry__RT_12_destroying_a_qp_takes_its_timers_with_it(void **state)
 
 	rig_post_send(rig, 1, NIC_WR_SEND, 0, 8);
 	rig_drain(rig);
-	for (unsigned i = 0; i < 8; i++) { /* timers of several QPs, destroyed in another order */
+	for (unsigned i = 0; i < 8; i++) { /* timers of several QPs, which are destroyed in another order */
 		more[i] = rig->qp = rig_qp_create(rig);
 		rig->attr.timeout = (uint8_t)(14 - i);
 		rig_to_rts(rig);
@@ -414,7 +414,7 @@ static void retry__RT_06_a_sequence_nak_after_an_rnr_wait_is_news(void **state)
 	rig_ack(rig, RIG_SQ_PSN, SYN_RNR | 1);
 	rig_advance(rig, 20000);
 	assert_int_equal(rig_drain(rig), 2);
-	rig_ack(rig, RIG_SQ_PSN, SYN_SEQ); /* the first of them was lost */
+	rig_ack(rig, RIG_SQ_PSN, SYN_SEQ); /* the first of the two packets was lost */
 	assert_int_equal(rig_drain(rig), 2);
 	rig_destroy(rig);
 }
@@ -434,7 +434,7 @@ static void retry__RT_07_counts_changed_in_sqd_hold(void **state)
 	rig_post_send(rig, 1, NIC_WR_SEND, 0, 8);
 	rig_drain(rig);
 	rig_ack(rig, RIG_SQ_PSN, SYN_RNR | 1);
-	assert_int_equal(nic_cq_count(rig->send_cq), 0); /* it waits and tries again */
+	assert_int_equal(nic_cq_count(rig->send_cq), 0); /* the request waits and is tried again */
 	rig_advance(rig, 20000);
 	assert_int_equal(rig_drain(rig), 1);
 	rig_destroy(rig);

@@ -2,7 +2,7 @@
 /* test_rnr.c - the requester when the receiver is not ready (conformance points RT-05 to RT-07). */
 #include "rig.h"
 
-/* Time of an RNR NAK code by the rule behind table 45 (IBTA 9.7.5.2.8), in units of 10 us. */
+/* @return the time of an RNR NAK code by the rule behind table 45 (IBTA 9.7.5.2.8), which counts in units of 10 us. */
 static uint64_t rnr_ns(unsigned code)
 {
 	uint64_t units = code == 0 ? 65536 : code == 1 ? 1 : code & 1 ? 3ull << (code - 3) / 2 : 2ull << (code - 2) / 2;
@@ -22,11 +22,12 @@ static void rnr__RT_05_nothing_is_sent_before_the_coded_time_then_from_the_psn_o
 		rig_ack(rig, RIG_SQ_PSN + 1, SYN_RNR | code);
 		rig_expect_wc(rig->send_cq, 1, NIC_WC_SUCCESS);
 		rig_expect_no_wc(rig->send_cq);
-		rig_post_send(rig, 4, NIC_WR_SEND, 0, 8); /* waits like the rest */
+		rig_post_send(rig, 4, NIC_WR_SEND, 0, 8); /* waits until the RNR time is over, too */
 		rig_expect_silence(rig);
 		rig_advance(rig, rnr_ns(code) - 1);
 		rig_expect_silence(rig);
-		assert_int_equal(rig_counter(rig, local_ack_timeout_err), 0); /* the ACK timer rests meanwhile */
+		assert_int_equal(rig_counter(rig, local_ack_timeout_err),
+				 0); /* the ACK timer is stopped during the wait */
 		rig_advance(rig, 1);
 		for (uint32_t i = 1; i <= 3; i++)
 			rig_expect_tx(rig, SEND_ONLY, RIG_SQ_PSN + i);
@@ -59,7 +60,7 @@ static void rnr__RT_05_copies_of_the_nak_do_not_prolong_the_wait(void **state)
 	rig_post_send(rig, 1, NIC_WR_SEND, 0, 8);
 	rig_post_send(rig, 2, NIC_WR_SEND, 0, 8);
 	rig_drain(rig);
-	for (unsigned i = 0; i < 10; i++) { /* more than rnr_retry allows, were each counted */
+	for (unsigned i = 0; i < 10; i++) { /* more NAKs than rnr_retry allows, if each counted */
 		rig_ack(rig, RIG_SQ_PSN, SYN_RNR | 12);
 		rig_ack(rig, RIG_SQ_PSN, SYN_SEQ);
 		rig_expect_silence(rig);
@@ -72,7 +73,7 @@ static void rnr__RT_05_copies_of_the_nak_do_not_prolong_the_wait(void **state)
 	rig_destroy(rig);
 }
 
-/* An ACK overtaken by an older RNR NAK: the wait goes on, and the ACK timer still rests. */
+/* An ACK arrives after an older RNR NAK: the RNR wait continues, and the ACK timer stays stopped. */
 static void rnr__RT_05_the_ack_timer_rests_whatever_arrives_during_the_wait(void **state)
 {
 	struct rig *rig = rig_ready(NULL);
@@ -186,7 +187,7 @@ static void rnr__RT_07_timeouts_and_rnr_naks_have_counters_of_their_own(void **s
 			}
 		}
 		rig_expect_tx(rig, SEND_ONLY, RIG_SQ_PSN);
-		rig_expect_no_wc(rig->send_cq); /* two of each: none is exhausted */
+		rig_expect_no_wc(rig->send_cq); /* two retries of each kind: neither count is used up */
 		if (last)
 			rig_advance(rig, rig_timeout_max_ns(rig->attr.timeout));
 		else

@@ -10,7 +10,7 @@
 #include "resp_util.h"
 #include "wire.h"
 
-#define RUN 16u /* requests, at most */
+#define RUN 16u /* most requests of a run */
 
 static uint32_t aligned(const struct rig *rig)
 {
@@ -19,7 +19,7 @@ static uint32_t aligned(const struct rig *rig)
 
 /* ---- requester ------------------------------------------------------------------------------------------------- */
 
-/** To a peer that takes runs. */
+/** Create a rig whose peer accepts runs. */
 static struct rig *ready(void)
 {
 	struct rig *rig = rig_ready(NULL);
@@ -33,7 +33,7 @@ struct sum {
 	struct nic_send_wr wr;
 };
 
-/** Number i adds arena[8 i], as it is at that moment, to the peer's memory. */
+/** Build request number i: it adds arena[8 i], read when it is sent, to the peer's memory. */
 static struct nic_send_wr *sum(struct sum *s, struct rig *rig, uint32_t i)
 {
 	s->data = (struct nic_sge){(uintptr_t)rig->arena + (size_t)8 * i, 8, rig->lkey};
@@ -55,7 +55,7 @@ static void post_sums(struct rig *rig, uint32_t from, uint32_t n)
 		rig_post(rig, sum(&s, rig, i));
 }
 
-/** The next packet has so many sums, from number `first` on. */
+/** Expect a packet with the sums of n requests, starting with request `first`. */
 static void expect_run(struct rig *rig, uint32_t first, uint32_t n)
 {
 	struct packet p = rig_expect_tx(rig, ELEMENTS, RIG_SQ_PSN + first);
@@ -88,7 +88,7 @@ static void runs__what_is_posted_together_goes_together(void **state)
 
 	post_sums(rig, 0, 20);
 	expect_run(rig, 0, RUN);
-	rig_expect_silence(rig); /* the others wait for more */
+	rig_expect_silence(rig); /* the other four wait for more to join */
 	rig_ack(rig, RIG_SQ_PSN + 15, SYN_ACK);
 	expect_done(rig, 0, 16);
 	expect_run(rig, 16, 4);
@@ -98,14 +98,15 @@ static void runs__what_is_posted_together_goes_together(void **state)
 	rig_destroy(rig);
 }
 
-/** To the byte: nic/mem/elem.md. */
+/** The bytes of a run, as in nic/mem/elem.md. */
 static void runs__byte_by_byte(void **state)
 {
-	static const uint8_t header[] = {0,    0,    0,	   0,	 0, 0, 0,    0,		       /* no address */
-					 0x51, 0x52, 0x53, 0x54,			       /* RIG_REMOTE_RKEY */
-					 2,    5,    1,	   0,	 0, 0, 0,    2,		       /* SUM, UINT32, a run */
-					 0,    0,    0x7f, 0,	 0, 0, 0x10, 0,	   1, 2, 3, 4, /* one */
-					 0,    0,    0x7f, 0,	 0, 0, 0x10, 0x40, 5, 6, 7, 8};
+	static const uint8_t header[] = {
+		0,    0,    0,	  0,	0, 0, 0,    0,		      /* no address */
+		0x51, 0x52, 0x53, 0x54,				      /* RIG_REMOTE_RKEY */
+		2,    5,    1,	  0,	0, 0, 0,    2,		      /* SUM, UINT32, a run */
+		0,    0,    0x7f, 0,	0, 0, 0x10, 0,	  1, 2, 3, 4, /* the address and operand of one request */
+		0,    0,    0x7f, 0,	0, 0, 0x10, 0x40, 5, 6, 7, 8};
 	const uint32_t data[] = {0x01020304, 0, 0x05060708};
 	struct rig *rig = ready();
 
@@ -124,7 +125,7 @@ static void runs__byte_by_byte(void **state)
 	rig_destroy(rig);
 }
 
-/** With few requests in flight none is held back: requests made one at a time are not delayed. */
+/** With few requests in flight no request waits for others: requests made one at a time are not delayed. */
 static void runs__few_do_not_wait(void **state)
 {
 	struct rig *rig = ready();
@@ -136,7 +137,7 @@ static void runs__few_do_not_wait(void **state)
 	post_sums(rig, 4, 15);
 	rig_expect_silence(rig);
 	post_sums(rig, 19, 1);
-	expect_run(rig, 4, RUN); /* there is no more to wait for */
+	expect_run(rig, 4, RUN); /* the run is full */
 	post_sums(rig, 20, 2);
 	rig_expect_silence(rig);
 	rig_ack(rig, RIG_SQ_PSN + 3, SYN_ACK);
@@ -146,7 +147,8 @@ static void runs__few_do_not_wait(void **state)
 	rig_destroy(rig);
 }
 
-/** What comes behind them makes them go: they must not hold it up, and nothing can join them any more. */
+/** A request of another kind ends the wait of those before it: they are sent at once, as no more can join and the new
+ * one must not wait. */
 static void runs__something_else_ends_the_wait(void **state)
 {
 	for (unsigned what = 0; what < 6; what++) {
@@ -181,7 +183,7 @@ static void runs__something_else_ends_the_wait(void **state)
 	}
 }
 
-/** Only requests of the kind under way are worth waiting for. */
+/** A request waits only while requests of the same kind are in flight. */
 static void runs__do_not_wait_for_others(void **state)
 {
 	struct rig *rig = ready();
@@ -252,7 +254,9 @@ static void runs__an_operand_that_is_not_there(void **state)
 			struct packet p = rig_expect_tx(rig, ELEMENTS, RIG_SQ_PSN);
 
 			assert_int_equal(p.element.count, bad);
-			assert_int_equal(p.element.flags, ELEMENT_RUN); /* found when it was begun */
+			assert_int_equal(
+				p.element.flags,
+				ELEMENT_RUN); /* the packet was begun as a run before the invalid memory was found */
 			rig_expect_silence(rig);
 			rig_ack(rig, RIG_SQ_PSN + bad - 1, SYN_ACK);
 		}
@@ -266,7 +270,7 @@ static void runs__an_operand_that_is_not_there(void **state)
 	}
 }
 
-/** Operands that are in the queue go as they were; those that are not, as they are. */
+/** Inline operands are sent as they were when posted. */
 static void runs__inline_operands(void **state)
 {
 	struct rig *rig = ready();
@@ -290,7 +294,7 @@ static void runs__inline_operands(void **state)
 	rig_destroy(rig);
 }
 
-/** What the peer refuses is one of them: those before it are done, and those behind it are not. */
+/** A NAK refuses one request of a run: those before it complete, those after it are flushed. */
 static void runs__a_refusal_names_one(void **state)
 {
 	for (uint32_t bad = 0; bad < 3; bad++) {
@@ -308,7 +312,7 @@ static void runs__a_refusal_names_one(void **state)
 	}
 }
 
-/** From where it was lost on, together with what has been posted since. */
+/** After a sequence NAK, the lost part of a run is retransmitted together with requests posted meanwhile. */
 static void runs__go_again_in_other_company(void **state)
 {
 	struct rig *rig = ready();
@@ -326,7 +330,7 @@ static void runs__go_again_in_other_company(void **state)
 	rig_destroy(rig);
 }
 
-/** The window is about packets where it is about room; requests coalesced into another one's take none. */
+/** The congestion window counts packets: requests coalesced into another's packet take no room in it. */
 static void runs__coalesced_take_no_room(void **state)
 {
 	const struct rig_opts opts = {.nic = {.max_inflight = 4 * RIG_MTU}};
@@ -336,16 +340,16 @@ static void runs__coalesced_take_no_room(void **state)
 	post_sums(rig, 0, 62);
 	for (uint32_t i = 0; i < 3; i++)
 		expect_run(rig, i * RUN, RUN);
-	rig_expect_silence(rig); /* fourteen, that wait for two */
+	rig_expect_silence(rig); /* a run of 14 waits for two more requests */
 	rig_post_send(rig, 62, NIC_WR_RDMA_WRITE, 0, 8);
 	expect_run(rig, 48, 14);
-	rig_expect_silence(rig); /* four packets are under way */
+	rig_expect_silence(rig); /* four packets in flight: the window is full */
 	rig_ack(rig, RIG_SQ_PSN + 15, SYN_ACK);
 	rig_expect_tx(rig, WRITE_ONLY, RIG_SQ_PSN + 62);
 	rig_destroy(rig);
 }
 
-/** So it widens by what comes of packets. */
+/** The congestion window grows by acknowledged packets, not by the requests coalesced into them. */
 static void runs__coalesced_are_no_progress_of_the_window(void **state)
 {
 	const struct rig_opts opts = {.nic = {.max_inflight = 64 * RIG_MTU}};
@@ -364,7 +368,7 @@ static void runs__coalesced_are_no_progress_of_the_window(void **state)
 	rig_destroy(rig);
 }
 
-/** What has a place in the queue that a coalesced request had is none. */
+/** A WQE slot reused by another request no longer counts as coalesced. */
 static void runs__coalesced_are_forgotten(void **state)
 {
 	const struct rig_opts opts = {.cap = {.max_send_wr = 8}};
@@ -399,7 +403,7 @@ static void runs__fit_in_the_window_of_psns(void **state)
 	rig_destroy(rig);
 }
 
-/** Where a queue stops, in the middle of what would go together, nothing behind that goes. */
+/** A managed queue is enabled for three of eight sums: only these three are sent. */
 static void runs__end_where_the_queue_stops(void **state)
 {
 	const struct rig_opts opts = {.cross_channel = true, .managed_send = true};
@@ -423,7 +427,7 @@ static void runs__end_where_the_queue_stops(void **state)
 	rig_destroy(rig);
 }
 
-/** Another peer may not take them. */
+/** After a reset the QP does not expect its next peer to accept runs. */
 static void runs__end_with_the_connection(void **state)
 {
 	struct rig *rig = ready();
@@ -436,7 +440,7 @@ static void runs__end_with_the_connection(void **state)
 
 /* ---- responder ------------------------------------------------------------------------------------------------- */
 
-/** The peer's run: n sums of 1 << i, of u64 from arena[at] on. */
+/** Build the peer's run of n sums, which add 1 << i to the 64-bit integer i at arena[at]. */
 static struct packet run(struct rig *rig, uint32_t psn, uint32_t at, uint32_t n)
 {
 	struct packet p = rig_peer_packet(rig, ELEMENTS, psn);
@@ -456,14 +460,15 @@ static struct packet run(struct rig *rig, uint32_t psn, uint32_t at, uint32_t n)
 	return p;
 }
 
-/** Elements [from, to) have been added to so often; those after them are zero. */
+/** Check that elements [from, to) were added to `times` times and all after them are zero. */
 static void expect_sums(struct rig *rig, uint32_t at, uint32_t from, uint32_t to, uint64_t times)
 {
 	for (uint32_t i = from; i < 16; i++)
 		assert_int_equal(arena_u64(rig, at + 8 * i), i < to ? times << i : 0);
 }
 
-/** Five, and as many as a packet carries. */
+/** A run of 5 requests, or of as many as a packet carries, is executed once and acknowledged by one ACK, even if it
+ * arrives twice. */
 static void runs__executed_and_acknowledged_once(void **state)
 {
 	for (uint32_t n = 5; n <= RUN; n += RUN - 5) {
@@ -502,7 +507,7 @@ static void runs__an_ack_that_is_asked_for(void **state)
 	}
 }
 
-/** Together with some that have been executed: these are not executed again. */
+/** A retransmitted run of which a part was executed before: only the new requests are executed. */
 static void runs__only_what_is_new_of_a_run_is_executed(void **state)
 {
 	struct rig *rig = rig_ready(NULL);
@@ -534,17 +539,17 @@ static void runs__ahead_of_their_time(void **state)
 	rig_destroy(rig);
 }
 
-/** As if each had come alone: those before it are executed, it is refused, nothing behind it is looked at. */
+/** One request of a run is refused as if sent alone: those before it are executed, those after it are ignored. */
 static void runs__one_that_is_refused(void **state)
 {
 	static const struct {
 		uint64_t wrong;
 		unsigned syndrome;
 	} cases[] = {
-		{4, SYN_INV},			  /* an odd place */
-		{RIG_ARENA, SYN_ACCESS},	  /* behind the memory */
-		{UINT64_MAX - 7, SYN_ACCESS},	  /* before it */
-		{UINT64_MAX / 2 + 1, SYN_ACCESS}, /* nowhere near */
+		{4, SYN_INV},			  /* an unaligned address */
+		{RIG_ARENA, SYN_ACCESS},	  /* behind the region */
+		{UINT64_MAX - 7, SYN_ACCESS},	  /* an address that wraps */
+		{UINT64_MAX / 2 + 1, SYN_ACCESS}, /* far outside the region */
 	};
 
 	for (unsigned i = 0; i < 4 * 5; i++) {
@@ -583,7 +588,7 @@ static void runs__AT_10_that_make_no_sense(void **state)
 			p.element.count = 3;
 			break;
 		case 4:
-			p.element.count = 0x10000004; /* times sixteen: 64 in 32 bits */
+			p.element.count = 0x10000004; /* times 16 bytes: overflows 32 bits to 64 */
 			break;
 		case 5:
 			p.element.count = UINT32_MAX;
@@ -610,7 +615,7 @@ static void runs__AT_10_that_make_no_sense(void **state)
 			p.element.datatype = NIC_DT_COUNT;
 			break;
 		default:
-			p = run(rig, E, aligned(rig), RUN + 1); /* longer than the path carries */
+			p = run(rig, E, aligned(rig), RUN + 1); /* longer than a packet may be */
 		}
 		assert_true(rig_rx(rig, &p));
 		expect_fatal(rig, E, SYN_INV);
@@ -638,7 +643,7 @@ static void runs__need_rights_and_what_elements_need(void **state)
 
 /* ---- both ------------------------------------------------------------------------------------------------------ */
 
-/** Each packet, and each ACK, meets each fate once; PSNs come round meanwhile. */
+/** Each run and each ACK meets each fate once; the PSNs wrap meanwhile. */
 static void runs__once_whatever_happens_to_packets(void **state)
 {
 	static const enum pair_fate fates[] = {PAIR_DROP, PAIR_DOUBLE, PAIR_SWAP, PAIR_LATE, PAIR_DAMAGE};

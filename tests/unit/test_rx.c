@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * test_rx.c - which QP a well-formed packet reaches, if any (IBTA 9.6.1; conformance points HV-09 to HV-14, HV-16).
- * What is refused is counted under its name and has no other effect: no answer, no completion, no change of state.
+ * test_rx.c - which QP a well-formed packet reaches, if any (IBTA 9.6.1; conformance points HV-09 to HV-14, HV-16). A
+ * packet that is refused is counted under its reason and has no other effect: no response, no completion, no change of
+ * state.
  */
 #include "rig.h"
 
-/* The next SEND in sequence, delivered as it is, must be dropped and counted there. */
+/* Deliver the packet: it must be dropped and counted by `why`, without a response or a completion. */
 static void expect_dropped(struct rig *rig, const struct packet *p, enum nic_counter why)
 {
 	uint64_t before = nic_counters(rig->nic)[why];
@@ -16,7 +17,7 @@ static void expect_dropped(struct rig *rig, const struct packet *p, enum nic_cou
 	rig_expect_no_wc(rig->recv_cq);
 }
 
-/* The QP is as it was: the packet that it waits for is taken. */
+/* Deliver the packet that the QP expects next: it must be accepted, so nothing has changed the QP before. */
 static void expect_accepted(struct rig *rig, const struct packet *p)
 {
 	rig_rx(rig, p);
@@ -37,7 +38,7 @@ static void rx__special_qpns_reach_no_ordinary_qp(void **state)
 		p.dest_qpn = special[i];
 		expect_dropped(rig, &p, NIC_CNT_rx_no_qp);
 	}
-	p.dest_qpn = rig->qpn ^ 1; /* unknown */
+	p.dest_qpn = rig->qpn ^ 1; /* an unknown QPN */
 	expect_dropped(rig, &p, NIC_CNT_rx_no_qp);
 	p.dest_qpn = rig->qpn;
 	expect_accepted(rig, &p);
@@ -86,7 +87,7 @@ static void rx__HV_10_requests_are_taken_only_from_rtr_on(void **state)
 	struct packet p = rig_peer_data(rig, SEND_ONLY, RIG_RQ_PSN, 0, 8);
 
 	p.ackreq = true;
-	expect_dropped(rig, &p, NIC_CNT_rx_qp_state); /* RESET */
+	expect_dropped(rig, &p, NIC_CNT_rx_qp_state); /* the QP is in RESET */
 	rig_to_init(rig);
 	rig_post_recv(rig, 1, 0, 64);
 	expect_dropped(rig, &p, NIC_CNT_rx_qp_state);
@@ -167,7 +168,7 @@ static void rx__HV_11_destination_must_be_an_address_of_the_device(void **state)
 		expect_dropped(rig, &p, NIC_CNT_rx_bad_dgid);
 		p.dgid = rig->gid;
 		expect_accepted(rig, &p);
-		nic_gid_set(rig->nic, v6, NULL); /* the address goes away */
+		nic_gid_set(rig->nic, v6, NULL); /* the address is removed from the GID table */
 		p.psn++;
 		expect_dropped(rig, &p, NIC_CNT_rx_bad_dgid);
 		rig_destroy(rig);
@@ -187,7 +188,7 @@ static void rx__HV_11_addresses_must_be_those_of_the_connection(void **state)
 		other.raw[15] = 9;
 		assert_int_equal(nic_gid_set(rig->nic, 5, &other), 0);
 		rig_post_recv(rig, 1, 0, 64);
-		p.dgid = other; /* the device's, but not the QP's */
+		p.dgid = other; /* an address of the device, but not the QP's */
 		expect_dropped(rig, &p, NIC_CNT_rx_bad_source);
 		p.dgid = rig->gid;
 		p.sgid.raw[15] = 3;
@@ -236,7 +237,7 @@ static void rx__HV_12_pkey_low_15_bits_match_and_one_side_is_a_full_member(void 
 		p.pkey = bad[i];
 		expect_dropped(rig, &p, NIC_CNT_bad_pkey);
 	}
-	p.pkey = 0x7fff; /* limited member; our entry is a full one */
+	p.pkey = 0x7fff; /* a limited member's P_Key; the table has the full member's */
 	expect_accepted(rig, &p);
 	rig_destroy(rig);
 }
@@ -267,7 +268,7 @@ static void rx__HV_14_other_udp_ports_are_ignored_and_the_source_port_is_free(vo
 	unsigned len = packet_encode(&p, buf);
 
 	rig_post_recv(rig, 1, 0, 64);
-	buf[23] ^= 1; /* 4790 */
+	buf[23] ^= 1; /* UDP port 4790 */
 	assert_false(rig_rx_bytes(rig, buf, len));
 	assert_int_equal(rig_counter(rig, rx_not_roce), 1);
 	rig_expect_silence(rig);

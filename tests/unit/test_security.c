@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * test_security.c - what a forger or a hostile peer meets (conformance points SE-01 to SE-07, SE-09), and
- * congestion notification packets (CC-03).
+ * test_security.c - what a forger or a hostile peer can and cannot achieve (conformance points SE-01 to SE-07, SE-09),
+ * and congestion notification packets (CC-03).
  */
 #include "rig.h"
 
-/* Whether numbers look drawn at random: each of the bits [low, high) is set in a third to two thirds of them. */
+/* Check that the numbers look random: each of the bits [low, high) is set in a third to two thirds of them. */
 static void assert_spread(const uint32_t *v, unsigned n, unsigned low, unsigned high)
 {
 	unsigned steps = 0;
@@ -19,7 +19,7 @@ static void assert_spread(const uint32_t *v, unsigned n, unsigned low, unsigned 
 	}
 	for (unsigned i = 1; i < n; i++)
 		steps += (v[i] >> low) - (v[i - 1] >> low) <= 2;
-	assert_true(steps <= n / 50); /* not a counter */
+	assert_true(steps <= n / 50); /* the numbers do not count up */
 }
 
 static void assert_distinct(const uint32_t *v, unsigned n)
@@ -37,7 +37,7 @@ static void security__SE_01_qpns_are_drawn_at_random(void **state)
 	for (unsigned round = 0; round < 2; round++) {
 		struct rig *rig = rig_create(NULL);
 
-		rig->seed += round; /* another source of random bytes, other numbers */
+		rig->seed += round; /* other random bytes: other numbers */
 		for (unsigned i = 0; i < N; i++) {
 			qpn[round][i] = nic_qp_num(rig_qp_create(rig));
 			assert_in_range(qpn[round][i], 0x10000, 0x1ffff); /* the default range */
@@ -93,9 +93,9 @@ static void security__SE_03_r_keys_have_24_random_bits_and_do_not_come_back_soon
 		struct nic_mr *mr;
 
 		rig->seed += round;
-		for (unsigned i = 0; i < N; i++) /* kept */
+		for (unsigned i = 0; i < N; i++) /* regions that are kept */
 			keys[round][i] = key_of_new_mr(rig, &mr);
-		for (unsigned i = N; i < 2 * N; i++) { /* freed at once */
+		for (unsigned i = N; i < 2 * N; i++) { /* regions that are deregistered at once */
 			keys[round][i] = key_of_new_mr(rig, &mr);
 			assert_int_equal(nic_mr_dereg(mr), 0);
 		}
@@ -125,7 +125,8 @@ static void security__SE_03_a_key_opens_nothing_in_another_pd(void **state)
 	rig_destroy(rig);
 }
 
-/* Everything that can end a connection: bad key, bad sequence of opcodes, bad length, fatal NAKs, wrong responses. */
+/* Inject everything that can end a connection: bad keys, bad opcode sequences, bad lengths, fatal NAKs, wrong
+ * responses. */
 static void inject(struct rig *rig, const struct nic_gid *from, uint32_t qpn, uint32_t req_psn, uint32_t resp_psn)
 {
 	static const enum rig_op requests[] = {WRITE_ONLY, WRITE_LAST, READ_REQ, FETCH_ADD, SEND_MIDDLE, SEND_ONLY_INV};
@@ -157,9 +158,9 @@ static void security__SE_04_forged_packets_outside_the_window_or_from_elsewhere_
 
 	elsewhere.raw[14] = 7;
 	rig_post_recv(rig, 50, 4096, 64);
-	rig_post_send(rig, 1, NIC_WR_SEND, 0, 8); /* outstanding: RIG_SQ_PSN */
+	rig_post_send(rig, 1, NIC_WR_SEND, 0, 8); /* RIG_SQ_PSN is outstanding */
 	rig_expect_tx(rig, SEND_ONLY, RIG_SQ_PSN);
-	inject(rig, &elsewhere, rig->qpn, RIG_RQ_PSN, RIG_SQ_PSN); /* all right but for the address */
+	inject(rig, &elsewhere, rig->qpn, RIG_RQ_PSN, RIG_SQ_PSN); /* everything is right except for the address */
 	for (unsigned i = 0; i < sizeof(off) / 4; i++) {
 		inject(rig, &rig->peer_gid, rig->qpn, RIG_RQ_PSN + off[i], RIG_SQ_PSN + off[i]);
 		inject(rig, &rig->peer_gid, rig->qpn ^ off[i], RIG_RQ_PSN, RIG_SQ_PSN);
@@ -169,9 +170,9 @@ static void security__SE_04_forged_packets_outside_the_window_or_from_elsewhere_
 	rig_expect_no_wc(rig->send_cq);
 	rig_expect_no_wc(rig->recv_cq);
 	rig_expect_untouched(rig, 0, RIG_ARENA);
-	while (rig_tx(rig, &p)) /* sequence NAKs and ACKs for duplicates may go, nothing fatal */
+	while (rig_tx(rig, &p)) /* sequence NAKs and ACKs of duplicates are allowed, but nothing fatal */
 		assert_true(p.op->value != ACK || p.syndrome == SYN_ACK || p.syndrome == SYN_SEQ);
-	rig_rx_data(rig, SEND_ONLY, RIG_RQ_PSN, 0, 8); /* the real peer goes on undisturbed */
+	rig_rx_data(rig, SEND_ONLY, RIG_RQ_PSN, 0, 8); /* the real peer's packets still arrive */
 	rig_expect_wc(rig->recv_cq, 50, NIC_WC_SUCCESS);
 	rig_ack(rig, RIG_SQ_PSN, SYN_ACK);
 	rig_expect_wc(rig->send_cq, 1, NIC_WC_SUCCESS);
@@ -199,10 +200,10 @@ static void security__SE_05_bad_psns_keys_and_icrcs_are_counted(void **state)
 	rig_rx_data(rig, WRITE_ONLY, RIG_RQ_PSN - 9, 0, 8);
 	assert_int_equal(rig_counter(rig, duplicate_request), 1);
 	assert_int_equal(qp_counters(rig).duplicates_rx, 1);
-	rig_ack(rig, RIG_SQ_PSN + 77, SYN_INV); /* of something never sent */
+	rig_ack(rig, RIG_SQ_PSN + 77, SYN_INV); /* a PSN that was never sent */
 	assert_int_equal(rig_counter(rig, resp_unsent), 1);
 	p = rig_peer_data(rig, WRITE_ONLY, RIG_RQ_PSN, 0, 8);
-	p.sgid.raw[15] = 99; /* another host */
+	p.sgid.raw[15] = 99; /* from another host */
 	rig_rx(rig, &p);
 	assert_int_equal(rig_counter(rig, rx_bad_source), 1);
 	assert_int_equal(qp_counters(rig).dropped_rx, 2);
@@ -264,7 +265,7 @@ static void security__SE_06_an_instance_holds_no_more_objects_than_its_limits(vo
 #define NEW_MR(out)  nic_mr_reg(rig->pd, rig->arena, 64, 0, 0, out)
 #define NEW_MW(out)  nic_mw_alloc(rig->pd, NIC_MW_TYPE_2, out)
 #define NEW_AH(out)  nic_ah_create(rig->pd, &rig->attr.av, out)
-	FILL(2, qp, NEW_QP, nic_qp_destroy); /* up to the limit: the rig already holds one object of some kinds */
+	FILL(2, qp, NEW_QP, nic_qp_destroy); /* fill up to the limit; the rig already holds one object of some kinds */
 	FILL(2, cq, NEW_CQ, nic_cq_destroy);
 	FILL(2, srq, NEW_SRQ, nic_srq_destroy);
 	FILL(2, pd, NEW_PD, nic_pd_free);
@@ -272,7 +273,7 @@ static void security__SE_06_an_instance_holds_no_more_objects_than_its_limits(vo
 	FILL(2, mw, NEW_MW, nic_mw_dealloc);
 	FILL(2, ah, NEW_AH, nic_ah_destroy);
 	assert_int_equal(nic_qp_destroy(qp[0]), 0);
-	for (unsigned i = 0; i < 5; i++) { /* nor larger ones */
+	for (unsigned i = 0; i < 5; i++) { /* no QP with larger capabilities either */
 		uint32_t *caps[] = {&init.cap.max_send_wr, &init.cap.max_recv_wr, &init.cap.max_send_sge,
 				    &init.cap.max_recv_sge, &init.cap.max_inline_data};
 		const uint32_t most[] = {64, 64, 4, 4, 128};
@@ -298,7 +299,7 @@ static void security__SE_07_queue_pairs_take_turns(void **state)
 	unsigned sent[QPS] = {0};
 	struct packet p;
 
-	for (uint32_t i = 0; i < QPS; i++) { /* each with plenty to send, told apart by the peer's QPN */
+	for (uint32_t i = 0; i < QPS; i++) { /* each with many packets to send; the peer's QPN identifies the QP */
 		if (i)
 			rig->qp = rig_qp_create(rig);
 		rig->attr.dest_qp_num = 0x1000 + i;
@@ -315,12 +316,13 @@ static void security__SE_07_queue_pairs_take_turns(void **state)
 			least = sent[i] < least ? sent[i] : least;
 			most = sent[i] > most ? sent[i] : most;
 		}
-		assert_true(most - least <= 16); /* a turn */
+		assert_true(most - least <= 16); /* at most one turn of 16 packets */
 	}
 	rig_destroy(rig);
 }
 
-/* One request for [va, va + len) of a region that is arena[8192 .. 12288); executed only if wholly inside. */
+/* Send one request for [va, va + len) of a region that is arena[8192 .. 12288): executed only if it is wholly inside.
+ */
 static void hostile_request(struct rig *rig, struct nic_mr *mr, enum rig_op op, uint64_t offset, uint32_t len)
 {
 	bool atomic = op == FETCH_ADD || op == CMP_SWAP, inside, done;
@@ -410,13 +412,13 @@ static enum nic_rx_verdict verdict_of(struct rig *rig, unsigned op, uint32_t psn
 	return rig_rx_verdict(rig, &p);
 }
 
-/** Carriers learn from accepted packets what kind of sender the peer is, so only the peer's own may be accepted. */
+/** Carriers learn the kind of a peer from accepted packets, so only packets of the real peer may count as accepted. */
 static void security__SE_04_only_what_a_connected_qp_accepts_tells_of_its_peer(void **state)
 {
 	struct rig *rig = rig_ready(NULL);
 	struct packet p = rig_peer_data(rig, WRITE_ONLY, RIG_RQ_PSN, 0, 8);
 
-	p.sgid.raw[15] ^= 1; /* another sender's */
+	p.sgid.raw[15] ^= 1; /* from another sender */
 	assert_int_equal(rig_rx_verdict(rig, &p), NIC_RX_PARSED);
 	p.sgid.raw[15] ^= 1;
 	p.dest_qpn ^= 1; /* unknown QPN */
@@ -424,7 +426,8 @@ static void security__SE_04_only_what_a_connected_qp_accepts_tells_of_its_peer(v
 	assert_int_equal(verdict_of(rig, CNP, 0), NIC_RX_MALFORMED); /* with payload */
 	assert_int_equal(verdict_of(rig, WRITE_ONLY, RIG_RQ_PSN + 1), NIC_RX_PARSED);
 	assert_int_equal(verdict_of(rig, WRITE_ONLY, RIG_RQ_PSN), NIC_RX_ACCEPTED);
-	assert_int_equal(verdict_of(rig, WRITE_ONLY, RIG_RQ_PSN), NIC_RX_PARSED); /* half of all PSNs are duplicates */
+	assert_int_equal(verdict_of(rig, WRITE_ONLY, RIG_RQ_PSN),
+			 NIC_RX_PARSED); /* a duplicate, as half of all PSNs are */
 	assert_int_equal(verdict_of(rig, ACK, RIG_SQ_PSN), NIC_RX_PARSED);
 	rig_destroy(rig);
 }
@@ -447,9 +450,9 @@ static void security__SE_04_packets_of_uc_and_ud_tell_nothing(void **state)
 
 	assert_int_equal(verdict_of(rig, RIG_UC | WRITE_ONLY, RIG_RQ_PSN), NIC_RX_PARSED);
 	assert_int_equal(verdict_of(rig, RIG_UC | WRITE_ONLY, RIG_RQ_PSN + 7),
-			 NIC_RX_PARSED); /* any PSN is taken ... */
+			 NIC_RX_PARSED); /* a UC QP accepts any PSN ... */
 	assert_int_equal(verdict_of(rig, RIG_UC | WRITE_ONLY, RIG_RQ_PSN + 8),
-			 NIC_RX_PARSED); /* ... and names the next */
+			 NIC_RX_PARSED); /* ... and then expects the next one, so its packets prove nothing */
 	rig_destroy(rig);
 	rig = rig_ready(&(struct rig_opts){.type = NIC_QPT_UD});
 	rig_post_recv(rig, 1, 0, 64);
@@ -467,12 +470,12 @@ static void cc__CC_03_cnps_are_ignored_and_never_answered(void **state)
 	rig_expect_tx(rig, SEND_FIRST, RIG_SQ_PSN);
 	p.becn = true;
 	assert_true(rig_rx(rig, &p));
-	p.dest_qpn = 0x9999; /* unknown */
+	p.dest_qpn = 0x9999; /* an unknown QPN */
 	assert_true(rig_rx(rig, &p));
 	assert_int_equal(rig_counter(rig, rx_cnp_ignored), 2);
 	rig_expect_tx(rig, SEND_LAST, RIG_SQ_PSN + 1);
 	rig_expect_silence(rig);
-	rig_rx_data(rig, WRITE_ONLY, RIG_RQ_PSN, 0, 8); /* no PSN was used up */
+	rig_rx_data(rig, WRITE_ONLY, RIG_RQ_PSN, 0, 8); /* the CNP used up no PSN */
 	rig_expect_ack(rig, RIG_RQ_PSN, SYN_ACK);
 	assert_int_equal(nic_qp_state(rig->qp), NIC_QPS_RTS);
 	rig_destroy(rig);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * test_source.c - the path by which a peer's packets must arrive (source.c): by its link, once it has one, else by the
- * port; what happens when links come and go; and what an off-path attacker can do that knows addresses and QPN but no
+ * test_source.c - the path on which a peer's packets must arrive (source.c): its link once it has one, else the port.
+ * Also what happens when links come and go, and what an off-path attacker can do who knows addresses and QPN but no
  * PSN.
  */
 #include "rig.h"
@@ -12,10 +12,10 @@
 #define PEER  7u /* number of the peer's link */
 #define OTHER 8u
 
-static uint32_t answer;	 /* of source */
-static uint32_t claimed; /* by the last question */
+static uint32_t answer;	 /* what source() returns */
+static uint32_t claimed; /* the link that the last call of source() asked about */
 static unsigned asked;
-static bool local; /* answer of is_local */
+static bool local; /* what is_local() returns */
 static uint32_t route_answer;
 
 static uint32_t source(void *ctx, const struct nic_gid *dgid, uint32_t dest_qpn, const struct nic_gid *own,
@@ -53,7 +53,7 @@ static struct rig *ready(enum nic_qp_type type, uint32_t from)
 	return rig;
 }
 
-/** Deliver a packet that has come by this link, or by the port. */
+/** Deliver a packet that arrived on link `peer`, or on the port (0). */
 static void rx_from(struct rig *rig, struct packet *p, uint32_t peer, uint16_t sport)
 {
 	uint8_t buf[NIC_FRAME_MAX];
@@ -121,7 +121,7 @@ static void source__SE_04_a_peer_with_a_link_is_heard_by_that_only(void **state)
 		rx_bare(rig, &p, 0);
 		assert_int_equal(rig_counter(rig, rx_bad_source) + rig_counter(rig, rx_beside_link), before + 4);
 		rig_expect_no_wc(rig->recv_cq);
-		assert_int_equal(asked, 0); /* refused packets cause no further lookups */
+		assert_int_equal(asked, 0); /* packets that are refused cause no more calls of source() */
 		rx_from(rig, &p, PEER, 0xc000);
 		rig_expect_wc(rig->recv_cq, 51, NIC_WC_SUCCESS);
 		rig_destroy(rig);
@@ -160,7 +160,7 @@ static void source__SE_04_addresses_of_this_host_send_from_port_4791(void **stat
 	expect_taken(rig, &p, 0, NIC_UDP_PORT);
 	rig_destroy(rig);
 	rig = ready(NIC_QPT_RC, 0);
-	local = false; /* asked when it was connected, not for each packet */
+	local = false; /* asked only when the QP connects, not for each packet */
 	expect_refused(rig, &p, 0, 0xc000, NIC_CNT_rx_local_sport);
 	rig_modify_state(rig, NIC_QPS_RESET);
 	rig_to_rts(rig);
@@ -182,7 +182,7 @@ static void source__SE_04_so_do_their_datagrams(void **state)
 	rx_from(rig, &p, 0, NIC_UDP_PORT);
 	rig_expect_wc(rig->recv_cq, 1, NIC_WC_SUCCESS);
 	rig_post_recv(rig, 2, 0, 256);
-	rx_from(rig, &p, OTHER, 0xc000); /* any link will do */
+	rx_from(rig, &p, OTHER, 0xc000); /* a packet from any link is accepted */
 	rig_expect_wc(rig->recv_cq, 2, NIC_WC_SUCCESS);
 	local = false;
 	rig_post_recv(rig, 3, 0, 256);
@@ -203,9 +203,9 @@ static void source__a_link_that_comes_takes_the_place_of_the_port(void **state)
 	expect_taken(rig, &p, 0, NIC_UDP_PORT);
 	answer = PEER;
 	elsewhere.raw[15]++;
-	nic_peer_came(rig->nic, PEER, &elsewhere); /* to another address of ours */
+	nic_peer_came(rig->nic, PEER, &elsewhere); /* a link to another of our addresses */
 	expect_taken(rig, &p, 0, NIC_UDP_PORT);
-	nic_peer_came(rig->nic, OTHER, &rig->gid); /* another peer's */
+	nic_peer_came(rig->nic, OTHER, &rig->gid); /* a link of another peer */
 	expect_taken(rig, &p, 0, NIC_UDP_PORT);
 	nic_peer_came(rig->nic, PEER, &rig->gid);
 	expect_refused(rig, &p, 0, NIC_UDP_PORT, NIC_CNT_rx_beside_link);
@@ -215,13 +215,14 @@ static void source__a_link_that_comes_takes_the_place_of_the_port(void **state)
 	expect_refused(rig, &p, 0, NIC_UDP_PORT, NIC_CNT_rx_beside_link);
 	answer = 0;
 	nic_peer_gone(rig->nic, PEER, &rig->gid);
-	expect_refused(rig, &p, PEER, 0xc000, NIC_CNT_rx_bad_source); /* late */
+	expect_refused(rig, &p, PEER, 0xc000, NIC_CNT_rx_bad_source); /* too late: the link has ended */
 	expect_refused(rig, &p, 0, 0xc000, NIC_CNT_rx_local_sport);
 	expect_taken(rig, &p, 0, NIC_UDP_PORT);
 	rig_destroy(rig);
 }
 
-/** The NIC was not told of the peer's link: it learns it from the first packet by it, if the carrier agrees. */
+/** The NIC does not know the peer's link yet: it learns it from the first packet on this link, if the carrier confirms
+ * that it is the peer's. */
 static void source__the_first_packet_by_a_link_tells(void **state)
 {
 	struct rig *rig = ready(NIC_QPT_RC, 0);
@@ -244,7 +245,8 @@ static void source__the_first_packet_by_a_link_tells(void **state)
 	rig_destroy(rig);
 }
 
-/** An answer may have been on its way by the port: what it was to is sent again, and that is no retry. */
+/** When the peer's link comes, an ACK on its way through the port is lost: the request is retransmitted, which counts
+ * as no retry. */
 static void source__what_is_lost_when_a_link_comes_is_sent_again(void **state)
 {
 	struct rig *rig = ready(NIC_QPT_RC, 0);
@@ -261,7 +263,7 @@ static void source__what_is_lost_when_a_link_comes_is_sent_again(void **state)
 	answer = PEER;
 	nic_peer_came(rig->nic, PEER, &rig->gid);
 	p.psn++;
-	rx_from(rig, &p, 0, NIC_UDP_PORT); /* the answer to the second one: too late */
+	rx_from(rig, &p, 0, NIC_UDP_PORT); /* the second request's ACK, too late on the port */
 	rig_expect_no_wc(rig->send_cq);
 	rig_expect_tx(rig, SEND_ONLY, RIG_SQ_PSN + 1);
 	assert_int_equal(rig_counter(rig, local_ack_timeout_err), 0);
@@ -270,7 +272,8 @@ static void source__what_is_lost_when_a_link_comes_is_sent_again(void **state)
 	rig_destroy(rig);
 }
 
-/** Nothing has come by the port: nothing is lost, and nothing is sent again. */
+/** If no packet has arrived on the port before the peer's link comes, no ACK can be lost, so nothing is retransmitted.
+ */
 static void source__a_link_that_comes_first_changes_nothing(void **state)
 {
 	struct rig *rig = ready(NIC_QPT_RC, 0);
@@ -292,7 +295,8 @@ static unsigned take(struct rig *rig, uint32_t path, struct nic_tx_frame *frame)
 	return nic_path_tx(rig->nic, path, frame, 1, rig->now);
 }
 
-/** We open a link: QPs that go by the port so far move to it, for the peer takes nothing else any more. */
+/** When this host opens a link to the peer, QPs that use the port move to the link, as the peer accepts nothing else
+ * from then on. */
 static void source__connections_by_the_port_move_to_a_link(void **state)
 {
 	struct rig *rig = ready(NIC_QPT_RC, 0);
@@ -313,7 +317,7 @@ static void source__connections_by_the_port_move_to_a_link(void **state)
 	assert_int_equal(nic_qp_path(rig->qp), path);
 	rig_expect_silence(rig);
 	nic_ack_flush(rig->nic, true);
-	for (unsigned i = 0, seen = 0; i < 2; i++) { /* in whatever order */
+	for (unsigned i = 0, seen = 0; i < 2; i++) { /* the ACK and the SEND, in either order */
 		assert_int_equal(take(rig, path, &frame), 1);
 		seen |= frame.data[frame.bth] == ACK ? 1u : frame.data[frame.bth] == SEND_ONLY ? 2u : 0u;
 		assert_int_equal(wire_get24(frame.data + frame.bth + BTH_PSN),
@@ -327,7 +331,7 @@ static void source__connections_by_the_port_move_to_a_link(void **state)
 
 /* ---- strangers of the network: right addresses, right QPN, any PSN -------------------------------------------- */
 
-/** A NAK or an ACK with this PSN in place of its own; its payload vouched for, so that all PSNs can be tried. */
+/** Deliver the packet in buf with this PSN. NIC_RX_NO_ICRC: the ICRC is not checked, so that all PSNs can be tried. */
 static void answer_with(struct rig *rig, uint8_t *buf, uint32_t len, uint32_t psn)
 {
 	const struct nic_rx_frame frame = {.data = buf, .len = len, .flags = NIC_RX_NO_ICRC};
@@ -339,7 +343,7 @@ static void answer_with(struct rig *rig, uint8_t *buf, uint32_t len, uint32_t ps
 
 #define OUTSTANDING 5u
 
-/** Of all PSNs only those are of any effect that are outstanding: for a stranger 5 of 2^24 here. */
+/** Only ACKs and NAKs with an outstanding PSN have an effect: a stranger has to guess one of 5 in 2^24 here. */
 static void source__SE_04_answers_count_for_outstanding_psns_only(void **state)
 {
 	static const uint8_t syndromes[] = {SYN_ACK, SYN_RNR, SYN_SEQ, SYN_INV, SYN_ACCESS, SYN_OP};
@@ -364,7 +368,7 @@ static void source__SE_04_answers_count_for_outstanding_psns_only(void **state)
 		answer_with(rig, buf, len, RIG_SQ_PSN - 1);
 		assert_int_equal(nic_qp_state(rig->qp), NIC_QPS_RTS);
 		rig_expect_no_wc(rig->send_cq);
-		rig_expect_silence(rig); /* nor is anything sent again */
+		rig_expect_silence(rig); /* nothing is retransmitted */
 		answer_with(rig, buf, len, RIG_SQ_PSN + OUTSTANDING - 1);
 		if (syndromes[s] == SYN_ACK)
 			assert_int_equal(nic_cq_count(rig->send_cq), OUTSTANDING);
@@ -376,7 +380,8 @@ static void source__SE_04_answers_count_for_outstanding_psns_only(void **state)
 	}
 }
 
-/** Of all PSNs a request is executed with one only; behind it there is one NAK at most, before it an ACK. */
+/** A request is executed only with the expected PSN. Later PSNs cause one NAK at most; earlier ones count as
+ * duplicates. */
 static void source__SE_04_requests_are_executed_with_the_expected_psn_only(void **state)
 {
 	struct rig *rig = rig_ready(NULL);

@@ -38,14 +38,14 @@ static void srq__SR_01_limit_event_once_and_then_disarmed(void **state)
 		assert_false(limit_event(rig));
 		assert_int_equal(armed(rig), 3);
 	}
-	rig_rx_data(rig, SEND_ONLY, psn++, 0, 8); /* 2 are left */
+	rig_rx_data(rig, SEND_ONLY, psn++, 0, 8); /* 2 WQEs are left, fewer than the limit */
 	assert_true(limit_event(rig));
 	assert_int_equal(armed(rig), 0);
 	rig_rx_data(rig, SEND_ONLY, psn++, 0, 8);
 	assert_false(limit_event(rig));
 	for (uint64_t i = 0; i < 5; i++)
 		rig_post_recv(rig, i, 0, 64);
-	assert_int_equal(nic_srq_set_limit(rig->srq, 5), 0); /* again: 6 are there */
+	assert_int_equal(nic_srq_set_limit(rig->srq, 5), 0); /* armed again while 6 WQEs are queued */
 	rig_rx_data(rig, SEND_ONLY, psn++, 0, 8);
 	assert_false(limit_event(rig));
 	rig_rx_data(rig, SEND_ONLY, psn++, 0, 8);
@@ -74,7 +74,7 @@ static void srq__SR_01_wqes_serve_all_qps(void **state)
 		assert_true(rig_poll(rig->recv_cq, &wc));
 		assert_int_equal(wc.status, NIC_WC_SUCCESS);
 		assert_int_equal(wc.qp_num, p.dest_qpn);
-		assert_true(wc.wr_id < 12 && !(seen >> wc.wr_id & 1)); /* each once */
+		assert_true(wc.wr_id < 12 && !(seen >> wc.wr_id & 1)); /* each WQE is used once */
 		seen |= 1u << wc.wr_id;
 		rig_expect_data(rig, 64 * (uint32_t)wc.wr_id, 8 * i, 8);
 	}
@@ -103,7 +103,7 @@ static void srq__SR_02_overflow_too_many_sges_and_limits(void **state)
 	wr.num_sge = max_sge + 1;
 	assert_int_equal(nic_post_srq_recv(srq, &wr), -EINVAL);
 	assert_int_equal(nic_srq_set_limit(srq, max_wr + 1), -EINVAL);
-	assert_int_equal(nic_srq_resize(srq, max_wr - 1), -EINVAL); /* all are in use */
+	assert_int_equal(nic_srq_resize(srq, max_wr - 1), -EINVAL); /* all WQEs are in use */
 	assert_int_equal(nic_srq_resize(srq, 101), -EINVAL);
 	assert_int_equal(nic_srq_destroy(srq), 0);
 	rig_destroy(rig);
@@ -125,7 +125,7 @@ static void srq__SR_02_full_queue_loses_nothing(void **state)
 			rig_expect_wc(rig->recv_cq, expect++, NIC_WC_SUCCESS);
 		}
 		if (round == 2)
-			assert_int_equal(nic_srq_resize(rig->srq, 64), 0); /* keeps what is queued, in order */
+			assert_int_equal(nic_srq_resize(rig->srq, 64), 0); /* WQEs already queued stay, in order */
 	}
 	rig_destroy(rig);
 }
@@ -142,8 +142,8 @@ static void srq__SR_02_busy_while_a_qp_uses_it_and_no_posts_to_the_qp(void **sta
 	rig_destroy(rig);
 }
 
-/* What the application does to its own WR and SGEs after posting, even in the middle of the message, changes
- * nothing. */
+/* Changes that the application makes to its WR and SGEs after posting, even in the middle of the message, have no
+ * effect. */
 static void srq__SR_03_wqe_is_a_copy(void **state)
 {
 	struct rig *rig = ready(0);
@@ -155,7 +155,7 @@ static void srq__SR_03_wqe_is_a_copy(void **state)
 	sge[0] = (struct nic_sge){.addr = 16, .length = UINT32_MAX, .lkey = 0};
 	sge[1] = sge[0];
 	rig_rx_data(rig, SEND_FIRST, E, 0, RIG_MTU);
-	for (uint64_t i = 2; i < 66; i++) /* the slot that it lay in is used again */
+	for (uint64_t i = 2; i < 66; i++) /* reuse the WQE's slot in the queue */
 		rig_post_recv(rig, i, 8192, 64);
 	rig_rx_data(rig, SEND_LAST, E + 1, RIG_MTU, 64);
 	assert_int_equal(rig_expect_wc(rig->recv_cq, 1, NIC_WC_SUCCESS).byte_len, RIG_MTU + 64);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_tag.c - nic/queue/tag.c against a model that keeps receives and messages in plain lists and looks through
- * them in order. */
+/* test_tag.c - nic/queue/tag.c against a model that keeps receives and messages in plain lists and searches them in
+ * order. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -49,7 +49,7 @@ static struct tag_message *model_message_out(struct model *m, unsigned i)
 	return message;
 }
 
-/** The number of the message that it takes; m->messages: none. */
+/** @return the index of the first message that matches the receive; m->messages: none matches. */
 static unsigned model_first(const struct model *m, const struct tag_recv *r)
 {
 	unsigned i = 0;
@@ -68,7 +68,7 @@ static uint64_t random_below(uint64_t n)
 	return util_random(&seed) % n;
 }
 
-/** Few tags, which often agree; masks at times more than the unit has room for. */
+/** A few tags, so that they often match. At times, more masks are used than the unit has room for. */
 static uint64_t some_tag(void)
 {
 	return random_below(4) << 60 | random_below(3) << 32 | random_below(6);
@@ -147,7 +147,7 @@ static void tag__agrees_with_the_model(void **state)
 	(void)state;
 	tag_init(&unit);
 	for (unsigned step = 0; step < STEPS; step++) {
-		bool more_recvs = step / 3000 % 2; /* now receives wait, now messages */
+		bool more_recvs = step / 3000 % 2; /* receives and messages accumulate in turn */
 
 		if (random_below(20) == 0)
 			cancel_or_take(&m);
@@ -185,7 +185,8 @@ static void tag__the_receive_posted_first_takes_it_whatever_it_ignores(void **st
 	assert_null(tag_arrive(&unit, 5, 1));
 }
 
-/** More masks than there is room for, all with receives that wait: the order of posting holds among them all. */
+/** Receives with more different masks than there is room for: a message still goes to the matching receive posted
+ * first. */
 static void tag__order_holds_beyond_the_masks_there_is_room_for(void **state)
 {
 	struct tag_recv r[2 * TAG_MASKS];
@@ -200,7 +201,7 @@ static void tag__order_holds_beyond_the_masks_there_is_room_for(void **state)
 		assert_ptr_equal(tag_arrive(&unit, 0, i), &r[i]);
 }
 
-/** A mask that comes new finds the messages that were there before it, as they came. */
+/** A receive with a new mask finds messages that were there before it, in their order of arrival. */
 static void tag__messages_are_found_by_masks_that_come_later(void **state)
 {
 	struct tag_message m[3] = {{.tag = 0x10, .source = 1}, {.tag = 0x11, .source = 1}, {.tag = 0x12, .source = 2}};
@@ -209,7 +210,7 @@ static void tag__messages_are_found_by_masks_that_come_later(void **state)
 	tag_init(&unit);
 	for (unsigned i = 0; i < 3; i++)
 		tag_hold(&unit, &m[i]);
-	for (unsigned i = 0; i < 4 * TAG_MASKS; i++) { /* each takes the place of one before */
+	for (unsigned i = 0; i < 4 * TAG_MASKS; i++) { /* each mask replaces an earlier one */
 		struct tag_recv none = {.tag = 0x8000000000000000, .ignore = 0xfull << i, .source = TAG_ANY_SOURCE};
 
 		assert_null(tag_post(&unit, &none));
@@ -223,7 +224,7 @@ static void tag__messages_are_found_by_masks_that_come_later(void **state)
 	assert_int_equal(unit.n_messages + unit.n_recvs, 0);
 }
 
-/** Tags that differ in any of their bits lie in buckets of their own, by and large. */
+/** Tags that differ in any bits are spread over the buckets evenly. */
 static void tag__buckets_are_used_evenly(void **state)
 {
 	static struct tag_message m[1024];

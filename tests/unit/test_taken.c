@@ -5,16 +5,16 @@
 #include "qp.h"
 #include "qp_owner.h"
 
-static const struct qp_owner an_owner; /* that is not asked for anything here */
+static const struct qp_owner an_owner; /* an owner whose functions must not be called */
 
 #define HOUR_NS	   3600000000000ull
 #define LOOKS_MOST 1000000u
 #define TIMEOUT	   14
 #define TIMEOUT_NS (4096ull << TIMEOUT)
 
-/** The owner of the path. */
+/** The path's owner. */
 static struct {
-	uint64_t sent, taken; /* positions */
+	uint64_t sent, taken; /* positions in the ring: last packet sent, last packet taken by the peer */
 	unsigned asked;
 } owner;
 static uint32_t lossless;
@@ -49,7 +49,7 @@ static struct rig *create(uint32_t flags, uint8_t retry_cnt)
 	return rig;
 }
 
-/** Packets of the path, from now on. @return how many. */
+/** Send all packets that are due on the path. @return how many. */
 static unsigned take(struct rig *rig)
 {
 	static uint8_t data[NIC_FRAME_MAX];
@@ -63,7 +63,7 @@ static unsigned take(struct rig *rig)
 	return n;
 }
 
-/** The next timer runs out. @return how many packets are sent for that. */
+/** Let the next timer expire. @return how many packets are sent because of it. */
 static unsigned expire(struct rig *rig)
 {
 	assert_true(nic_next_deadline(rig->nic) != UINT64_MAX);
@@ -72,7 +72,7 @@ static unsigned expire(struct rig *rig)
 	return take(rig);
 }
 
-/** Until the request has failed. @return how many timers have run out. */
+/** Let timers expire until request 1 has failed. @return how many have expired. */
 static unsigned expire_all(struct rig *rig)
 {
 	unsigned n = 0;
@@ -102,7 +102,7 @@ static void taken__a_stopped_peer_is_waited_for(void **state)
 	assert_int_equal(rig_counter(rig, ack_timer_waits), looks);
 	assert_int_equal(rig_counter(rig, local_ack_timeout_err), 0);
 	assert_int_equal(rig_counter(rig, retransmitted), 0);
-	/* What is posted meanwhile goes behind it, and all of it completes when the peer goes on. */
+	/* A request posted while the peer is stopped is sent after the others; all complete when the peer continues. */
 	rig_post_send(rig, 3, NIC_WR_SEND, 0, 8);
 	assert_int_equal(take(rig), 1);
 	expire(rig);
@@ -114,7 +114,7 @@ static void taken__a_stopped_peer_is_waited_for(void **state)
 	rig_destroy(rig);
 }
 
-/** Timers of a microsecond do not keep a CPU busy for hours. */
+/** While a peer is stopped, timers of a few microseconds are checked only about every millisecond. */
 static void taken__a_stopped_peer_is_not_looked_after_all_the_time(void **state)
 {
 	struct rig *rig = create(NIC_PATH_LOSSLESS, 7);
@@ -131,7 +131,7 @@ static void taken__a_stopped_peer_is_not_looked_after_all_the_time(void **state)
 	rig_destroy(rig);
 }
 
-/** Once it goes on it has a whole timer to answer, also of a QP that has no try to lose. */
+/** When a stopped peer continues, it gets a full timeout to answer, even if the QP has no retries. */
 static void taken__who_goes_on_has_a_whole_timer(void **state)
 {
 	struct rig *rig = create(NIC_PATH_LOSSLESS, 0);
@@ -147,7 +147,7 @@ static void taken__who_goes_on_has_a_whole_timer(void **state)
 	assert_true(nic_next_deadline(rig->nic) - rig->now >= TIMEOUT_NS);
 	rig_ack(rig, RIG_SQ_PSN, SYN_ACK);
 	rig_expect_wc(rig->send_cq, 1, NIC_WC_SUCCESS);
-	/* The next one is a new question. */
+	/* The next request waits for a stopped peer in the same way. */
 	rig_post_send(rig, 2, NIC_WR_SEND, 0, 8);
 	take(rig);
 	for (unsigned i = 0; i < 5; i++)
@@ -156,7 +156,8 @@ static void taken__who_goes_on_has_a_whole_timer(void **state)
 	rig_destroy(rig);
 }
 
-/** A peer that takes all packets but does not answer is given up as on any path: as soon, after as many tries. */
+/** A peer that takes all packets but does not answer fails after the same time and number of retries as on any other
+ * path. */
 static void taken__who_has_taken_all_and_is_silent_fails_in_the_usual_time(void **state)
 {
 	static const uint32_t flags[] = {0, NIC_PATH_LOSSLESS};
@@ -182,7 +183,7 @@ static void taken__who_has_taken_all_and_is_silent_fails_in_the_usual_time(void 
 	assert_true(took[0] == took[1]);
 }
 
-/** The ring is never empty, because others send by it all the time. */
+/** The ring is never empty, because other QPs use it all the time: a silent peer is nevertheless detected. */
 static void taken__a_busy_path_hides_nobody_who_is_silent(void **state)
 {
 	struct rig *rig = create(NIC_PATH_LOSSLESS, 3);
@@ -192,10 +193,10 @@ static void taken__a_busy_path_hides_nobody_who_is_silent(void **state)
 	rig_post_send(rig, 1, NIC_WR_SEND, 0, 8);
 	take(rig);
 	while (nic_cq_count(rig->send_cq) == 0) {
-		owner.taken = owner.sent; /* as it was when the timer ran out last */
+		owner.taken = owner.sent; /* what had been sent when the timer expired last */
 		owner.sent += 1000;
 		expire(rig);
-		assert_true(++n <= 3 * 4); /* expiries per try: mark the position, find it passed, answer overdue */
+		assert_true(++n <= 3 * 4); /* expiries per retry: record the position, find it taken, time out */
 	}
 	rig_expect_wc(rig->send_cq, 1, NIC_WC_RETRY_EXC_ERR);
 	assert_int_equal(rig_counter(rig, local_ack_timeout_err), 4);
@@ -203,7 +204,7 @@ static void taken__a_busy_path_hides_nobody_who_is_silent(void **state)
 	rig_destroy(rig);
 }
 
-/** When the peer dies its path ends: by path 0 it is sent again, with all tries. */
+/** The peer dies while it is stopped, which ends its path: the request is retransmitted on path 0, with all retries. */
 static void taken__who_dies_while_stopped_fails_in_the_usual_time(void **state)
 {
 	struct rig *rig = create(NIC_PATH_LOSSLESS, 7);
@@ -227,7 +228,7 @@ static void taken__who_dies_while_stopped_fails_in_the_usual_time(void **state)
 	rig_destroy(rig);
 }
 
-/** A try that has begun before the peer stopped is one; those after it are none. */
+/** A retry that was sent before the peer stopped counts; while the peer is stopped, no further retries are used up. */
 static void taken__a_retry_into_the_path_waits_as_well(void **state)
 {
 	struct rig *rig = create(NIC_PATH_LOSSLESS, 1);
@@ -235,7 +236,7 @@ static void taken__a_retry_into_the_path_waits_as_well(void **state)
 	(void)state;
 	rig_post_send(rig, 1, NIC_WR_SEND, 0, 8);
 	take(rig);
-	owner.taken = owner.sent; /* it stopped before it answered */
+	owner.taken = owner.sent; /* the peer took the packet, but stopped before it answered */
 	assert_int_equal(expire(rig), 1);
 	for (unsigned i = 0; i < 100; i++)
 		assert_int_equal(expire(rig), 0);
@@ -245,7 +246,8 @@ static void taken__a_retry_into_the_path_waits_as_well(void **state)
 	rig_destroy(rig);
 }
 
-/** Reliable-datagram endpoints give up a peer that is silent for any reason; that takes no retransmission. */
+/** Reliable-datagram endpoints give up a stopped peer as they give up any silent one, without retransmitting packets it
+ * has not taken. */
 static void taken__endpoints_give_up_a_stopped_peer(void **state)
 {
 	struct rig *rig = create(NIC_PATH_LOSSLESS, 7);
@@ -276,7 +278,7 @@ static void taken__endpoints_send_again_what_was_taken(void **state)
 	rig_destroy(rig);
 }
 
-/** What waits for room in the path has no timer, and does not fail. */
+/** A packet that waits for room in the path has no ACK timer and does not fail. */
 static void taken__what_has_no_room_waits(void **state)
 {
 	struct rig *rig = create(NIC_PATH_LOSSLESS, 7);

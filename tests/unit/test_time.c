@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * test_time.c - the owner's clock jumps, or its process is stopped: timers go on from there, nothing fails because of
- * that alone, and what should fail does.
+ * test_time.c - the owner's clock jumps, or its process is stopped: timers continue, no request fails just because of
+ * that, and requests that should fail do.
  */
 #include "rig.h"
 
 #define HOUR_NS	  3600000000000ull
 #define MINUTE_NS 60000000000ull
-#define TIMEOUT	  14 /* code: 67 ms */
+#define TIMEOUT	  14 /* the code of 67 ms */
 #define LOOK_NS	  2000000000ull
 
-/** A QP that has sent one packet an hour and more after the clock began. */
+/** Create a QP that sends its first packet three hours after the clock began. */
 static struct rig *asked(uint8_t retry_cnt)
 {
 	struct rig *rig = rig_create(NULL);
@@ -25,7 +25,7 @@ static struct rig *asked(uint8_t retry_cnt)
 	return rig;
 }
 
-/** Small steps, with timers. */
+/** Let time pass in small steps and run timers. */
 static void pass(struct rig *rig, uint64_t ns)
 {
 	for (uint64_t step = ns / 16 + 1, passed = 0; passed < ns; passed += step) {
@@ -34,7 +34,7 @@ static void pass(struct rig *rig, uint64_t ns)
 	}
 }
 
-/** The clock says something else from now on. */
+/** Move the clock by ns, forwards or backwards. */
 static void jump(struct rig *rig, int64_t ns)
 {
 	rig->now += (uint64_t)ns;
@@ -52,7 +52,7 @@ static void time__an_ack_timer_goes_on_when_the_clock_goes_back(void **state)
 	pass(rig, t / 2 - 1);
 	rig_expect_silence(rig);
 	pass(rig, 1);
-	rig_expect_tx(rig, SEND_ONLY, RIG_SQ_PSN); /* not an hour later */
+	rig_expect_tx(rig, SEND_ONLY, RIG_SQ_PSN); /* the timer does not expire an hour late */
 	jump(rig, -(int64_t)HOUR_NS);
 	pass(rig, 2 * t);
 	rig_expect_wc(rig->send_cq, 1, NIC_WC_RETRY_EXC_ERR);
@@ -69,7 +69,7 @@ static void time__deadlines_are_in_the_owner_s_time(void **state)
 	jump(rig, -(int64_t)HOUR_NS);
 	assert_true(nic_next_deadline(rig->nic) == rig->now + t);
 	rig->now -= HOUR_NS;
-	assert_true(nic_time(rig->nic, rig->now) == rig->now + t); /* nic_time itself notices the step back */
+	assert_true(nic_time(rig->nic, rig->now) == rig->now + t); /* nic_time() itself notices the step back */
 	jump(rig, HOUR_NS);
 	assert_true(nic_next_deadline(rig->nic) > rig->now);
 	assert_true(nic_next_deadline(rig->nic) <= rig->now + t);
@@ -109,7 +109,8 @@ static void time__a_delayed_ack_goes_when_the_clock_has_gone_back(void **state)
 	rig_destroy(rig);
 }
 
-/** As when a stopped process goes on: the answer may lie there already. No try is used up, and be there but one. */
+/** The clock jumps ahead, as when a stopped process continues: the ACK may already be there. No retry is used up, even
+ * if there is only one try. */
 static void time__a_jump_ahead_uses_up_no_try(void **state)
 {
 	(void)state;
@@ -132,7 +133,7 @@ static void time__a_jump_ahead_uses_up_no_try(void **state)
 	}
 }
 
-/** What was to take seconds does not take them once more. */
+/** A timer of seconds does not start from the beginning after the process was stopped: it expires soon. */
 static void time__a_long_timer_runs_out_soon_after_a_stop(void **state)
 {
 	struct rig *rig = rig_create(NULL);
@@ -152,7 +153,7 @@ static void time__a_long_timer_runs_out_soon_after_a_stop(void **state)
 	rig_destroy(rig);
 }
 
-/** With other timers running, too, each of which is spared. */
+/** Many QPs have timers when the clock jumps ahead by an hour: none of them loses a try. */
 static void time__an_hour_ahead_costs_none_of_many_qps_a_try(void **state)
 {
 	struct rig *rig = asked(0);
@@ -170,7 +171,7 @@ static void time__an_hour_ahead_costs_none_of_many_qps_a_try(void **state)
 	jump(rig, HOUR_NS);
 	rig_expect_no_wc(rig->send_cq);
 	pass(rig, 4 * rig_timeout_ns(TIMEOUT + 1));
-	for (unsigned i = 0; i < 9; i++) { /* no answers: all fail */
+	for (unsigned i = 0; i < 9; i++) { /* without answers all requests fail */
 		struct nic_wc wc;
 
 		assert_true(rig_poll(rig->send_cq, &wc));
@@ -182,7 +183,7 @@ static void time__an_hour_ahead_costs_none_of_many_qps_a_try(void **state)
 	rig_destroy(rig);
 }
 
-/** Every second look runs timers, and a peer that is gone is found gone. */
+/** An owner that runs the NIC only every two seconds: timers still make progress, and a dead peer is detected. */
 static void time__an_owner_who_looks_seldom_gets_on(void **state)
 {
 	struct rig *rig = asked(7);
@@ -192,7 +193,7 @@ static void time__an_owner_who_looks_seldom_gets_on(void **state)
 	(void)state;
 	while (!rig_poll(rig->send_cq, &wc)) {
 		assert_true(++looks < 20);
-		for (unsigned i = 0; i < 3; i++) /* a few polls */
+		for (unsigned i = 0; i < 3; i++) /* a few polls in a row */
 			jump(rig, i ? 1000 : (int64_t)LOOK_NS);
 		packets += rig_drain(rig);
 	}
@@ -201,7 +202,8 @@ static void time__an_owner_who_looks_seldom_gets_on(void **state)
 	rig_destroy(rig);
 }
 
-/** Two threads on CPUs with different clocks alternate: time must not run faster for that. */
+/** Two threads on CPUs whose clocks differ a little run the NIC in turn: the NIC's time must not run faster because of
+ * that. */
 static void time__clocks_that_differ_a_little_do_not_add_up(void **state)
 {
 	struct rig *rig = asked(7);
@@ -237,7 +239,7 @@ static void time__jumps_both_ways_end_well(void **state)
 		x ^= x << 13, x ^= x >> 7, x ^= x << 17;
 		jump(rig, (int64_t)(x % (2 * HOUR_NS)) - (int64_t)HOUR_NS);
 		rig_expect_no_wc(rig->send_cq);
-		if (x % 3 == 0) { /* the first one is lost */
+		if (x % 3 == 0) { /* a retransmission is awaited, as the first packet was lost */
 			for (unsigned k = 0; k < 40 && !nic_tx_pending(rig->nic); k++)
 				pass(rig, 10000000);
 			rig_expect_tx(rig, SEND_ONLY, RIG_SQ_PSN + i);

@@ -19,27 +19,27 @@
 #define MANY	 100000u
 #define STEPS	 100000u
 #define COUNTERS 1000u
-#define TRIES	 16u   /* counters without room in a call */
-#define SOON	 1000u /* ns: sooner than what is tried for want of anything better */
+#define TRIES	 16u   /* counters without room that one call tries */
+#define SOON	 1000u /* ns; retries without a known reason come later than this */
 
 struct unit;
 
-/** Work that tells what has been started, and may change a counter. */
+/** Work that records its start and may change a counter. */
 struct work {
 	struct nic_trig_work trig;
 	struct unit *u;
 	unsigned name;
-	struct nic_trig_cntr *adds_to, *clears; /* NULL: none */
-	unsigned refusals;			/* times that its start fails for lack of room */
+	struct nic_trig_cntr *adds_to, *clears; /* the counters to change; NULL: none */
+	unsigned refusals;			/* how often its start fails for lack of room */
 };
 
 struct unit {
 	struct nic *nic;
 	struct nic_trig_cntr a, b;
 	unsigned *started, n_started;
-	bool limited; /* there is only so much room: */
+	bool limited; /* whether starts need room, of which there is `room`: */
 	unsigned room;
-	unsigned amid; /* calls of fire that have not returned */
+	unsigned amid; /* calls of fire() that have not returned */
 	struct work *work;
 };
 
@@ -72,7 +72,7 @@ static int fire(struct nic_trig_work *trig)
 		nic_trig_set(u->nic, w->clears, false, 0);
 	if (w->adds_to)
 		nic_trig_add(u->nic, w->adds_to, false, 1);
-	nic_trig_run(u->nic); /* as posting a request from here would */
+	nic_trig_run(u->nic); /* as posting a request in fire() would do */
 	u->amid--;
 	return 0;
 }
@@ -114,7 +114,7 @@ static void add(struct unit *u, struct nic_trig_cntr *c, bool failed, uint64_t n
 	nic_trig_run(u->nic);
 }
 
-/** Just these have been started, in this order, since the last time. */
+/** Check that exactly these have been started since the last check, in this order. */
 #define expect(u, ...)                                                                                                 \
 	do {                                                                                                           \
 		const unsigned names_[] = {__VA_ARGS__};                                                               \
@@ -201,7 +201,7 @@ static void trigger__what_was_reached_stays_so_when_the_counter_goes_back(void *
 	unit_close(&u);
 }
 
-/* Each starts the next one, by one of two counters. `fire` would notice if it was called within itself. */
+/* Each work starts the next one, through one of two counters in turn. fire() would notice a call within itself. */
 static void trigger__long_chains_need_no_stack(void **state)
 {
 	struct unit u;
@@ -229,7 +229,7 @@ static void trigger__what_is_cancelled_is_not_started(void **state)
 	for (unsigned i = 1; i < 8; i++)
 		queue(&u, &u.a, i, i < 4 ? 1 : 2);
 	add(&u, &u.a, false, 1);
-	assert_int_equal(u.n_started, 0); /* no room for the first, and no other overtakes it */
+	assert_int_equal(u.n_started, 0); /* the first has no room, and none may overtake it */
 	assert_true(nic_trig_cancel(&u.work[2].trig));
 	assert_true(nic_trig_cancel(&u.work[5].trig));
 	assert_false(nic_trig_cancel(&u.work[5].trig));
@@ -239,7 +239,7 @@ static void trigger__what_is_cancelled_is_not_started(void **state)
 	assert_false(nic_trig_cancel(&u.work[1].trig));
 	add(&u, &u.a, true, 1);
 	expect(&u, 4, 6, 7);
-	/* It may wait again. */
+	/* Canceled work can be queued again. */
 	queue(&u, &u.a, 2, 3);
 	add(&u, &u.a, false, 1);
 	expect(&u, 2);
@@ -259,7 +259,7 @@ static void trigger__what_there_is_no_room_for_is_tried_when_something_has_compl
 	queue(&u, &u.b, 4, 1);
 	add(&u, &u.a, false, 3);
 	expect(&u, 1);
-	add(&u, &u.b, false, 1); /* others go on */
+	add(&u, &u.b, false, 1); /* other counters continue */
 	expect(&u, 4);
 	nic_trig_run(u.nic);
 	assert_int_equal(u.n_started, 0);
@@ -274,7 +274,7 @@ static void trigger__what_there_is_no_room_for_is_tried_when_something_has_compl
 	unit_close(&u);
 }
 
-/** Each time another one gets what room there is. */
+/** There is room for one start at a time: counters get it in turn. */
 static void trigger__counters_without_room_take_turns(void **state)
 {
 	struct unit u;
@@ -322,7 +322,7 @@ static void trigger__what_there_is_no_room_for_is_tried_after_a_while(void **sta
 	unit_close(&u);
 }
 
-/** Something has completed, and the unit does what it says that it will do soon after. @return calls. */
+/** Report a completion and run the calls that the unit asks for soon after it. @return how many. */
 static unsigned complete_one(struct unit *u)
 {
 	unsigned calls = 0;
@@ -340,7 +340,7 @@ static unsigned complete_one(struct unit *u)
 	return calls;
 }
 
-/* The last of a call's tries may find room: those that did not are tried again all the same. */
+/* The last of a call's tries finds room, those before it do not: these are still tried again later. */
 static void trigger__counters_without_room_are_not_forgotten(void **state)
 {
 	static struct nic_trig_cntr cntr[TRIES + 1];
@@ -369,7 +369,8 @@ static void trigger__counters_without_room_are_not_forgotten(void **state)
 	unit_close(&u);
 }
 
-/* One completion is room for one of them, perhaps, and it is not known for which. */
+/* A completion may have made room for one request, of which counter is unknown: all are tried, but only TRIES in each
+ * call. */
 static void trigger__many_counters_without_room_cost_little_in_a_call(void **state)
 {
 	static struct nic_trig_cntr cntr[COUNTERS];
@@ -385,11 +386,11 @@ static void trigger__many_counters_without_room_cost_little_in_a_call(void **sta
 	assert_in_range(complete_one(&u), COUNTERS / TRIES, COUNTERS / TRIES + 1);
 	assert_int_equal(u.n_started, 0);
 	assert_int_equal(u.nic->counters[NIC_CNT_trig_no_room], 2 * COUNTERS);
-	/* Requests with room start, whatever waits ahead of them. */
+	/* Requests that have room start, although others without room wait before them. */
 	u.work[COUNTERS - 1].refusals = u.work[COUNTERS / 2].refusals = 0;
 	complete_one(&u);
 	expect(&u, COUNTERS / 2, COUNTERS - 1);
-	/* What is reached meanwhile does not wait for the others. */
+	/* Work that is reached now does not wait for the counters without room. */
 	u.work[COUNTERS / 3].refusals = 0;
 	u.nic->completions++;
 	queue(&u, &u.a, COUNTERS, 0);
@@ -405,7 +406,7 @@ static void trigger__many_counters_without_room_cost_little_in_a_call(void **sta
 
 /* ---- against a model ----------------------------------------------------------------------------------------- */
 
-/** What the model knows of work: what it waits for, since when. */
+/** The model of one work: whether it waits, for which threshold, and since when. */
 struct model {
 	bool waits;
 	uint64_t threshold, order;
@@ -420,7 +421,7 @@ static int by_threshold_and_order(const void *a, const void *b)
 	return x->order < y->order ? -1 : 1;
 }
 
-/** What a change to this sum starts, taken out of the model, is what was started. */
+/** Check that exactly the work that the model expects at this sum was started, and remove it from the model. */
 static void model_reach(struct unit *u, struct model *m, unsigned n, uint64_t sum)
 {
 	struct model **reached = calloc(n, sizeof(*reached));

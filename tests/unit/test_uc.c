@@ -9,12 +9,13 @@ static struct rig *ready(void)
 	return rig_ready(&(struct rig_opts){.type = NIC_QPT_UC});
 }
 
-/* A message of three packets from which one, or two, are lost: nothing of it is delivered, its WQE serves the next. */
+/* A message of three packets loses one or two of them: nothing is delivered, and its receive WQE serves the next
+ * message. */
 static void uc__UC_01_message_with_a_lost_packet_is_dropped_and_its_wqe_recycled(void **state)
 {
 	static const uint8_t ops[] = {UC(SEND_FIRST), UC(SEND_MIDDLE), UC(SEND_LAST)};
 
-	for (unsigned arrive = 0; arrive < 7; arrive++) { /* a bit for each packet; 7 would be all */
+	for (unsigned arrive = 0; arrive < 7; arrive++) { /* a bit for each packet that arrives; 7 would be all */
 		struct rig *rig = ready();
 		struct nic_wc wc;
 
@@ -43,7 +44,7 @@ static void uc__UC_01_message_cut_short_by_a_new_one(void **state)
 
 	rig_post_recv(rig, 1, 0, 1024);
 	rig_rx_data(rig, UC(SEND_FIRST), E, 0, RIG_MTU);
-	rig_rx_data(rig, UC(SEND_FIRST), E + 1, 1024, RIG_MTU); /* in sequence, but the first never ended */
+	rig_rx_data(rig, UC(SEND_FIRST), E + 1, 1024, RIG_MTU); /* in sequence, but the message before has not ended */
 	rig_rx_data(rig, UC(SEND_LAST), E + 2, 1024 + RIG_MTU, 4);
 	assert_int_equal(rig_expect_wc(rig->recv_cq, 1, NIC_WC_SUCCESS).byte_len, RIG_MTU + 4);
 	rig_expect_data(rig, 0, 1024, RIG_MTU + 4);
@@ -65,7 +66,7 @@ static void uc__UC_01_resynchronises_at_any_psn(void **state)
 	}
 }
 
-/* Everything that would earn an RC packet an ACK, a NAK or an RNR NAK. */
+/* A UC QP never answers, whatever would earn an RC packet an ACK, a NAK or an RNR NAK. */
 static void uc__UC_02_RO_09_nothing_is_ever_answered(void **state)
 {
 	struct rig *rig = ready();
@@ -80,12 +81,12 @@ static void uc__UC_02_RO_09_nothing_is_ever_answered(void **state)
 	rig_post_recv(rig, 1, 0, 64);
 	rig_post_recv(rig, 2, 64, 64);
 	p.psn = psn++;
-	rig_rx(rig, &p); /* good */
+	rig_rx(rig, &p); /* a valid message */
 	rig_expect_wc(rig->recv_cq, 1, NIC_WC_SUCCESS);
-	rig_rx_data(rig, UC(SEND_MIDDLE), psn++, 0, RIG_MTU);	/* no FIRST */
+	rig_rx_data(rig, UC(SEND_MIDDLE), psn++, 0, RIG_MTU);	/* without a FIRST */
 	rig_rx_data(rig, UC(SEND_ONLY), psn++, 0, RIG_MTU + 1); /* too long for the PMTU */
 	rig_rx_data(rig, UC(SEND_ONLY), psn++, 0, 128);		/* too long for the buffer */
-	rig_rx_data(rig, UC(SEND_FIRST), psn++, 0, 8);		/* too short */
+	rig_rx_data(rig, UC(SEND_FIRST), psn++, 0, 8);		/* too short for a FIRST */
 	rig_rx_data(rig, UC(SEND_MIDDLE), psn + 7, 0, RIG_MTU); /* out of sequence */
 	p = rig_peer_data(rig, UC(WRITE_ONLY), psn++, 0, 8);
 	p.rkey ^= 0x100;
@@ -113,7 +114,7 @@ static void uc__UC_02_RO_09_nothing_is_ever_answered(void **state)
 	assert_int_equal(rig_counter(rig, uc_dropped), 8);
 	assert_int_equal(nic_qp_state(rig->qp), NIC_QPS_RTS);
 	rig_expect_untouched(rig, 1024, 4096);
-	rig_rx_data(rig, UC(SEND_ONLY), psn, 0, 8); /* and the second WQE is still there */
+	rig_rx_data(rig, UC(SEND_ONLY), psn, 0, 8); /* the second WQE is still posted */
 	rig_expect_wc(rig->recv_cq, 2, NIC_WC_SUCCESS);
 	rig_destroy(rig);
 }
@@ -132,8 +133,8 @@ static void uc__RO_09_right_missing_is_a_silent_drop(void **state)
 	rig_destroy(rig);
 }
 
-/* A fault of the receiver's own, unlike the peer's: reported, and the QP is finished. Else every message would meet
- * it. */
+/* An invalid receive buffer is the receiver's own fault: it is reported and moves the QP to ERR, as every later message
+ * would meet it, too. */
 static void uc__bad_receive_buffer_is_reported_and_ends_the_qp(void **state)
 {
 	struct rig *rig = ready();
@@ -166,16 +167,16 @@ static void uc__UC_03_broken_write_may_be_partly_placed_and_gives_no_completion(
 				rig_rx(rig, &p);
 		}
 		rig_expect_no_wc(rig->recv_cq);
-		rig_expect_data(rig, 0, 0, lost * RIG_MTU); /* what came before the loss */
+		rig_expect_data(rig, 0, 0, lost * RIG_MTU); /* data before the loss was written */
 		rig_expect_untouched(rig, lost * RIG_MTU, 4 * RIG_MTU);
-		rig_rx_data(rig, UC(WRITE_ONLY_IMM), E + 3, 0, 8); /* a whole one */
+		rig_rx_data(rig, UC(WRITE_ONLY_IMM), E + 3, 0, 8); /* a complete message */
 		assert_int_equal(rig_expect_wc(rig->recv_cq, 1, NIC_WC_SUCCESS).opcode, NIC_WC_RECV_RDMA_WITH_IMM);
 		rig_expect_silence(rig);
 		rig_destroy(rig);
 	}
 }
 
-/* The other side of the service: what is sent is complete at once, asks for nothing and is never repeated. */
+/* A UC send completes when its last packet is sent; it requests no ACK and is never repeated. */
 static void uc__UC_02_sender_asks_for_no_ack_and_completes_when_sent(void **state)
 {
 	struct rig *rig = ready();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * test_ud.c - datagrams: address handles, the 40-byte GRH area, what has no place (IBTA 9.8.3, 11.4.1.2, annex A17;
- * conformance points UD-01, UD-02, UD-04, UD-05, RL-13, RO-09).
+ * test_ud.c - datagrams: address handles, the 40-byte GRH area, datagrams without a place (IBTA 9.8.3, 11.4.1.2, annex
+ * A17; conformance points UD-01, UD-02, UD-04, UD-05, RL-13, RO-09).
  */
 #include "rig.h"
 
@@ -12,7 +12,7 @@ static struct rig *ready(bool v6)
 	return rig_ready(&(struct rig_opts){.type = NIC_QPT_UD, .v6 = v6});
 }
 
-/* One's complement sum of an IPv4 header; 0xffff when its checksum is right. */
+/* @return the one's complement sum of an IPv4 header: 0xffff if its checksum is right. */
 static uint32_t ipv4_sum(const uint8_t *ip)
 {
 	uint32_t sum = 0;
@@ -23,7 +23,7 @@ static uint32_t ipv4_sum(const uint8_t *ip)
 	return (sum & 0xffff) + (sum >> 16);
 }
 
-/* A datagram of the peer, as a whole IP packet or, as a socket gives it, without its IP header. */
+/* Deliver a datagram of the peer as a whole IP packet or, as a socket returns it, without its IP header. */
 static void deliver(struct rig *rig, const struct packet *p, bool headless)
 {
 	struct packet filled = *p;
@@ -78,7 +78,8 @@ static void check_grh(const struct rig *rig, const struct packet *p, const uint8
 
 static void ud__UD_01_grh_area_and_completion(void **state)
 {
-	for (unsigned i = 0; i < 8; i++) { /* v4 or v6, with its IP header or without, with immediate or without */
+	for (unsigned i = 0; i < 8;
+	     i++) { /* IPv4 or IPv6, with its IP header or without, with immediate data or without */
 		bool v6 = i & 1, headless = i & 2, imm = i & 4;
 		struct rig *rig = ready(v6);
 		struct packet p = rig_peer_data(rig, imm ? UD_SEND_ONLY_IMM : UD_SEND_ONLY, 77, 0, 101);
@@ -139,12 +140,12 @@ static void ud__RL_13_datagram_that_does_not_fit_is_dropped_and_the_wqe_stays(vo
 	assert_int_equal(rig_counter(rig, ud_too_long), 2);
 	assert_int_equal(nic_qp_state(rig->qp), NIC_QPS_RTS);
 	rig_expect_untouched(rig, 0, 256);
-	rig_rx_data(rig, UD_SEND_ONLY, 2, 0, 16); /* exactly */
+	rig_rx_data(rig, UD_SEND_ONLY, 2, 0, 16); /* the buffer fits exactly */
 	assert_int_equal(rig_expect_wc(rig->recv_cq, 1, NIC_WC_SUCCESS).byte_len, GRH + 16);
-	rig_rx_data(rig, UD_SEND_ONLY, 3, 0, 16); /* no WQE at all */
+	rig_rx_data(rig, UD_SEND_ONLY, 3, 0, 16); /* no receive WQE is posted */
 	assert_int_equal(rig_counter(rig, ud_no_wqe), 1);
 	rig_expect_silence(rig);
-	rig_post_recv(rig, 2, 0, GRH - 1); /* not even the GRH */
+	rig_post_recv(rig, 2, 0, GRH - 1); /* too small even for the GRH */
 	rig_rx_data(rig, UD_SEND_ONLY, 4, 0, 0);
 	assert_int_equal(rig_counter(rig, ud_too_long), 3);
 	rig_destroy(rig);
@@ -160,7 +161,7 @@ static struct nic_send_wr to_peer(struct rig *rig, const struct nic_ah *ah, uint
 	return wr;
 }
 
-/* Found at once, as the ABI's post can tell, and not by a completion with LOC_QP_OP_ERR. */
+/* The post itself fails, as it can check the PD at once, instead of a completion with LOC_QP_OP_ERR. */
 static void ud__UD_02_address_handle_of_another_pd_is_refused_when_posted(void **state)
 {
 	struct rig *rig = ready(false);
@@ -196,7 +197,7 @@ static void ud__UD_04_traffic_class_hop_limit_and_flow_label_are_the_handles(voi
 		assert_int_equal(nic_ah_create(rig->pd, &av, &ah), 0);
 		wr = to_peer(rig, ah, 24);
 		rig_post(rig, &wr);
-		assert_int_equal(nic_ah_destroy(ah), 0); /* the WR has its own copy */
+		assert_int_equal(nic_ah_destroy(ah), 0); /* the posted WR has its own copy */
 		p = rig_expect_tx(rig, UD_SEND_ONLY, RIG_SQ_PSN);
 		assert_int_equal(p.tclass, 0xb8);
 		assert_int_equal(p.hop_limit, 7);
@@ -208,7 +209,7 @@ static void ud__UD_04_traffic_class_hop_limit_and_flow_label_are_the_handles(voi
 		assert_memory_equal(&p.sgid, &rig->gid, 16);
 		assert_memory_equal(p.payload, rig->arena, 24);
 		rig_expect_wc(rig->send_cq, 1, NIC_WC_SUCCESS);
-		av.hop_limit = 0; /* the default, for programs that leave it out */
+		av.hop_limit = 0; /* 0 selects the default, for programs that do not set it */
 		assert_int_equal(nic_ah_create(rig->pd, &av, &ah), 0);
 		wr = to_peer(rig, ah, 0);
 		rig_post(rig, &wr);
@@ -226,9 +227,9 @@ static void ud__UD_04_address_handles_are_checked(void **state)
 	struct nic_av av = rig->attr.av;
 	struct nic_ah *ah;
 
-	av.sgid_index = 1; /* IPv6 */
+	av.sgid_index = 1; /* an IPv6 entry */
 	assert_int_equal(nic_ah_create(rig->pd, &av, &ah), -EINVAL);
-	av.sgid_index = 2; /* empty */
+	av.sgid_index = 2; /* an empty entry */
 	assert_int_equal(nic_ah_create(rig->pd, &av, &ah), -EINVAL);
 	av.sgid_index = NIC_GID_TABLE_LEN;
 	assert_int_equal(nic_ah_create(rig->pd, &av, &ah), -EINVAL);
@@ -316,7 +317,7 @@ static void ud__any_number_of_oversize_datagrams_completes_unsent(void **state)
 	assert_int_equal(rig_drain(rig), 0);
 	assert_int_equal(nic_cq_count(rig->send_cq), n);
 	assert_int_equal(rig_counter(rig, ud_oversize), n);
-	rig_destroy(rig); /* the address handle goes with the instance */
+	rig_destroy(rig); /* destroying the NIC destroys the address handle, too */
 }
 
 int main(void)

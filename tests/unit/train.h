@@ -12,7 +12,7 @@
 
 struct train {
 	struct nic *to;
-	unsigned n, at; /* packets; index of the one being delivered */
+	unsigned n, at; /* number of packets; index of the packet being delivered */
 	struct {
 		uint8_t data[NIC_FRAME_MAX];
 		uint32_t len;
@@ -55,7 +55,7 @@ static inline void train_look_ahead(struct train *t, const struct nic_rx_frame *
 	}
 }
 
-/** As nic_reference.fetch. */
+/** The function for nic_reference.fetch. */
 static inline bool train_fetch(void *ctx, uint32_t offset, void *dst, uint32_t len, void *last, uint32_t n_last)
 {
 	struct train *t = ctx;
@@ -69,7 +69,7 @@ static inline bool train_fetch(void *ctx, uint32_t offset, void *dst, uint32_t l
 		if (!t->car[i].foreseen)
 			train_look_ahead(t, &frame);
 	}
-	if (whole && t->car[i].foreseen) { /* all but the last bytes are there */
+	if (whole && t->car[i].foreseen) { /* all but the last bytes have been written early */
 		assert_ptr_equal(dst, t->car[i].foreseen);
 		train_read(t, i, len - n_last, last, n_last, NULL, 0);
 	} else {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * wire_util.h - for tests of the packet code: hexadecimal packets, frames that end at an unreadable page, and a bitwise
- * reference ICRC written from the specification.
+ * wire_util.h - helpers for tests of the packet code: packets in hexadecimal, frames that end at an unreadable page,
+ * and a bitwise reference ICRC written from the specification.
  */
 #ifndef UNIT_WIRE_UTIL_H
 #define UNIT_WIRE_UTIL_H
@@ -13,7 +13,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-/** @return how many bytes were written */
+/** Convert hexadecimal digits to bytes. @return the number of bytes written. */
 static inline unsigned util_unhex(const char *hex, uint8_t *out)
 {
 	unsigned n = 0;
@@ -36,7 +36,7 @@ static inline uint32_t util_crc32(uint32_t reg, const uint8_t *p, size_t len)
 	return reg;
 }
 
-/** ICRC of a whole IP packet of len bytes; the last four (the ICRC field) are ignored. */
+/** @return the ICRC of a whole IP packet of len bytes; its last four, the ICRC field, are ignored. */
 static inline uint32_t util_icrc(const uint8_t *ip, unsigned len)
 {
 	static const uint8_t ones[8] = {0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff};
@@ -70,7 +70,7 @@ static inline void util_fix_ipv4_checksum(uint8_t *ip)
 	ip[11] = (uint8_t)~sum;
 }
 
-/** Correct lengths, IPv4 header checksum and ICRC after a change. */
+/** Correct the lengths, the IPv4 header checksum and the ICRC of a packet after a change. */
 static inline void util_fix(uint8_t *ip, unsigned len)
 {
 	bool v4 = ip[0] >> 4 == 4;
@@ -111,7 +111,7 @@ static inline uint8_t *util_at_end(uint8_t *guard, const uint8_t *frame, unsigne
 	return memcpy(guard + UTIL_GUARD_ROOM - len, frame, len);
 }
 
-/** xorshift64*: the same numbers in every run. */
+/** @return the next xorshift64* number: the same sequence in every run. */
 static inline uint64_t util_random(uint64_t *state)
 {
 	*state ^= *state >> 12;
