@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Tests of pmd/control/devices.c: the syntax of UROCE_DEVICES, the defaults, the MTU. */
+/* test_pmd_devices.c - pmd/control/devices.c: the syntax of UROCE_DEVICES, the default devices, the MTU. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -50,7 +50,7 @@ static struct {
 	uint8_t *target;
 	struct ring_in_danger to, from; /* the enemy produces into `to` and consumes `from` */
 	struct ring_producer producer;	/* of `to` */
-	struct nic *nic;		/* the enemy's */
+	struct nic *nic;		/* the enemy's NIC */
 	struct nic_qp *enemy_qp;
 	struct nic_mr *enemy_mr;
 	struct nic_cq *enemy_cq;

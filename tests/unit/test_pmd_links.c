@@ -433,8 +433,7 @@ static void links__a_clock_that_is_a_little_behind_loses_nothing(void **state)
 	end_close(&a);
 }
 
-/** RC packets wait for a stopped function, with retries at growing intervals, and are sent when the function continues.
- */
+/** RC packets wait for a stopped function, with retries at growing intervals, and are sent when it continues. */
 static void links__a_ring_that_stays_full_is_left_alone(void **state)
 {
 	struct rusage before, after;

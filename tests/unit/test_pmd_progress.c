@@ -54,7 +54,7 @@ static struct nic_qp *uc_create(struct pmd_engine *e, struct nic_pd *pd, struct 
 	return qp;
 }
 
-/** Lock held. */
+/** Connect the QP to this peer. Lock held. */
 static void uc_connect(struct nic_qp *qp, const struct nic_gid *gid, uint32_t qpn)
 {
 	struct nic_qp_attr attr = {
@@ -437,7 +437,7 @@ static void program_close(struct program *t)
 	end_close(&t->a);
 }
 
-/** The program rings, polls or both, once. */
+/** One round of the program: a doorbell, a poll, or both, depending on `way`. */
 static void go_on(struct program *t, enum way way)
 {
 	bool finds = way == POLLS_FIND || way == DOORBELLS_FIND;

@@ -239,8 +239,7 @@ static bool is_own_kind(void)
 	return known;
 }
 
-/** Segmented runs would break packets to other implementations, so a packet that no QP accepted must not enable them.
- */
+/** Segmented runs break packets to other implementations: a packet that no QP accepted must not enable them. */
 static void peers__a_refused_packet_makes_nobody_one_of_our_own_kind(void **state)
 {
 	(void)state;

@@ -284,8 +284,7 @@ static void qp_state__QS_07_reset_clears_everything_for_reuse(void **state)
 	struct rig *rig = rig_ready(NULL);
 	struct nic_wc wc;
 
-	/* What the reset has to clear: posted WQEs, unanswered requests, an open message, saved results, and the error.
-	 */
+	/* The reset has to clear posted WQEs, unanswered requests, an open message, saved results and the error. */
 	arena_set_u64(rig, 4096, 7);
 	rig_post_recv(rig, 1, 0, 1024);
 	rig_post_recv(rig, 2, 0, 1024);

@@ -681,7 +681,7 @@ static void rdm__operations_that_do_not_fit_are_refused(void **state)
 	rdm_rig_destroy(rig);
 }
 
-/** An operation that the target discards completes with an error; so does one whose peer disappears. */
+/** A tagged operation that the target discards completes with an error; so does one whose peer disappears. */
 static void rdm__operations_end_without_a_receive(void **state)
 {
 	struct rdm_rig *rig = rdm_rig_create(2, 20);

@@ -463,8 +463,7 @@ static void rdm__who_has_heard_need_not_tell(void **state)
 	rdm_rig_destroy(rig);
 }
 
-/** a waited for b earlier, but no longer: when b leaves just before or at a's next probe, later requests still succeed.
- */
+/** a no longer waits for b, which leaves just before or at a's next probe: later requests still succeed. */
 static void rdm__who_was_waited_for_before_is_not_probed(void **state)
 {
 	(void)state;

@@ -362,8 +362,8 @@ static int operate(struct nic_rdm_peer *peer, uint8_t *operand, uint64_t tag)
 	return nic_rdm_atomic(peer, &r);
 }
 
-/** Operations on shared receives: operands are held in the requesting endpoint's memory, and at the target in the
- *  queue's. */
+/** An operation on a shared receive: its operands are held in the sender's endpoint, and at the target in the shared
+ * queue. */
 static void rdm__shared_receives_can_be_operated_on(void **state)
 {
 	uint64_t operand = 5, *target;
@@ -397,7 +397,8 @@ static void rdm__shared_receives_can_be_operated_on(void **state)
 	shared_close(&s);
 }
 
-/** Endpoints' operations on remote receives use no shared room for messages, and end with the endpoint. */
+/** Operations of an endpoint on remote receives take no room for messages in the shared queue; they end with the
+ * endpoint. */
 static void rdm__shared_room_is_not_for_what_is_asked(void **state)
 {
 	struct shared s;

@@ -30,8 +30,7 @@ static void talk(struct rdm_rig *rig, struct rdm_node *a, struct rdm_node *b)
 
 /* ---- lengths that are not those of messages -------------------------------------------------------------------- */
 
-/** Send an EAGER packet from a to b, as a's endpoint would: its header announces `said` bytes, and `len` bytes follow.
- */
+/** Send an EAGER packet from a to b, as a's endpoint would: the header announces `said` bytes, `len` bytes follow. */
 static void forge(struct rdm_node *a, struct rdm_node *b, uint8_t flags, uint64_t said, uint32_t len)
 {
 	const struct rdm_header h = {.kind = RDM_EAGER, .flags = flags, .length = said};
@@ -45,7 +44,7 @@ static void forge(struct rdm_node *a, struct rdm_node *b, uint8_t flags, uint64_
 	assert_int_equal(nic_post_send(rdm_peer(a, b)->qp, &wr), 0);
 }
 
-/** A message whose length does not match its header ends the connection and is not received, with or without a receive.
+/** A message whose length does not match its header ends the connection and is not received, even by a posted receive.
  */
 static void check_length(uint64_t said, uint32_t len, uint8_t flags, bool early)
 {

@@ -325,8 +325,7 @@ static void cm__a_flood_of_forged_questions_is_not_heard(void **state)
 	rdm_rig_destroy(rig);
 }
 
-/** Answers and BYEs forged by an attacker that knows all incarnations, but not the packets exchanged, have no effect.
- */
+/** Answers and BYEs forged by an attacker that knows all incarnations but sees no packets have no effect. */
 static void cm__answers_and_ends_that_are_forged(void **state)
 {
 	struct rdm_rig *rig = rdm_rig_create(2, 78);

@@ -399,7 +399,7 @@ static void refer__messages_of_endpoints_never_refer(void **state)
 
 	(void)state;
 	b->qp->owner = &an_owner;
-	b->qp->rdm_peer = (struct nic_rdm_peer *)b; /* must not be used */
+	b->qp->rdm_peer = (struct nic_rdm_peer *)b; /* a pointer that must not be used */
 	assert_true(give_packet(&r, B, &p, 5000));
 	assert_int_equal(rig_counter(b, rx_unread), 1);
 	assert_int_equal(b->qp->resp.epsn, RIG_SQ_PSN);

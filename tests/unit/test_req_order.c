@@ -387,8 +387,7 @@ static void req__RQ_15_ud_message_over_the_port_mtu_sends_nothing_and_is_no_erro
 	rig_destroy(rig);
 }
 
-/* A QP connected to itself: its packets leave the NIC, and are checked and executed like all others when they return.
- */
+/* A QP connected to itself: its packets leave the NIC, and are checked and executed like others when they return. */
 static void req__RQ_21_a_message_to_oneself_goes_through_the_wire_and_its_checks(void **state)
 {
 	struct rig *rig = rig_create(NULL);

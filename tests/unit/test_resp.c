@@ -52,8 +52,7 @@ static void resp__RP_01_gap_across_the_psn_wrap(void **state)
 	rig_destroy(rig);
 }
 
-/* A PSN half the PSN space away is neither earlier nor later. This NIC treats it as a duplicate, also around the wrap.
- */
+/* A PSN half the PSN space away is neither earlier nor later. This NIC treats it as a duplicate, even at the wrap. */
 static void resp__RP_08_psn_half_the_space_away_is_a_duplicate(void **state)
 {
 	static const uint32_t epsns[] = {0, 1, 0x7fffff, 0x800000, 0xffffff};

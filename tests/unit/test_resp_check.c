@@ -176,7 +176,7 @@ static void resp__RL_05_payload_where_none_belongs(void **state)
 
 	for (unsigned i = 0; i < 3 * sizeof(ops); i++) {
 		struct rig *rig = rig_ready(NULL);
-		struct packet p = rig_peer_data(rig, ops[i / 3], E, 0, 4u << 4 * (i % 3)); /* 4, 64, 1024 */
+		struct packet p = rig_peer_data(rig, ops[i / 3], E, 0, 4u << 4 * (i % 3)); /* 4, 64 or 1024 bytes */
 
 		rig_post_send(rig, 1, NIC_WR_SEND, 0, 8);
 		rig_drain(rig);

@@ -254,9 +254,7 @@ static void runs__an_operand_that_is_not_there(void **state)
 			struct packet p = rig_expect_tx(rig, ELEMENTS, RIG_SQ_PSN);
 
 			assert_int_equal(p.element.count, bad);
-			assert_int_equal(
-				p.element.flags,
-				ELEMENT_RUN); /* the packet was begun as a run before the invalid memory was found */
+			assert_int_equal(p.element.flags, ELEMENT_RUN); /* begun before the invalid memory was found */
 			rig_expect_silence(rig);
 			rig_ack(rig, RIG_SQ_PSN + bad - 1, SYN_ACK);
 		}

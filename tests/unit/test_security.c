@@ -321,8 +321,7 @@ static void security__SE_07_queue_pairs_take_turns(void **state)
 	rig_destroy(rig);
 }
 
-/* Send one request for [va, va + len) of a region that is arena[8192 .. 12288): executed only if it is wholly inside.
- */
+/* Send one request for [va, va + len) of a region, arena[8192 .. 12288): executed only if it is wholly inside. */
 static void hostile_request(struct rig *rig, struct nic_mr *mr, enum rig_op op, uint64_t offset, uint32_t len)
 {
 	bool atomic = op == FETCH_ADD || op == CMP_SWAP, inside, done;
@@ -423,7 +422,7 @@ static void security__SE_04_only_what_a_connected_qp_accepts_tells_of_its_peer(v
 	p.sgid.raw[15] ^= 1;
 	p.dest_qpn ^= 1; /* unknown QPN */
 	assert_int_equal(rig_rx_verdict(rig, &p), NIC_RX_PARSED);
-	assert_int_equal(verdict_of(rig, CNP, 0), NIC_RX_MALFORMED); /* with payload */
+	assert_int_equal(verdict_of(rig, CNP, 0), NIC_RX_MALFORMED); /* a CNP with payload */
 	assert_int_equal(verdict_of(rig, WRITE_ONLY, RIG_RQ_PSN + 1), NIC_RX_PARSED);
 	assert_int_equal(verdict_of(rig, WRITE_ONLY, RIG_RQ_PSN), NIC_RX_ACCEPTED);
 	assert_int_equal(verdict_of(rig, WRITE_ONLY, RIG_RQ_PSN),

@@ -272,8 +272,7 @@ static void source__what_is_lost_when_a_link_comes_is_sent_again(void **state)
 	rig_destroy(rig);
 }
 
-/** If no packet has arrived on the port before the peer's link comes, no ACK can be lost, so nothing is retransmitted.
- */
+/** If no packet arrived on the port before the peer's link came, no ACK can be lost: nothing is retransmitted. */
 static void source__a_link_that_comes_first_changes_nothing(void **state)
 {
 	struct rig *rig = ready(NIC_QPT_RC, 0);
@@ -357,7 +356,7 @@ static void source__SE_04_answers_count_for_outstanding_psns_only(void **state)
 
 		p.syndrome = syndromes[s];
 		len = packet_encode(&p, buf);
-		answer_with(rig, buf, len, RIG_SQ_PSN); /* nothing is outstanding */
+		answer_with(rig, buf, len, RIG_SQ_PSN); /* no request is outstanding */
 		answer_with(rig, buf, len, RIG_SQ_PSN - 1);
 		for (unsigned i = 0; i < OUTSTANDING; i++)
 			rig_post_send(rig, i, NIC_WR_SEND, 0, 8);

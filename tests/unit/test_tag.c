@@ -210,7 +210,7 @@ static void tag__messages_are_found_by_masks_that_come_later(void **state)
 	tag_init(&unit);
 	for (unsigned i = 0; i < 3; i++)
 		tag_hold(&unit, &m[i]);
-	for (unsigned i = 0; i < 4 * TAG_MASKS; i++) { /* each mask replaces an earlier one */
+	for (unsigned i = 0; i < 4 * TAG_MASKS; i++) { /* each new mask replaces an earlier one in the table */
 		struct tag_recv none = {.tag = 0x8000000000000000, .ignore = 0xfull << i, .source = TAG_ANY_SOURCE};
 
 		assert_null(tag_post(&unit, &none));

@@ -83,7 +83,7 @@ static void time__an_rnr_wait_goes_on_when_the_clock_goes_back(void **state)
 	struct rig *rig = asked(7);
 
 	(void)state;
-	rig_ack(rig, RIG_SQ_PSN, SYN_RNR | 20); /* 10.24 ms */
+	rig_ack(rig, RIG_SQ_PSN, SYN_RNR | 20); /* the code of 10.24 ms */
 	jump(rig, -(int64_t)HOUR_NS);
 	pass(rig, 10239999);
 	rig_expect_silence(rig);
@@ -139,7 +139,7 @@ static void time__a_long_timer_runs_out_soon_after_a_stop(void **state)
 	struct rig *rig = rig_create(NULL);
 
 	(void)state;
-	rig->attr.timeout = 24; /* 69 s */
+	rig->attr.timeout = 24; /* the code of 69 s */
 	rig->attr.retry_cnt = 7;
 	rig->now += HOUR_NS;
 	rig_to_rts(rig);

@@ -20,7 +20,7 @@
 #define STEPS	 100000u
 #define COUNTERS 1000u
 #define TRIES	 16u   /* counters without room that one call tries */
-#define SOON	 1000u /* ns; retries without a known reason come later than this */
+#define SOON	 1000u /* ns; tries that no completion has caused come later */
 
 struct unit;
 
@@ -259,7 +259,7 @@ static void trigger__what_there_is_no_room_for_is_tried_when_something_has_compl
 	queue(&u, &u.b, 4, 1);
 	add(&u, &u.a, false, 3);
 	expect(&u, 1);
-	add(&u, &u.b, false, 1); /* other counters continue */
+	add(&u, &u.b, false, 1); /* work of other counters still starts */
 	expect(&u, 4);
 	nic_trig_run(u.nic);
 	assert_int_equal(u.n_started, 0);

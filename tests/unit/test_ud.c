@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * test_ud.c - datagrams: address handles, the 40-byte GRH area, datagrams without a place (IBTA 9.8.3, 11.4.1.2, annex
- * A17; conformance points UD-01, UD-02, UD-04, UD-05, RL-13, RO-09).
+ * test_ud.c - datagrams: address handles, the 40-byte GRH area, datagrams that do not fit or are not allowed (IBTA
+ * 9.8.3, 11.4.1.2, annex A17; conformance points UD-01, UD-02, UD-04, UD-05, RL-13, RO-09).
  */
 #include "rig.h"
 
