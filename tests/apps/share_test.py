@@ -131,7 +131,7 @@ def two_and_eight(tally):
         seen.add(len(numbers) == len(set(numbers)))
         time.sleep(0.02)
     for program, server, client in pairs:
-        codes = client.wait(60), server.wait(20)
+        codes = client.wait(90), server.wait(20)
         tally.result(f"eight processes: {program}", codes == (0, 0), f"exit codes {codes}", server.output(),
                      client.output())
     tally.result("every process has a number of its own", seen == {True} or not seen, str(seen))
@@ -211,7 +211,7 @@ def daemon_killed(tally, rounds):
         tally.result(f"daemon killed, {i + 1}: the next one has the living",
                      status and status["counters"]["adopted"] == 2 and status["counters"]["recovered_sockets"] >= 3,
                      str(status))
-    codes = client.wait(60), server.wait(20)
+    codes = client.wait(90), server.wait(20)
     tally.result("traffic went on", codes == (0, 0) and survived > 0, f"exit codes {codes}, {survived} kills",
                  server.output(), client.output())
     tally.result("nothing is left of the daemons", device.is_gone(), device.leftovers())
@@ -270,7 +270,8 @@ def process_killed(tally):
 def stopped_under_traffic(tally, seconds):
     """The target of each kind of traffic is stopped for longer than retries last, and continues."""
     programs = ("ib_write_bw", "ib_read_bw", "ib_atomic_bw")
-    pairs = [traffic(Device(), 2 * seconds + 10, program) for program in programs]
+    # With a margin for the start: the next pair starts while the others keep all CPUs busy.
+    pairs = [traffic(Device(), 2 * seconds + 30, program) for program in programs]
     for server, _ in pairs:
         os.kill(server.pid, signal.SIGSTOP)
     time.sleep(seconds)
@@ -278,7 +279,7 @@ def stopped_under_traffic(tally, seconds):
     for server, _ in pairs:
         os.kill(server.pid, signal.SIGCONT)
     for program, (server, client), lived in zip(programs, pairs, there):
-        codes = client.wait(60), server.wait(20)
+        codes = client.wait(90), server.wait(20)
         tally.result(f"{program}: its target is stopped for {seconds} s", lived and codes == (0, 0),
                      f"exit codes {codes}, there at the end of the stop: {lived}", server.output(), client.output())
 
