@@ -62,7 +62,7 @@ static struct nic_gid gid_of(struct in_addr address)
 	return gid;
 }
 
-/** @return the socket; *port: the port it is bound to. */
+/** @return a UDP socket. *port: the port that the socket is bound to. */
 static int open_socket(struct in_addr address, uint16_t wanted, uint16_t *port)
 {
 	struct sockaddr_in self = {.sin_family = AF_INET, .sin_addr = address, .sin_port = htons(wanted)};
@@ -85,7 +85,7 @@ static uint64_t now_ns(void)
 	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-/** A packet that ends a connection or completes a request if its PSN is right. @return its length. */
+/** Build a packet that ends a connection or completes a request if its PSN is right. @return its length. */
 static unsigned forge(struct packet *p, unsigned number, uint8_t *data)
 {
 	static const uint8_t opcodes[] = {0x11, 0x11, 0x04};

@@ -6,11 +6,12 @@
 #include <rdma/fi_errno.h>
 #include <stdlib.h>
 
-#define STEPS 16u /* the most a collective takes; keeps the tags of collectives apart */
+#define STEPS 16u /* maximum number of steps in a collective; keeps the tags of consecutive collectives apart */
 
 /* ---- pieces ------------------------------------------------------------------------------------------------------ */
 
-/** A piece that starts once all pieces queued before it are done. @return NULL: an error has occurred. */
+/** @return a piece that starts once all receives and additions queued before it are done; NULL: an error has occurred.
+ */
 static struct collective_piece *piece_new(struct collective *c, enum fi_op_type type, struct fid_cntr *completion)
 {
 	struct collective_piece *p = &c->pieces[c->n];
@@ -60,7 +61,7 @@ static void receive_from(struct collective *c, unsigned peer, unsigned step, voi
 	message(c, piece_new(c, FI_OP_TRECV, c->done), peer, step, buf, len);
 }
 
-/** An atomic operation of the process's own NIC on a number in the process's own memory. */
+/** An atomic operation on a number in this process's own memory, which this process's own NIC executes. */
 static struct fi_msg_atomic on_number(struct collective *c, struct collective_piece *p, const double *number,
 				      enum fi_op op)
 {
@@ -82,7 +83,7 @@ void collective_add(struct collective *c, const double *what, double *to)
 	if (!p)
 		return;
 	p->operand = (struct fi_ioc){(void *)(uintptr_t)what, 1};
-	/* Completion means that the result is in memory. */
+	/* FI_DELIVERY_COMPLETE: the piece counts as done only when the result is in memory. */
 	p->atomic =
 		(struct fi_op_atomic){.ep = c->ep, .msg = on_number(c, p, to, FI_SUM), .flags = FI_DELIVERY_COMPLETE};
 	p->work.op.atomic = &p->atomic;
@@ -128,8 +129,8 @@ void collective_forget(struct collective *c)
 /* ---- collectives ------------------------------------------------------------------------------------------------- */
 
 /*
- * Dissemination: in step s each process sends to the one 2^s further, which has then heard from 2^(s+1) processes,
- * itself included.
+ * Dissemination barrier: in step s each process sends to the process 2^s ranks further on, which then knows that
+ * 2^(s+1) processes, itself included, have entered.
  *
  *   0 ──► 1 ──► 2 ──► 3 ──► 0      and then     0 ──► 2, 1 ──► 3, 2 ──► 0, 3 ──► 1
  */
@@ -145,9 +146,9 @@ void collective_barrier(struct collective *c)
 }
 
 /*
- * A binomial tree. Numbered from the root, each process that has the data sends it to the one `far` further, for far =
- * 4, 2, 1 (with up to 8 processes). So every process but the root receives it from the process whose number is its own
- * without the lowest bit.
+ * A binomial tree, with processes numbered from the root. For far = 4, 2, 1 (with up to 8 processes), each process that
+ * has the data sends it to the process `far` numbers further on. So every process but the root receives the data from
+ * the process whose number is its own number without its lowest set bit.
  */
 void collective_broadcast(struct collective *c, unsigned root, void *buf, size_t len)
 {
@@ -165,8 +166,8 @@ void collective_broadcast(struct collective *c, unsigned root, void *buf, size_t
 }
 
 /*
- * Recursive doubling among the largest power of two of processes. Each of the remaining processes first gives its
- * number to one of those, and gets the sum from it afterwards.
+ * Recursive doubling among the first 2^k processes, the largest such number. Each remaining process first sends its
+ * number to one of the first 2^k, and receives the sum from it afterwards.
  *
  *   of 5:   4 ──► 0      0 ◄─► 1, 2 ◄─► 3      0 ◄─► 2, 1 ◄─► 3      0 ──► 4
  */

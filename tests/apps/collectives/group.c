@@ -55,7 +55,8 @@ static struct fi_info *find(void)
 	return info;
 }
 
-/* Counters to wait for, and a CQ for requests that ask for completions, which deferred work does not. */
+/* The endpoint has counters to wait for, and a CQ for requests that ask for completions. Deferred work does not ask for
+ * any. */
 static void open_endpoint(struct group *g)
 {
 	struct fi_av_attr av = {.type = FI_AV_TABLE, .count = COLLECTIVE_MAX};
@@ -149,7 +150,7 @@ static void end_all(pid_t *pids, unsigned n)
 			waitpid(pids[i], NULL, 0);
 }
 
-/** @return false: one has ended as it should not; the reason has been printed. */
+/** Reap processes that have ended. @return false: a process failed, and the reason has been printed. */
 static bool collect(pid_t *pids, unsigned n, unsigned *left)
 {
 	int status;

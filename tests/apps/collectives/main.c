@@ -4,20 +4,20 @@
  *
  *   collectives [-n PROCESSES] [-r ROUNDS] [-b BATCH] [-s] [-p MS] [-l SECONDS] barrier|broadcast|allreduce
  *
- * Each process queues a batch of rounds. Then each calls collective_go once, process 0 last, and from there on no
- * thread of any program does anything: it sleeps in fi_cntr_wait, or with -s (stopped) in read(), outside the library,
- * until the launcher has seen that all of them are done. The launcher sees it in memory that the NICs add to at the end
- * of a batch. With -p process 0 pauses before it goes: the others wait for it, and should use no CPU time meanwhile.
- * Then each process checks its results:
+ * Each process queues a batch of rounds. Then each process calls collective_go once, process 0 last. From then on no
+ * program does any work: its thread sleeps in fi_cntr_wait, or with -s (stopped) in read(), outside the library, until
+ * the launcher has seen that all processes are done. The launcher reads this from memory that the NICs add to at the
+ * end of a batch. With -p process 0 pauses before its collective_go: the other processes wait for it, and should use no
+ * CPU time during the pause. Then each process checks its results:
  *
  *   allreduce  the exact sum of numbers that differ in each round and process
  *   broadcast  the root's data, which differs in each round
  *   barrier    each process's NIC adds one to a shared number before it enters round r, and reads the number when it
- *              leaves: all processes must have entered
+ * leaves the round: by then all processes must have entered it
  *
- * Prints the time of a round, how often the programs' threads were woken in a batch, and the CPU time that they and the
- * NICs' own threads used. Exit code 1: a result was wrong, a process died, or the time limit passed; the message then
- * says how far the processes had come.
+ * Prints the time of a round, how often the programs' threads were woken in a batch, and the CPU time that these
+ * threads and the NICs' own threads used. Exit code 1: a result was wrong, a process died, or the time limit passed;
+ * the message then says how far the processes had come.
  */
 #include "group.h"
 
@@ -31,14 +31,14 @@
 #include <unistd.h>
 
 #define BATCH_MAX 2000u
-#define LIMIT_MAX 1000000u /* seconds: an int has room for that in milliseconds */
+#define LIMIT_MAX 1000000u /* limit in seconds: an int can hold that many milliseconds */
 #define PAUSE_MAX 60000u
-#define PIECES	  20u /* the most that a round of any collective takes */
+#define PIECES	  20u /* maximum number of pieces of a round, in any collective */
 
 enum kind { BARRIER, BROADCAST, ALLREDUCE, KINDS };
 static const char *const kind_names[KINDS] = {"barrier", "broadcast", "allreduce"};
 
-/** A broadcast's message. */
+/** Contents of a broadcast message. */
 struct parcel {
 	uint64_t round, root, mixed;
 };
@@ -49,12 +49,13 @@ struct board {
 	enum kind kind;
 	unsigned rounds, batch, limit_s, pause_ms;
 	bool stopped;
-	int bell[2];	      /* pipe: one byte for each process when a batch is done */
-	unsigned rung;	      /* batches announced that way */
-	atomic_uint gone;     /* batches started, summed over all processes */
-	uint64_t ns;	      /* from go to the end, summed over all batches, by process 0 */
-	double finished;      /* batches finished, of all processes; NICs add to this and the next fields */
-	double in[BATCH_MAX]; /* processes that have entered the i-th barrier, summed over all batches */
+	int bell[2];	  /* pipe: the launcher writes one byte for each process when a batch is done */
+	unsigned rung;	  /* number of batches announced through the pipe */
+	atomic_uint gone; /* batches started, added up over all processes */
+	uint64_t ns;	  /* time from collective_go to the end, added up over all batches; measured by process 0 */
+	double finished;  /* batches finished, added up over all processes; NICs add to this field and to the next ones
+			   */
+	double in[BATCH_MAX]; /* processes that have entered the i-th barrier, added up over all batches */
 	double numbers[COLLECTIVE_MAX][BATCH_MAX][COLLECTIVE_VALUES];
 	struct {
 		uint64_t sleeps, thread_us, others_us;
@@ -82,7 +83,7 @@ static uint64_t now_ns(void)
 
 /* ---- rounds ------------------------------------------------------------------------------------------------------ */
 
-/** A process's input: whole numbers, whose sums are exact. */
+/** @return a process's input to an allreduce: a whole number, so that sums are exact. */
 static double brings(unsigned round, unsigned rank)
 {
 	return (double)((round + 1) * 65537u % 1000003u * (rank + 3u));
@@ -93,7 +94,7 @@ static struct parcel parcel_of(unsigned round, unsigned root)
 	return (struct parcel){round, root, (round + 1ull) * 0x9e3779b97f4a7c15ull ^ root};
 }
 
-/** Queue round `round`, the i-th of its batch. */
+/** Queue round number `round`, the i-th round of its batch. */
 static void queue_round(struct member *m, unsigned round, unsigned i)
 {
 	struct collective *c = &m->g.c;
@@ -121,7 +122,8 @@ static void queue_round(struct member *m, unsigned round, unsigned i)
 static bool round_is_right(const struct member *m, unsigned round, unsigned i)
 {
 	const unsigned size = m->g.c.size;
-	const unsigned times = round / m->b->batch + 1; /* times that each process has entered the i-th barrier */
+	const unsigned times =
+		round / m->b->batch + 1; /* number of times that each process has entered the i-th barrier */
 	struct parcel parcel = parcel_of(round, round % size);
 	double sum = 0;
 
@@ -151,7 +153,7 @@ static void sleep_through(struct member *m)
 		group_die("the bell", -errno);
 }
 
-/** CPU time of the calling thread, or of all threads. */
+/** @return the CPU time of the calling thread, or of all threads of the process. */
 static uint64_t cpu_us(int who, long *sleeps)
 {
 	struct rusage u;
@@ -162,7 +164,8 @@ static uint64_t cpu_us(int who, long *sleeps)
 	       (uint64_t)(u.ru_utime.tv_usec + u.ru_stime.tv_usec);
 }
 
-/** Run a batch from go to the end and measure its cost. Process 0 goes last, so its time is that of all. */
+/** Run a batch from collective_go to its end, and measure its cost. Process 0 calls collective_go last, so the time
+ * that it measures is the time of all processes. */
 static void run(struct member *m)
 {
 	struct collective *c = &m->g.c;
@@ -180,7 +183,7 @@ static void run(struct member *m)
 	start = now_ns();
 	group_check(collective_go(c), "collective_go");
 	atomic_fetch_add(&m->b->gone, 1);
-	if (c->rank != 0) { /* as group_meet, without waiting */
+	if (c->rank != 0) { /* what group_meet does, but without waiting */
 		atomic_fetch_add(&m->b->meeting.arrived, 1);
 		m->g.met++;
 	}
@@ -191,17 +194,20 @@ static void run(struct member *m)
 	all = cpu_us(RUSAGE_SELF, &unused) - all;
 	m->b->usage[c->rank].sleeps += (uint64_t)(after - before);
 	m->b->usage[c->rank].thread_us += thread;
-	m->b->usage[c->rank].others_us += all > thread ? all - thread : 0; /* the two are not read at the same moment */
+	m->b->usage[c->rank].others_us +=
+		all > thread
+			? all - thread
+			: 0; /* the two times are not read at the same moment, so the difference could be negative */
 }
 
-/** Run rounds first ... first + n - 1. @return how many were wrong. */
+/** Run rounds first ... first + n - 1. @return how many of them had a wrong result. */
 static unsigned run_batch(struct member *m, unsigned first, unsigned n)
 {
 	struct collective *c = &m->g.c;
 	struct board *b = m->b;
 	unsigned wrong = 0;
 
-	group_meet(&m->g); /* all have finished and checked the batch before */
+	group_meet(&m->g); /* all processes have finished and checked the previous batch */
 	group_check(collective_hold(c, n * PIECES + 1), "collective_hold");
 	for (unsigned i = 0; i < n; i++)
 		queue_round(m, first + i, i);
@@ -239,7 +245,8 @@ static int member_run(unsigned rank, struct meeting *meeting)
 
 /* ---- the launcher ------------------------------------------------------------------------------------------------ */
 
-/** The launcher is not a process of the group, and knows only the shared memory. */
+/** Wake the processes when all of them have finished a batch. Runs in the launcher, which sees only the shared memory.
+ */
 static void ring_when_done(struct meeting *meeting)
 {
 	struct board *b = (struct board *)meeting;

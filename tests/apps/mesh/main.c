@@ -15,7 +15,7 @@
 #include "mesh.h"
 
 #define CQ_ENTRIES 65536
-#define POLLS	   64 /* empty polls before it sleeps */
+#define POLLS	   64 /* empty polls before the loop sleeps */
 
 static volatile sig_atomic_t ended;
 
@@ -67,7 +67,8 @@ uint64_t dice(struct mesh *c, uint64_t sides)
 
 void board_add(uint64_t *what, uint64_t n)
 {
-	__atomic_store_n(what, *what + n, __ATOMIC_RELAXED); /* only this process writes it */
+	__atomic_store_n(what, *what + n,
+			 __ATOMIC_RELAXED); /* no atomic addition is needed: only this process writes it */
 }
 
 void board_set(uint64_t *what, uint64_t value)

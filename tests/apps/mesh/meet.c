@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * meet.c - how the processes of a mesh find each other: by datagrams to socket names that vanish with their owners,
- * sent without waiting.
+ * meet.c - how the processes of a mesh find each other: by datagrams to Unix sockets in the abstract namespace, whose
+ * names vanish with their owners. Sends never block.
  *
  * A new process announces itself. Of two processes, the one with the higher index calls repeatedly until it gets an
  * answer, and the other announces itself until it is called. A repeated call gets the same answer again.
@@ -30,7 +30,8 @@ static void tell(const struct mesh *c, uint32_t index, const struct note *note)
 	struct sockaddr_un sa;
 	socklen_t len = name(c, index, &sa);
 
-	/* If the peer is not there or does not read, we repeat this, or the peer announces itself. */
+	/* If the peer does not exist or does not read, the datagram is lost: this process repeats it, or the peer
+	 * announces itself later. */
 	sendto(c->notes_fd, note, sizeof(*note), MSG_DONTWAIT | MSG_NOSIGNAL, (struct sockaddr *)&sa, len);
 }
 
@@ -53,7 +54,7 @@ void meet_open(struct mesh *c)
 		say_here(c, i);
 }
 
-/** The peer's place has a new process, or the peer is back. */
+/** A process has announced itself: a new process with the peer's index, or the same process again. */
 static void note_here(struct mesh *c, const struct note *n)
 {
 	struct talk *t = c->current[n->from];

@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * mesh.h - a process of a mesh: it talks to every other process over RC, checks every byte, and copes with others that
- * die, stop and come back. For the kill test, which reads the board.
+ * mesh.h - a process of a mesh: it exchanges data with every other process over RC, checks every byte, and copes with
+ * processes that die, stop and come back. For the kill test, which reads the board.
  *
  *   mesh BOARD INDEX INCARNATION MEMBERS STEADY TIMEOUT FRAIL
  *
- *   BOARD        a file that all processes map: each one's state. Its name is also the mesh's.
- *   INDEX        which of the MEMBERS this is; of two, the one with the higher index calls, the other answers
- *   INCARNATION  a number that only this process has
- *   STEADY       bit mask of members who give each other up only after TIMEOUT (as in struct ibv_qp_attr); all others
- *                do
- *                so after FRAIL
+ *   BOARD        a file that all processes map, with the state of each process. Its name is also the mesh's name.
+ *   INDEX        which of the MEMBERS this process is. Of two processes, the one with the higher index calls, and the
+ * other answers INCARNATION  a number that no other process of the test has STEADY       bit mask of members who give
+ * each other up only after TIMEOUT (as in struct ibv_qp_attr); all others do so after FRAIL
  *
  *   main.c  board, device, loop      meet.c  discovery, calls and answers      talk.c  a QP and its traffic
  *
@@ -24,7 +22,7 @@
 #include <stdint.h>
 
 #define MESH_MAX   8
-#define TALKS_MAX  4096 /* at a time, including those that are ending */
+#define TALKS_MAX  4096 /* maximum number of connections, including those that are ending */
 #define PART_BYTES 524288u
 #define SAID_BYTES 1024u /* longest pattern in a SEND */
 #define RECVS	   16
@@ -32,21 +30,21 @@
 /* ---- the board; kill_test.py knows its layout: 64-bit words, then a text ---- */
 
 struct board_peer {
-	uint64_t incarnation; /* of the peer we are connected to; 0: not connected */
-	uint64_t connections; /* made so far */
-	uint64_t batches;     /* our batches found correct since then */
-	uint64_t received;    /* the peer's SENDs received since then */
+	uint64_t incarnation; /* incarnation of the peer we are connected to; 0: not connected */
+	uint64_t connections; /* connections made to the peer so far */
+	uint64_t batches;     /* our batches found correct since this connection was made */
+	uint64_t received;    /* the peer's SENDs received on this connection */
 };
 
 struct board_member {
 	uint64_t incarnation;	/* 0: the device is not open yet */
-	uint64_t closed;	/* 1: it has ended in order */
+	uint64_t closed;	/* 1: the process has ended in an orderly way */
 	uint64_t retry_exc;	/* completions with IBV_WC_RETRY_EXC_ERR: the peer is gone */
-	uint64_t flushed;	/* completions flushed after them */
+	uint64_t flushed;	/* completions flushed after such an error */
 	uint64_t other;		/* completions with any other error */
 	uint64_t wrong;		/* data that differed from what was expected */
-	uint64_t talks, ending; /* QPs; those that only wait for their last completions */
-	uint64_t batches;	/* in total */
+	uint64_t talks, ending; /* connections; those of them that only wait for their last completions */
+	uint64_t batches;	/* batches in total */
 	struct board_peer peers[MESH_MAX];
 	char sentence[184]; /* the first error found */
 };
@@ -54,7 +52,7 @@ struct board_member {
 /** The whole board. */
 struct board {
 	struct board_member members[MESH_MAX];
-	uint64_t hush; /* set by the test: 1: start nothing new */
+	uint64_t hush; /* set by the test to 1: start no new batch */
 };
 
 /* ---- meeting ---- */
@@ -63,7 +61,7 @@ enum note_type { NOTE_HERE = 1, NOTE_CALL, NOTE_ANSWER };
 
 struct note {
 	uint32_t type, from;
-	uint64_t incarnation; /* of the sender */
+	uint64_t incarnation; /* incarnation of the sender */
 	uint64_t call;	      /* the caller's number for the connection */
 	uint64_t addr;
 	uint32_t rkey, qpn, psn, unused;
@@ -73,20 +71,20 @@ struct note {
 
 /** Memory of one connection, all of it registered. */
 struct part {
-	uint8_t target[PART_BYTES]; /* the peer writes and reads this */
-	uint8_t source[PART_BYTES]; /* what we write there */
-	uint8_t back[PART_BYTES];   /* what we read back */
-	uint64_t counter;	    /* the peer adds to it */
-	uint64_t fetched;	    /* old value of the peer's counter */
+	uint8_t target[PART_BYTES]; /* written and read by the peer */
+	uint8_t source[PART_BYTES]; /* what we WRITE to the peer's target */
+	uint8_t back[PART_BYTES];   /* what we READ back from the peer's target */
+	uint64_t counter;	    /* the peer adds one to it in each batch */
+	uint64_t fetched;	    /* old value of the peer's counter, returned by our atomic */
 	uint8_t said[16 + SAID_BYTES];
 	uint8_t heard[RECVS][16 + SAID_BYTES];
 };
 
 enum talk_state {
-	TALK_CALLING, /* we have called */
-	TALK_SILENT,  /* we have answered; the caller begins */
+	TALK_CALLING, /* we have called, and wait for the answer */
+	TALK_SILENT,  /* we have answered, and the caller has not sent anything yet */
 	TALK_GOES,
-	TALK_ENDS, /* the peer is gone, or we have called again; waits for its last completions */
+	TALK_ENDS, /* the peer is gone, or we have called again; the connection waits for its last completions */
 };
 
 struct talk {
@@ -96,12 +94,12 @@ struct talk {
 	struct ibv_qp *qp;
 	struct ibv_mr *mr;
 	struct part *part;
-	unsigned sends, recvs; /* outstanding */
+	unsigned sends, recvs; /* outstanding work requests */
 	bool failed;	       /* the QP is in the error state */
 	struct note theirs;
-	uint64_t batch, heard; /* done so far */
+	uint64_t batch, heard; /* batches done, messages received so far */
 	uint32_t len;
-	uint64_t due_ns; /* of the next batch, or of the next call */
+	uint64_t due_ns; /* time of the next batch, or of the next call */
 };
 
 struct mesh {
@@ -119,15 +117,15 @@ struct mesh {
 	union ibv_gid gid;
 	int notes_fd;
 	uint64_t random, calls;
-	uint64_t call_ns[MESH_MAX];	/* when to call or announce again */
-	struct talk *current[MESH_MAX]; /* the connection to each peer, unless it is ending */
+	uint64_t call_ns[MESH_MAX];	/* time of the next call or announcement to each peer */
+	struct talk *current[MESH_MAX]; /* the connection to each peer, unless the connection is ending */
 	struct talk *talks[TALKS_MAX];
-	uint32_t highest; /* one past the last of talks in use */
+	uint32_t highest; /* one past the last used entry of talks */
 };
 
 /* main.c */
 void die(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
-/** Something impossible has been found. */
+/** Report something that must never happen, such as wrong data. */
 void wrong(struct mesh *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
 uint64_t now_ns(void);
 uint64_t dice(struct mesh *c, uint64_t sides);
@@ -138,7 +136,8 @@ void board_set(uint64_t *what, uint64_t value);
 void meet_open(struct mesh *c);
 /** Handle all notes received. */
 void meet_notes(struct mesh *c);
-/** Call or announce to peers as due. @return when to do that again. */
+/** Call, or announce this process to, the peers whose time has come. @return the time of the next call of this
+ * function. */
 uint64_t meet_call(struct mesh *c, uint64_t now);
 
 /* talk.c */
@@ -147,10 +146,11 @@ struct talk *talk_new(struct mesh *c, uint32_t peer, uint64_t call);
 struct note talk_note(const struct mesh *c, const struct talk *t, enum note_type type);
 /** Connect to the peer's end, as described in its note. */
 void talk_connect(struct mesh *c, struct talk *t, const struct note *theirs);
-/** End the connection; what is outstanding still has to complete. */
+/** End the connection. It is freed after its outstanding work requests have completed. */
 void talk_end(struct mesh *c, struct talk *t);
 void talk_complete(struct mesh *c, const struct ibv_wc *wc);
-/** Start batches, free connections that have ended. @return when to do that again. */
+/** Start batches that are due, and free connections that have ended. @return the time of the next call of this
+ * function. */
 uint64_t talk_all(struct mesh *c, uint64_t now);
 void talk_destroy(struct mesh *c, struct talk *t);
 

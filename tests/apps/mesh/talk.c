@@ -2,11 +2,12 @@
 /*
  * talk.c - a connection of the mesh: its QP and its traffic.
  *
- * Both ends do the same, in batches: WRITE a pattern into the peer's memory, add one to its counter, READ the pattern
- * back, SEND the next messages. Then the pattern must be the same, the counter must have had the batch's number as its
- * old value, and the peer finds the messages in order. Now and then a batch is larger than a ring.
+ * Both ends work in batches. A batch WRITEs a pattern into the peer's memory, adds one to the peer's counter, READs the
+ * pattern back and SENDs the next messages. Afterwards the pattern read must equal the pattern written, the counter's
+ * old value must be the batch's number, and the peer must receive the messages in order. Now and then a batch is larger
+ * than a shared memory ring.
  *
- * A connection that ends is kept until everything posted has completed: completions are what a dead peer still owes us.
+ * A connection that ends is kept until every work request posted on it has completed, even if the peer is dead.
  */
 #include <errno.h>
 #include <stddef.h>
@@ -16,7 +17,7 @@
 
 #include "mesh.h"
 
-#define SENDS	   4 /* in a batch */
+#define SENDS	   4 /* SENDs in a batch */
 #define GAP_NS	   4000000u
 #define HUSH_NS	   100000000u
 #define SMALL	   16384u
@@ -239,7 +240,8 @@ static void message_come(struct mesh *c, struct talk *t, uint32_t i, uint32_t le
 	memcpy(expected + 8, &t->peer_incarnation, 8);
 	if (len >= 16)
 		pattern(expected + 16, len - 16, key_of(t->peer_incarnation, t->call, t->heard));
-	/* The answer to a call that we have given up may come only now, and the answerer then knows our old QP. */
+	/* Without a known peer, skip the check: the peer may have answered an older call of ours, and then still sends
+	 * to this QP. */
 	if (t->peer_incarnation && (len < 16 || memcmp(heard, expected, len) != 0))
 		wrong(c, "message %llu of member %u is not what it should be", (unsigned long long)t->heard, t->peer);
 	t->heard++;
@@ -294,7 +296,7 @@ uint64_t talk_all(struct mesh *c, uint64_t now)
 		if (t->state != TALK_GOES || t->sends > 0 || t->failed)
 			continue;
 		if (__atomic_load_n(&c->board->hush, __ATOMIC_RELAXED))
-			next = now + HUSH_NS; /* when to look again */
+			next = now + HUSH_NS; /* time of the next look at board->hush */
 		else if (now >= t->due_ns)
 			batch_start(c, t);
 		else if (t->due_ns < next)
