@@ -3,11 +3,11 @@
  * cross.c - two processes whose NICs exchange messages by themselves, driven by cross-channel work requests
  * (CORE-Direct). For the cross test.
  *
- *   cross ROUNDS   side 0 begins, each message is answered, ROUNDS times
+ *   cross ROUNDS   side 0 sends first, and each message is answered, ROUNDS times
  *
  * Each side posts everything at once: the messages on a managed send queue, and the work requests that enable them on
  * the queue of a second QP, the runner. A side sends the sum of the number received last and a number of its own; its
- * NIC calculates the sum when the message goes. Then both programs sleep until the runner is done. Nobody calls the
+ * NIC calculates the sum when it sends the message. Then both programs sleep until the runner is done. Nobody calls the
  * library meanwhile, so only the NICs can have added the numbers up:
  *
  *   side 0, each round:  enable one receive, enable one message, wait for one
@@ -26,7 +26,7 @@
 #define OPERAND	   16 /* bytes */
 #define STEPS	   3  /* work requests in a round */
 #define ROUNDS_MAX 5000
-#define COUNTED	   4 /* depth of a CQ that is counted, and never polled */
+#define COUNTED	   4 /* depth of a CQ whose completions WAITs count, and which is never polled */
 #define SLEEP_MS   120000
 
 static const uint64_t numbers[2] = {3, 1000000};
@@ -46,7 +46,7 @@ struct side {
 	struct ibv_cq *received, *done;
 	struct ibv_comp_channel *channel;
 	struct ibv_mr *mr;
-	uint8_t operands[2][OPERAND]; /* the number received, and the one to add */
+	uint8_t operands[2][OPERAND]; /* the number received, and the number to add to it */
 };
 
 /* ---- queues ------------------------------------------------------------------------------------------------------ */
@@ -88,7 +88,7 @@ static void open_side(struct side *s)
 	s->data.qp = create(s, s->data.cq, s->received, rounds,
 			    IBV_EXP_QP_CREATE_MANAGED_SEND | IBV_EXP_QP_CREATE_MANAGED_RECV);
 	forked_join(&s->data, &meeting->f, s->number);
-	/* The runner transfers no data, so it is connected to itself. */
+	/* The runner transfers no data, so it needs no peer and is connected to itself. */
 	s->runner = s->data;
 	s->runner.qp = create(s, s->done, s->done, STEPS * rounds, 0);
 	if (ibv_query_gid(s->data.ctx, 1, 0, &self.gid[1]))
@@ -181,14 +181,14 @@ static enum ibv_wc_status sleep_through(struct side *s)
 
 static int run(int number)
 {
-	struct side *s = forked_share(sizeof(*s)); /* mapped as shared, but no other process writes to it */
+	struct side *s = forked_share(sizeof(*s)); /* mapped as shared, but used only by this process */
 	const unsigned rounds = meeting->rounds;
 	const uint64_t sum = rounds * (numbers[0] + numbers[1]), expected = number ? sum - numbers[1] : sum;
 
 	s->number = number;
 	put(s->operands[1], numbers[number]);
 	open_side(s);
-	if (!number) /* the side that begins is the last to be ready */
+	if (!number) /* side 0, which sends first, must be the last to be ready */
 		forked_await(&meeting->posted, 1);
 	for (unsigned i = 0; i < rounds; i++)
 		post_round(s, i + 1 == rounds);

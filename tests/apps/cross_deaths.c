@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * cross_deaths.c - processes that end while their NICs exchange messages by themselves, driven by cross-channel work
- * requests. For the kill test. The tester's NIC and a child's answer each other's messages, and the child ends
- * meanwhile, in each possible way. The tester's waiting work requests then complete with errors, and its other work is
- * still done.
+ * requests. For the kill test. The tester's NIC and a child's NIC answer each other's messages. The child ends during
+ * this exchange, in each possible way. Then the tester's waiting work requests complete with errors, and its other work
+ * is still done.
  *
  *   each lap, tester:  enable a message to the child, wait for one, enable one to itself
  *   each lap, child:   wait for a message, enable one
  *
- * The child's NIC has fewer laps to do than the tester's, and then waits for more messages than come: so neither is
- * done when the child ends, however fast they are.
+ * The child's NIC has fewer laps to do than the tester's NIC, and then waits for messages that never arrive. So neither
+ * NIC is done when the child ends, however fast the NICs are.
  *
- * Prints a line for each way to end, "ok NAME" or "FAIL NAME"; exit code 1 when one has failed. What can only be seen
- * after both processes are gone is checked by the kill test.
+ * Prints a line for each way to end, "ok NAME" or "FAIL NAME"; exit code 1 when any has failed. The kill test checks
+ * what is left after both processes have ended.
  */
 #include "../forked.h"
 
@@ -30,9 +30,9 @@
 #define ANSWERS	   1000u /* laps of the child */
 #define STEPS	   3u
 #define STUCK	   500u /* WAITs for completions that never come */
-#define COUNTED	   4	/* depth of a CQ that is counted, and never polled */
-#define ROUNDS	   5u	/* for each way to end */
-#define FIRST_LAPS 50u	/* before the child ends */
+#define COUNTED	   4	/* depth of a CQ whose completions WAITs count, and which is never polled */
+#define ROUNDS	   5u	/* rounds for each way to end */
+#define FIRST_LAPS 50u	/* laps before the child ends */
 #define PATIENCE_S 60u
 
 enum ending { KILLED, EXITS, EXITS_AT_ONCE, EXITS_BUSY, ENDINGS };
@@ -52,10 +52,10 @@ struct meeting {
 
 /** One side of the exchange. */
 struct talk {
-	struct forked_end end, data, runner; /* end: the device, a PD, a CQ */
+	struct forked_end end, data, runner; /* end: has the device, a PD and a CQ */
 	struct ibv_cq *received;
 	struct ibv_mr *mr;
-	uint32_t words[3 * LAPS]; /* sent to the other side and to itself; received from the other side */
+	uint32_t words[3 * LAPS]; /* word sent to the other side, word sent to itself, word received */
 };
 
 static unsigned failures;
@@ -112,7 +112,7 @@ static struct ibv_cq *create_cq(const struct talk *t, int depth)
 	return cq;
 }
 
-/** A CQ that is counted, and never polled. */
+/** Create a CQ whose completions are counted by WAITs, and which is never polled. */
 static struct ibv_cq *create_counted(const struct talk *t)
 {
 	struct ibv_exp_cq_attr overruns = {.comp_mask = IBV_EXP_CQ_ATTR_CQ_CAP_FLAGS,
@@ -124,7 +124,7 @@ static struct ibv_cq *create_counted(const struct talk *t)
 	return cq;
 }
 
-/** A QP that is connected to itself: it transfers no data. */
+/** Create a QP that is connected to itself: a runner transfers no data. */
 static struct forked_end create_runner(const struct talk *t, struct ibv_cq *cq)
 {
 	struct forked self = {.ready = {true, true}};
@@ -197,7 +197,7 @@ static void post_recv(const struct talk *t, struct ibv_qp *qp, const uint32_t *w
 		forked_die("a receive cannot be posted");
 }
 
-/** What both sides have. */
+/** Open the objects that both sides have. */
 static struct talk *talk_open(struct meeting *m, int side, const struct forked_end *device)
 {
 	struct talk *t = calloc(1, sizeof(*t));
@@ -223,7 +223,7 @@ static struct talk *talk_open(struct meeting *m, int side, const struct forked_e
 	return t;
 }
 
-/** @return how many messages have come from the other side, whole and in order. */
+/** @return how many messages from the other side have arrived, whole and in order. */
 static unsigned came_whole(const struct talk *t)
 {
 	unsigned n = 0;
@@ -247,7 +247,7 @@ static void *post_more(void *arg)
 	return NULL;
 }
 
-/** Everything the child's NIC is to do, and a WAIT that is never satisfied. */
+/** Post all work that the child's NIC has to do, and last a WAIT that is never satisfied. */
 static void answer(const struct talk *t)
 {
 	struct ibv_exp_send_wr never = wait_for(t->received, LAPS);
@@ -290,7 +290,7 @@ static int child(void *arg)
 
 /* ---- the tester -------------------------------------------------------------------------------------------------- */
 
-/** State that only the tester has. */
+/** Objects that only the tester has. */
 struct test {
 	struct talk *talk;
 	struct forked_end probe, self; /* self: managed, its messages go to `other` */
@@ -321,7 +321,7 @@ static void self_open(struct test *x)
 	}
 }
 
-/** A queue of WAITs for completions that never come, which keep the CQ referenced. */
+/** Create a QP with WAITs for completions that never come. They keep a reference to the CQ. */
 static struct ibv_qp *stuck_open(struct test *x)
 {
 	struct ibv_qp *qp = create_runner(x->talk, x->stuck_done).qp;
@@ -355,11 +355,11 @@ static void test_open(struct test *x, struct meeting *m, const struct forked_end
 			steps[STEPS - 1].exp_send_flags |= IBV_EXP_SEND_SIGNALED;
 		must_post(t->runner.qp, steps, STEPS);
 	}
-	x->stuck = stuck_open(x); /* behind the work requests that count the same CQ */
+	x->stuck = stuck_open(x); /* these WAITs are behind the work requests that count the same CQ */
 	x->stuck_too = stuck_open(x);
 }
 
-/** Poll messages that the tester has sent to itself. @return how many have come so far. */
+/** Poll for messages that the tester has sent to itself. @return how many have arrived so far. */
 static unsigned take_came(struct test *x, unsigned from)
 {
 	struct ibv_wc wc;
@@ -371,7 +371,7 @@ static unsigned take_came(struct test *x, unsigned from)
 	return from;
 }
 
-/** Wait until n of them have come. @return how many have come. */
+/** Wait until n messages from the tester to itself have arrived. @return how many have arrived. */
 static unsigned await_came(struct test *x, unsigned from, unsigned n)
 {
 	uint64_t end = now_s() + PATIENCE_S;
@@ -381,8 +381,8 @@ static unsigned await_came(struct test *x, unsigned from, unsigned n)
 	return from;
 }
 
-/** Check the messages from the child, of which there must be at least `least`: each whole, in its place, and nothing
- * written behind them. */
+/** Check the messages from the child: at least `least` have arrived, each is whole and in its place, and nothing was
+ * written after them. */
 static void check_words(const struct talk *t, unsigned least)
 {
 	const unsigned n = came_whole(t);
@@ -456,7 +456,7 @@ static void child_ends(const struct meeting *m)
 	want(m->ending == KILLED || status == 0, "the child ends well");
 }
 
-/** `patient`: wait until the child's death has been noticed. */
+/** Run one way to end, once. `patient`: wait until the tester has noticed the child's death. */
 static void one_round(struct meeting *m, const struct forked_end *device, bool patient)
 {
 	struct test x = {0};
@@ -471,7 +471,7 @@ static void one_round(struct meeting *m, const struct forked_end *device, bool p
 	child_ends(m);
 	if (patient)
 		await_loss(&x);
-	to_error(x.talk->data.qp); /* it may have had no request under way */
+	to_error(x.talk->data.qp); /* the QP may have had no request under way, and then does not notice the death */
 	want(await_entry(x.done, "the program ends").status == IBV_WC_SUCCESS, "the program ends well");
 	want(await_came(&x, came, LAPS) == LAPS, "work for others is done");
 	check_words(x.talk, came);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * crowd.c - one of many processes on a device: it sends to each other process, then does nothing until it is killed.
- * For the idle test.
+ * crowd.c - one of many processes on a device: it sends messages to every other process, then does nothing until it is
+ * killed. For the idle test.
  *
  *   crowd FOLDER COUNT   the COUNT processes find each other by files in the folder
  */
@@ -13,7 +13,7 @@
 
 #define QKEY	 0x11223344u
 #define MESSAGE	 4096
-#define MESSAGES 80 /* to each process: more than a shared memory ring holds */
+#define MESSAGES 80 /* messages to each process: more than a shared memory ring holds */
 #define DEPTH	 64
 
 static struct ibv_cq *cq;

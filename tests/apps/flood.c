@@ -25,12 +25,12 @@
 #endif
 
 #define NOBODY	 65534
-#define PACKETS	 4096 /* different packets, sent in turn */
+#define PACKETS	 4096 /* number of different packets, sent in turn */
 #define BATCH	 64
 #define CARRIER	 28 /* IPv4 and UDP headers */
 #define BTH	 12
 #define BODY_MAX 64
-#define SEGMENTS 16 /* in a datagram that receivers see merged, as by the kernel's GRO */
+#define SEGMENTS 16 /* packets in one datagram that the receiver sees merged, like a GRO datagram */
 
 enum opcode {
 	RC_SEND_ONLY = 0x04,
@@ -43,12 +43,12 @@ enum opcode {
 
 struct packet {
 	uint8_t ip[CARRIER + BTH + BODY_MAX];
-	uint32_t len; /* of the UDP payload */
+	uint32_t len; /* length of the UDP payload */
 };
 
 static struct packet packets[PACKETS];
 static struct sockaddr_in from, to;
-static uint32_t target; /* QPN */
+static uint32_t target; /* QPN of the target */
 
 static uint32_t draw(void)
 {
@@ -146,7 +146,8 @@ static void noise(struct packet *p)
 	p->len = 6 + draw() % BODY_MAX;
 	for (uint32_t i = 0; i < p->len; i++)
 		p->ip[CARRIER + i] = (uint8_t)draw();
-	p->ip[CARRIER + 5] = (uint8_t)(target >> 16); /* otherwise the kernel steers it to another process */
+	/* With another QPN the kernel would steer the packet to another process. */
+	p->ip[CARRIER + 5] = (uint8_t)(target >> 16);
 }
 
 static void empty(struct packet *p)
@@ -167,8 +168,8 @@ static void cnp(struct packet *p)
 	build(p, CNP, target, draw(), 16);
 }
 
-/** The first packet of each datagram is for the target's function, which decides the steering; the others are for
- * any other. */
+/** The first packet of each datagram is for the target's function, and decides the steering. The other packets are for
+ * random functions. */
 static void merged(struct packet *p)
 {
 	uint32_t function = (p - packets) % SEGMENTS == 0 ? target >> 16 : 1 + draw() % 8;
@@ -214,7 +215,7 @@ static int socket_open(void)
 	return fd;
 }
 
-/** Send for so many seconds. @return the number of packets sent. */
+/** Send packets for `seconds` seconds. @return the number of packets sent. */
 static unsigned long send_all(int fd, unsigned segments, double seconds)
 {
 	static struct iovec iov[PACKETS];

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * hammer.c - processes that change one word and one pair of words of another process by all kinds of atomics, while
- * threads of that process change them by the CPU's atomics: no change may be lost. For the hammer test.
+ * threads of that process change them by atomic CPU instructions: no change may be lost. For the hammer test.
  *
  *   hammer RING UDP OPERATIONS   RING processes over shared memory and UDP over datagrams execute OPERATIONS together
  *
  * Every change adds one to the word or to both words of the pair, so the final values are the number of additions and
  * of successful compare-and-swaps. Prints a line of counts. Exit code 1: a change was lost or executed twice, or an
- * operation returned an older value than its predecessor; or the test was invalid, because packets took another path
- * than intended, or a process changed nothing. The device's counters tell which path packets took; without these files,
- * as with a sanitizer, the line says that paths are not counted.
+ * operation returned an older value than its predecessor; or the run proved nothing, because packets took another path
+ * than intended, or a process changed nothing. The device's counters tell which path packets took. Without counter
+ * files, as in a sanitizer build, the line says that paths are not counted.
  */
 #include "../forked.h"
 
@@ -40,7 +40,7 @@ struct paths {
 	uint64_t ring, udp;
 };
 
-/* An initiator's parameters and results. */
+/* An initiator process's parameters and results. */
 struct order {
 	struct forked *f;
 	unsigned long operations;
@@ -53,7 +53,7 @@ static struct anvil *anvil;
 
 /* ---- paths ------------------------------------------------------------------------------------------------------- */
 
-/** @return whether the device has such a counter. */
+/** Read a counter of the device. @return whether the device has a counter of this name. */
 static bool counter(const char *device, const char *name, uint64_t *value)
 {
 	unsigned long long number;
@@ -71,7 +71,7 @@ static bool counter(const char *device, const char *name, uint64_t *value)
 	return good;
 }
 
-/** Packets sent by this process, from its device's counters. */
+/** Read how many packets this process has sent on each path, from its device's counters. */
 static struct paths paths_of(struct ibv_device *device)
 {
 	const char *name = ibv_get_device_name(device);
@@ -81,7 +81,8 @@ static struct paths paths_of(struct ibv_device *device)
 	return p;
 }
 
-/** Packets sent by the target: forked_serve opens the first device. */
+/** Read how many packets the target has sent on each path. The target's device is the first one, which forked_serve
+ * opens. */
 static struct paths paths_of_target(void)
 {
 	struct ibv_device **list = ibv_get_device_list(NULL);
@@ -100,7 +101,7 @@ struct initiator {
 	struct ibv_mr *mr;
 	struct order *order;
 	uint64_t result[DEPTH][2], expected[DEPTH][2], operand[DEPTH][4][2];
-	uint64_t word, pair[2];		 /* as last seen */
+	uint64_t word, pair[2];		 /* values last seen */
 	uint64_t word_least, pair_least; /* lower bounds for the next result: operations are executed in order */
 };
 
@@ -195,7 +196,7 @@ static void completed(struct initiator *in, const struct ibv_wc *wc)
 		memcpy(in->pair, seen, sizeof(in->pair));
 	else
 		in->word = seen[0];
-	if (went) { /* the expected value of the next comparison */
+	if (went) { /* the value that the next compare-and-swap expects */
 		in->word += !pair;
 		in->pair[0] += pair;
 		in->pair[1] += pair;
@@ -218,10 +219,10 @@ static int initiate(void *arg)
 	if (!in->mr)
 		forked_die("no region");
 	forked_connect(&in->end, order->f, 1);
-	forked_await(&anvil->begun, 1); /* all processes and the target's threads at once */
+	forked_await(&anvil->begun, 1); /* all initiators and the target's threads start at once */
 	while (ended < order->operations) {
-		/* A comparison succeeds only if no other operation is under way since the value was seen, so keep
-		 * few in flight in the second half. */
+		/* A compare-and-swap succeeds only if no other operation has changed the value since it was seen: keep
+		 * few operations in flight in the second half. */
 		unsigned long window = posted < order->operations / 2 ? DEPTH : 1;
 		int n;
 
@@ -242,7 +243,7 @@ static int initiate(void *arg)
 
 /* ---- the target -------------------------------------------------------------------------------------------------- */
 
-/** Adds with the CPU's own instructions. */
+/** A thread of the target: adds to the word with atomic CPU instructions. */
 static void *add_to_word(void *arg)
 {
 	uint64_t *n = arg;
@@ -250,7 +251,7 @@ static void *add_to_word(void *arg)
 	while (!atomic_load_explicit(&anvil->end, memory_order_relaxed)) {
 		atomic_fetch_add(&anvil->word, 1);
 		++*n;
-		usleep(1); /* let the initiators in */
+		usleep(1); /* give the initiators a chance */
 	}
 	return NULL;
 }
@@ -260,7 +261,7 @@ static void *add_to_pair(void *arg)
 	uint64_t *n = arg;
 
 	while (!atomic_load_explicit(&anvil->end, memory_order_relaxed)) {
-		uint128 old = anvil->pair; /* a guess */
+		uint128 old = anvil->pair; /* a guess: the next line retries with the real value */
 
 		if (__sync_bool_compare_and_swap(&anvil->pair, old, old + ((uint128)1 << 64) + 1))
 			++*n;
@@ -269,13 +270,13 @@ static void *add_to_pair(void *arg)
 	return NULL;
 }
 
-/** Nearly all packets took one path: a link may come up a moment late, or be given up briefly. */
+/** @return whether nearly all packets took one path. A ring link can come up a moment late, or break briefly. */
 static bool nearly_all(uint64_t by_this, uint64_t by_other, unsigned long operations)
 {
 	return by_this >= operations - operations / 100 && by_other <= operations / 100;
 }
 
-/** Each operation takes at least one packet, and so does its response. */
+/** Check that each operation and each response took at least one packet on the intended path. */
 static void check_paths(const struct order *orders, unsigned n, const struct paths *target)
 {
 	unsigned long ring = 0, udp = 0;
@@ -341,7 +342,7 @@ int main(int argc, char **argv)
 
 	if (!n || n > FORKED_MAX || !operations)
 		forked_die("usage: hammer RING UDP OPERATIONS, 1 to 16 processes");
-	setenv("UROCE_RING", "on", 1); /* for the target; initiators set their own */
+	setenv("UROCE_RING", "on", 1); /* for the target; each initiator sets its own path */
 	anvil = forked_share(sizeof(*anvil));
 	orders = forked_share(n * sizeof(*orders));
 	f = forked_share(n * sizeof(*f));

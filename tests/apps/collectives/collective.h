@@ -24,13 +24,13 @@
  *
  * Why this works when other processes are faster or slower, and when packets are lost:
  *  - Only work of this process raises `done`, and strictly in sequence: a receive and the addition after it are never
- * in progress at the same time. So the value of `done` tells which pieces are done, and a neighbour's early message
- * cannot be counted as a different piece.
+ *    in progress at the same time. So the value of `done` tells which pieces are done, and a neighbour's early message
+ *    cannot be counted as a different piece.
  *  - A neighbour may be any number of steps ahead. The tag of its message names the collective and the step, and the
- * message waits in our NIC until the matching receive starts.
+ *    message waits in our NIC until the matching receive starts.
  *  - Data that has been sent is not modified afterwards: each step writes to a different element of v. So a
- * retransmission can safely read the data from memory again. At the end, `sent` tells that no message will be
- * retransmitted.
+ *    retransmission can safely read the data from memory again. At the end, `sent` tells that no message will be
+ *    retransmitted.
  */
 #ifndef COLLECTIVE_H
 #define COLLECTIVE_H
@@ -63,7 +63,8 @@ struct collective {
 	struct fid_domain *domain;
 	struct fid_ep *ep;
 	fi_addr_t peer[COLLECTIVE_MAX]; /* address of each process; peer[rank] is this process itself */
-	uint64_t base, key;		/* how the NIC addresses `memory` in its atomics: base + offset, and the key */
+	/* How the NIC addresses `memory` in its atomics: base + offset, and the key. */
+	uint64_t base, key;
 	char *memory;
 	struct fid_cntr *done, *sent;
 	uint64_t at, sends; /* values that the two counters reach when everything queued is done */

@@ -13,7 +13,7 @@
  *   allreduce  the exact sum of numbers that differ in each round and process
  *   broadcast  the root's data, which differs in each round
  *   barrier    each process's NIC adds one to a shared number before it enters round r, and reads the number when it
- * leaves the round: by then all processes must have entered it
+ *              leaves the round: by then all processes must have entered it
  *
  * Prints the time of a round, how often the programs' threads were woken in a batch, and the CPU time that these
  * threads and the NICs' own threads used. Exit code 1: a result was wrong, a process died, or the time limit passed;
@@ -52,9 +52,10 @@ struct board {
 	int bell[2];	  /* pipe: the launcher writes one byte for each process when a batch is done */
 	unsigned rung;	  /* number of batches announced through the pipe */
 	atomic_uint gone; /* batches started, added up over all processes */
-	uint64_t ns;	  /* time from collective_go to the end, added up over all batches; measured by process 0 */
-	double finished;  /* batches finished, added up over all processes; NICs add to this field and to the next ones
-			   */
+	/* Time from collective_go to the end, added up over all batches; measured by process 0. */
+	uint64_t ns;
+	/* Batches finished, added up over all processes; NICs add to this field and to the next ones. */
+	double finished;
 	double in[BATCH_MAX]; /* processes that have entered the i-th barrier, added up over all batches */
 	double numbers[COLLECTIVE_MAX][BATCH_MAX][COLLECTIVE_VALUES];
 	struct {
@@ -122,8 +123,8 @@ static void queue_round(struct member *m, unsigned round, unsigned i)
 static bool round_is_right(const struct member *m, unsigned round, unsigned i)
 {
 	const unsigned size = m->g.c.size;
-	const unsigned times =
-		round / m->b->batch + 1; /* number of times that each process has entered the i-th barrier */
+	/* Number of times that each process has entered the i-th barrier. */
+	const unsigned times = round / m->b->batch + 1;
 	struct parcel parcel = parcel_of(round, round % size);
 	double sum = 0;
 
@@ -194,10 +195,8 @@ static void run(struct member *m)
 	all = cpu_us(RUSAGE_SELF, &unused) - all;
 	m->b->usage[c->rank].sleeps += (uint64_t)(after - before);
 	m->b->usage[c->rank].thread_us += thread;
-	m->b->usage[c->rank].others_us +=
-		all > thread
-			? all - thread
-			: 0; /* the two times are not read at the same moment, so the difference could be negative */
+	/* The two times are not read at the same moment, so the difference could be negative. */
+	m->b->usage[c->rank].others_us += all > thread ? all - thread : 0;
 }
 
 /** Run rounds first ... first + n - 1. @return how many of them had a wrong result. */

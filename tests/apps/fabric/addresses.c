@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * addresses.c - address vectors that processes share by name; two vectors of this process that open the same name stand
- * in for two processes. And an address that one endpoint after another uses.
+ * addresses.c - address vectors that processes share by name, and an address that several endpoints use in succession.
+ * Two vectors with the same name in this process stand in for two processes.
  */
 #include <netinet/in.h>
 #include <stdio.h>
@@ -11,7 +11,8 @@
 
 #include "fabric.h"
 
-/* A name in shared memory belongs to the user, across network namespaces and devices. */
+/* Names in shared memory belong to the user, not to a network namespace or device. Tests that run at the same time need
+ * different names. */
 const char *unique_name(const char *name, char *out, size_t size)
 {
 	const char *device = getenv("UROCE_DEVICES");
@@ -41,8 +42,8 @@ static int insert(struct pair *p, struct fid_av *av, struct node *n)
 	return fi_av_insert(av, name, 1, NULL, 0, NULL);
 }
 
-/* Open an endpoint with the reader's vector. It can send to addresses that the writer inserts, and recognizes
- * messages from there. */
+/* Open an endpoint bound to the vector `reader`. The endpoint can send to addresses inserted into `writer`, and
+ * recognizes messages from these addresses. */
 static void talk(struct pair *p, struct fid_av *writer, struct fid_av *reader, const fi_addr_t *map)
 {
 	struct fi_cq_attr attr = {.format = FI_CQ_FORMAT_TAGGED, .wait_obj = FI_WAIT_UNSPEC};
@@ -56,7 +57,7 @@ static void talk(struct pair *p, struct fid_av *writer, struct fid_av *reader, c
 	WANT_OK(fi_ep_bind(ep, &reader->fid, 0));
 	WANT_OK(fi_ep_bind(ep, &cq->fid, FI_TRANSMIT | FI_RECV));
 	WANT_OK(fi_enable(ep));
-	WANT(fi_send(ep, "x", 1, NULL, 1, NULL), -FI_EINVAL); /* not inserted yet */
+	WANT(fi_send(ep, "x", 1, NULL, 1, NULL), -FI_EINVAL); /* the address has not been inserted yet */
 	WANT(insert(p, writer, &p->b), 1);
 	WANT(map[1], 1);
 	WANT_OK(fi_recv(p->b.ep, buf, sizeof(buf), NULL, FI_ADDR_UNSPEC, NULL));
@@ -69,7 +70,8 @@ static void talk(struct pair *p, struct fid_av *writer, struct fid_av *reader, c
 	WANT_OK(fi_close(&cq->fid));
 }
 
-/* A datagram endpoint requires every address it may receive from in its vector. Check that at once. */
+/* A datagram endpoint can receive only from addresses in its vector. Check each address as soon as it has been
+ * inserted. */
 static void hear_of(struct pair *p, struct fid_av *writer, struct fid_av *reader)
 {
 	struct fi_info *info = fi_allocinfo(), *found = NULL;
@@ -136,8 +138,8 @@ void case_shared_address_vector(struct pair *p)
 	for (int i = 8; i < 1024; i++)
 		WANT(insert(p, writer, &p->b), 1);
 	WANT_OK(fi_av_lookup(reader, 1023, &back, &len));
-	WANT(insert(p, writer, &p->b), 0); /* it is full */
-	/* The shared vector lives as long as any process has it open. */
+	WANT(insert(p, writer, &p->b), 0); /* the vector is full */
+	/* A shared vector exists for as long as any process has it open. */
 	WANT_OK(fi_close(&writer->fid));
 	WANT_OK(open_named(p, "uroce test", 0, &one, &writer));
 	WANT_OK(fi_av_lookup(writer, 0, &back, &len));
@@ -166,7 +168,8 @@ void case_shared_address_vector_left(struct pair *p)
 	size_t len = sizeof(back);
 
 	WANT(open_named(p, LEFT_NAME " 2", FI_READ, &attr, &av),
-	     -FI_ENOENT); /* nobody has it open, whatever was left behind */
+	     /* No process has the vector open, so the name must be free, whatever a dead process left behind. */
+	     -FI_ENOENT);
 	WANT_OK(open_named(p, LEFT_NAME, 0, &attr, &av));
 	WANT(fi_av_lookup(av, 0, &back, &len), -FI_EINVAL);
 	WANT_OK(fi_close(&av->fid));
@@ -176,9 +179,9 @@ void case_shared_address_vector_left(struct pair *p)
 
 #define LAST 2u /* index of the last endpoint */
 
-/** Open an endpoint, receive one message and close it. The first endpoint's address is chosen by the provider and
- * returned in `name`; later ones take the same address. Each receives one message, the last one sent before it was
- * opened. */
+/** Open an endpoint, receive one message and close the endpoint. The provider chooses the first endpoint's address and
+ * returns it in `name`. Later endpoints take the same address. The last endpoint's message is sent before that endpoint
+ * is opened. */
 static void come(struct pair *p, struct sockaddr_in *name, unsigned which, fi_addr_t *at)
 {
 	struct fi_cq_attr attr = {.format = FI_CQ_FORMAT_TAGGED, .wait_obj = FI_WAIT_UNSPEC};
@@ -207,7 +210,8 @@ static void come(struct pair *p, struct sockaddr_in *name, unsigned which, fi_ad
 	WANT_OK(fi_close(&cq->fid));
 }
 
-/** A message to an address reaches the endpoint that has it now, even if another endpoint had it a moment ago. */
+/** Several endpoints have the same address in succession: a message reaches the endpoint that has the address at that
+ * time. */
 void case_comes_again(struct pair *p)
 {
 	struct sockaddr_in name;

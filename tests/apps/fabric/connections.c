@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * connections.c - passive endpoints, the endpoints that they accept, and how both end; endpoints that send datagrams.
+ * connections.c - passive endpoints, the endpoints that accept their connection requests, and how both kinds close; and
+ * datagram endpoints.
  */
 #include <netinet/in.h>
 
 #include "job.h"
 
-/** A passive endpoint and endpoints of the pair's domain, all reporting to one event queue. */
+/** A passive endpoint and connected endpoints in the pair's domain. All of them report to one event queue. */
 struct meeting {
 	struct pair *p;
 	struct fi_info *info;
@@ -18,7 +19,7 @@ struct meeting {
 	union {
 		char room[300];
 		struct fi_eq_cm_entry entry;
-	} told; /* the event's connection data */
+	} told; /* the last event, with its connection data */
 };
 
 static struct fi_info *info_of(enum fi_ep_type type, uint64_t caps)
@@ -110,7 +111,7 @@ static void await_refusal(struct meeting *m, const struct fid_ep *who, const cha
 		WANT(memcmp(m->error.err_data, words, strlen(words)), 0);
 }
 
-/** `ep` connects, and `*chosen` is opened for the request and accepts it. */
+/** Connect `ep` to the passive endpoint. `*chosen` receives a new endpoint, which accepts the request. */
 static void connect_to(struct meeting *m, struct fid_ep *ep, struct fid_ep **chosen)
 {
 	struct fid_ep *another;
@@ -147,7 +148,8 @@ static void talk(struct meeting *m, struct fid_ep *from, struct fid_ep *to)
 	WANT(memcmp(p->here, p->there, 100), 0);
 }
 
-/** Messages that wait for a counter: one goes at 1; the other waits for 2, which comes too late. */
+/** Two triggered messages that wait for a counter: `goes` is sent at 1. `fails` waits for 2, which the counter reaches
+ * only after the connection has ended. */
 struct later {
 	struct fid_cntr *cntr;
 	struct fi_triggered_context goes, fails;
@@ -235,7 +237,8 @@ void case_connection_refused(struct pair *p)
 	await_refusal(&m, a, "no");
 	WANT(fi_connect(a, &m.where, NULL, 0), -FI_EOPBADSTATE);
 	WANT_OK(fi_close(&a->fid));
-	/* Closing a passive endpoint refuses pending requests, and generates no event of its own. */
+	/* Closing a passive endpoint rejects its pending connection requests, and generates no event for the passive
+	 * endpoint. */
 	a = ep_open(&m, m.info);
 	WANT_OK(fi_connect(a, &m.where, "hello", 5));
 	await_event(&m, FI_CONNREQ, m.pep, "hello");
@@ -244,8 +247,8 @@ void case_connection_refused(struct pair *p)
 	m.pep = NULL;
 	await_refusal(&m, a, "");
 	WANT_OK(fi_close(&a->fid));
-	/* A connection request to an address where nobody listens, or where another kind of endpoint is, is refused
-	 * by the host. */
+	/* The remote host refuses a connection request to an address without a listener, or with an endpoint of another
+	 * kind. */
 	a = ep_open(&m, m.info);
 	WANT_OK(fi_connect(a, &m.where, NULL, 0));
 	await_refusal(&m, a, "");
@@ -285,7 +288,7 @@ void case_connection_mistakes(struct pair *p)
 	meeting_close(&m);
 }
 
-/** A port chosen by a passive endpoint passes to the endpoint opened with it as its handle. */
+/** A port chosen by a passive endpoint passes to an endpoint that is opened with the passive endpoint as its handle. */
 void case_port_taken_over(struct pair *p)
 {
 	struct fid_ep *a, *b, *none;
@@ -300,7 +303,8 @@ void case_port_taken_over(struct pair *p)
 	WANT_OK(fi_getname(&finder->fid, &found, &len));
 	WANT(found.sin_port != 0, 1);
 	m.info->handle = &m.pep->fid;
-	WANT(fi_endpoint(p->domain, m.info, &none, NULL), -FI_EINVAL); /* it listens */
+	/* A listening passive endpoint cannot be a handle. */
+	WANT(fi_endpoint(p->domain, m.info, &none, NULL), -FI_EINVAL);
 	m.info->handle = &finder->fid;
 	a = ep_open(&m, m.info);
 	WANT(fi_endpoint(p->domain, m.info, &none, NULL), -FI_EINVAL);
@@ -341,7 +345,7 @@ void case_datagrams(struct pair *p)
 	WANT_OK(fi_senddata(ep[0], p->here, max, NULL, 77, at[1], NULL));
 	await(p, p->a.tx);
 	await(p, p->a.rx);
-	WANT(p->source, at[0]); /* though this endpoint has never sent to it */
+	WANT(p->source, at[0]); /* the source address is known, though ep[1] has never sent to it */
 	WANT(p->done.len, max);
 	WANT(p->done.data, 77);
 	WANT(memcmp(p->here, p->there, max), 0);

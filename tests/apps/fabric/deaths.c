@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * deaths.c - see deaths.h. Prints a line for each case, "ok NAME" or "FAIL NAME"; exit code 1 when one has failed.
+ * deaths.c - see deaths.h. Prints a line for each case, "ok NAME" or "FAIL NAME"; exit code 1 when any case has failed.
  */
 #include "deaths.h"
 
@@ -16,7 +16,8 @@
 #define SHORT_LEN   64u
 #define MIDDLE_LEN  70000u
 #define PATIENCE_S  60
-#define PEER_MS	    "6000" /* how long a peer may be silent; the friends, who are not to fail, have the default */
+/* How long a peer may be silent, in ms; the friends, which must not fail, keep the default. */
+#define PEER_MS	    "6000"
 #define CONNECT_MS  "5000"
 #define MORE_ROUNDS 20u
 
@@ -94,7 +95,7 @@ static bool holds(const char *buf, size_t len, unsigned round)
 	return true;
 }
 
-/** The second one sends back what it receives, short and long messages alternately. */
+/** The two friends exchange short and long messages alternately: the second friend sends back what it receives. */
 static int befriend(struct seat *s, unsigned number)
 {
 	struct pair p = {0};
@@ -185,7 +186,7 @@ void seat_kill(struct seat *s)
 void seat_stop(struct seat *s)
 {
 	WANT_OK(kill(s->pid, SIGSTOP));
-	WANT(waitpid(s->pid, NULL, WUNTRACED), s->pid); /* until it has stopped */
+	WANT(waitpid(s->pid, NULL, WUNTRACED), s->pid); /* returns when the child has stopped */
 }
 
 void seat_ends(struct seat *s, int status)
@@ -212,7 +213,7 @@ void aim_rma(struct job *j, const struct seat *s, fi_addr_t addr, size_t at)
 
 void aim_atomic(struct job *j, const struct seat *s, fi_addr_t addr, size_t at)
 {
-	j->atomic.msg.addr = addr; /* `addr` is at the same place in all members of the union */
+	j->atomic.msg.addr = addr; /* `addr` has the same offset in all members of the union */
 	j->target.addr = s->base + at;
 	j->target.key = s->key;
 }
@@ -293,5 +294,5 @@ int main(int argc, char **argv)
 		printf("%s %s\n", failures ? "FAIL" : "ok", cases[i].name);
 		failed |= failures != 0;
 	}
-	return failed; /* the children end when this process does */
+	return failed; /* the children die with this process */
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * deaths_queuer.c - a process ends with work queued: work that waits for counters, work under way, work that restarts
- * itself endlessly, triggered receives. No other process is disturbed, and nothing of that work is left.
+ * itself endlessly, triggered receives. No other process is disturbed, and all of that work is gone afterwards.
  */
 #include <pthread.h>
 #include <unistd.h>
@@ -13,7 +13,7 @@
 #define WAITING	   3000u
 #define UNRECEIVED 300u
 #define RECEIVES   300u
-#define ROUND	   2000u /* pieces of work, each of which starts the next */
+#define ROUND	   2000u /* pieces of work in a chain: each piece starts the next */
 #define LONG_ONES  4u
 #define AT	   4096u /* offset in the friend's memory */
 #define MULTI_LEN  65536u
@@ -22,7 +22,7 @@ enum ending { EXITS, EXITS_AT_ONCE, STAYS, EXITS_BUSY };
 
 /* ---- the process that ends ---- */
 
-/** Queue work that waits for counters which nobody changes: messages, operations on memory, counters. */
+/** Queue work of all kinds whose counters never reach the thresholds: messages, RMA, atomics, counter additions. */
 static void queue_waiting(struct pair *p, struct fid_cntr *done, const struct seat *s, fi_addr_t to)
 {
 	struct job *job = zeroes(WAITING, sizeof(*job));
@@ -51,7 +51,7 @@ static void queue_waiting(struct pair *p, struct fid_cntr *done, const struct se
 	}
 }
 
-/** Queue messages that are under way until the peer receives them, which it does not. */
+/** Queue messages that stay under way, because the peer never receives them. */
 static void queue_unreceived(struct pair *p, struct fid_cntr *done, fi_addr_t to)
 {
 	struct job *job = zeroes(UNRECEIVED, sizeof(*job));
@@ -65,8 +65,8 @@ static void queue_unreceived(struct pair *p, struct fid_cntr *done, fi_addr_t to
 	}
 }
 
-/** Queue receives that wait for a counter, and receives that were started by one, on the endpoint and on a shared
- * context. */
+/** Queue receives that wait for a counter, and receives that a counter has started, on the endpoint and on a shared
+ * receive context. */
 static void queue_receives(struct pair *p, struct fid_cntr *done)
 {
 	struct fi_triggered_context *context = zeroes(RECEIVES, sizeof(*context));
@@ -89,7 +89,7 @@ static void queue_receives(struct pair *p, struct fid_cntr *done)
 	}
 }
 
-/** Work that starts itself again for as long as a thread queues more. */
+/** A chain of work that a thread extends endlessly: each piece starts the next. */
 struct going {
 	struct pair *p;
 	const struct seat *s;
@@ -170,7 +170,7 @@ int role_queuer(struct seat *s)
 
 /* ---- the processes that live on ---- */
 
-/** Messages from dead processes may or may not be received, but they block nothing. Discard those that came. */
+/** Discard the messages that dead processes have left. Any number of them can be there, and none may block anything. */
 static void drop_loose(struct pair *p)
 {
 	struct iovec iov = {p->here, LONG_LEN};

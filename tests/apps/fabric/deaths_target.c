@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * deaths_target.c - a process that we have work for ends or stops: the work fails, work that waits for it goes on, and
- * work for other processes is not affected.
+ * deaths_target.c - a target process ends or stops while the tester has work for it queued or under way. That work
+ * fails, work that waits for it starts nevertheless, and work for other processes is not affected.
  */
 #include <time.h>
 
 #include "deaths.h"
 
 #define KINDS	   6u
-#define EACH	   240u /* pieces of work for the target, for its neighbour, and waiting for those */
+/* Pieces of work of each kind: for the target, for the friend, and waiting for work for the target. */
+#define EACH	   240u
 #define LATER	   20u
-#define PENDING	   60u /* messages that the target's NIC has, and its program does not receive */
+#define PENDING	   60u /* messages that the target's NIC has received, but the target's program has not */
 #define LAPS	   600u
 #define TALKS	   40u
-#define MOMENTS	   5u /* times at which a target dies */
+#define MOMENTS	   5u /* number of points in time at which a target dies */
 #define PAIRS	   20u
 #define TALK_TAG   7u
-/* Offsets in the friend's memory: */
+/* Offsets of counting words in the friend's memory. */
 #define BESIDES_AT 0u
 #define BEHIND_AT  8u
 #define PAIRS_AT   16u
@@ -32,7 +33,7 @@ int role_target(struct seat *s)
 	wait_for_the_end();
 }
 
-/** Its NIC answers each message. */
+/** A target whose NIC answers each message by deferred work. */
 int role_target_passes(struct seat *s)
 {
 	static struct job recv[LAPS], send[LAPS];
@@ -55,7 +56,7 @@ int role_target_passes(struct seat *s)
 	wait_for_the_end();
 }
 
-/** It sends long messages, one after the other. */
+/** A target that sends long messages, one after the other. */
 int role_target_talks(struct seat *s)
 {
 	static struct job send[TALKS];
@@ -77,7 +78,7 @@ int role_target_talks(struct seat *s)
 
 /* ---- the process that has work for it ---- */
 
-/** Wait until successes and errors together have reached `sum`. */
+/** Wait until the counter's successes plus its errors have reached `sum`. */
 static void await_sum(struct fid_cntr *cntr, uint64_t sum)
 {
 	const struct timespec pause = {.tv_nsec = 1000000};
@@ -99,7 +100,7 @@ static void await_both(struct fid_cntr *cntr, uint64_t value, uint64_t errors)
 	WANT(fi_cntr_readerr(cntr), errors);
 }
 
-/** Cancel those of n receives that have no message yet. @return how many. */
+/** Cancel those of the n receives that have not been matched by a message yet. @return how many were canceled. */
 static unsigned cancel_receives(struct pair *p, struct job *recv, unsigned n)
 {
 	unsigned canceled = 0;
@@ -113,7 +114,7 @@ static unsigned cancel_receives(struct pair *p, struct job *recv, unsigned n)
 	return canceled;
 }
 
-/** A job of a kind that depends on `kind`; each kind requires an answer of the target. */
+/** Fill in a job of kind `kind` modulo KINDS. A job of any kind completes only after a response from the target. */
 static void job_of_kind(struct pair *p, struct job *j, unsigned kind, struct fid_cntr *trigger, uint64_t threshold,
 			struct fid_cntr *completion, const struct seat *s, fi_addr_t addr)
 {
@@ -149,7 +150,7 @@ static void job_of_kind(struct pair *p, struct job *j, unsigned kind, struct fid
 	aim_atomic(j, s, addr, 0);
 }
 
-/** All the work of a case. */
+/** All work queued in a case. */
 struct load {
 	struct fid_cntr *go, *done, *besides, *behind, *n, *pending;
 	struct job first, underway[PENDING], of_target[EACH], of_friend[EACH], after[EACH], count[EACH], later[LATER],
@@ -158,8 +159,8 @@ struct load {
 	fi_addr_t to, beside;
 };
 
-/** Messages that the target's NIC has taken, and its program does not receive: they are under way. One is long and
- * waits for its receive; one is an atomic on the receive's buffer. */
+/** Queue PENDING operations that the target's NIC has accepted but its program never receives, so all of them stay
+ * under way. One is a long message, and one is an atomic whose target is the receive's buffer. */
 static void load_underway(struct pair *p, struct load *l)
 {
 	for (unsigned i = 0; i < PENDING; i++) {
@@ -238,21 +239,21 @@ static void target_ends(struct pair *p, bool killed)
 
 	load_underway(p, l);
 	load_queue(p, l);
-	WANT_OK(fi_cntr_add(l->go, EACH / 3)); /* part of it is done while the target lives */
+	WANT_OK(fi_cntr_add(l->go, EACH / 3)); /* a third of the work is done while the target is alive */
 	await_both(l->done, EACH / 3, 0);
 	if (killed)
 		seat_kill(l->target);
 	else
 		seat_stop(l->target);
 	WANT_OK(fi_cntr_add(l->go, EACH - EACH / 3));
-	await_both(l->besides, EACH, 0); /* independent of the rest */
+	await_both(l->besides, EACH, 0); /* the friend's work does not depend on the target */
 	await_both(l->pending, 0, PENDING);
 	await_both(l->done, EACH / 3, EACH - EACH / 3);
 	await_both(l->behind, EACH, 0);
 	WANT(fi_cntr_read(l->n), EACH);
 	WANT(word_at(p, l->friend, l->beside, BESIDES_AT), EACH);
 	WANT(word_at(p, l->friend, l->beside, BEHIND_AT), EACH);
-	WANT_OK(fi_cntr_add(l->go, 1)); /* work for a lost peer tries again, in vain */
+	WANT_OK(fi_cntr_add(l->go, 1)); /* starts more work for the lost peer, which fails as well */
 	await_both(l->done, EACH / 3, EACH - EACH / 3 + LATER);
 	for (unsigned i = 0; i < LATER; i++) {
 		WANT_OK(job_cancel(p, &l->never[i]));
@@ -276,7 +277,7 @@ void case_target_stopped(struct pair *p)
 	target_ends(p, false);
 }
 
-/** Pause before the target is killed: a pseudo-random time below 2 ms, a new one in each call. */
+/** Sleep before the target is killed, for a pseudo-random time below 2 ms that differs from call to call. */
 static void some_time_later(void)
 {
 	static uint32_t random = 1;
@@ -287,7 +288,8 @@ static void some_time_later(void)
 	nanosleep(&pause, NULL);
 }
 
-/* A chain of answers ends with the peer's death. */
+/* The tester and the target answer each other's messages by deferred work. When the target dies, the chain of answers
+ * ends. */
 static void chain_breaks(struct pair *p, struct job *recv, struct job *send)
 {
 	struct seat *target = begin(TARGET_PASSES, 0);
@@ -330,7 +332,8 @@ void case_target_killed_in_chain(struct pair *p)
 	friends_go_on();
 }
 
-/* The message being received fails, the receives without a message can be canceled. */
+/* The target dies while a long message is being received: its receive fails, and receives without a message can be
+ * canceled. */
 static void message_breaks(struct pair *p, struct job *recv)
 {
 	struct seat *target = begin(TARGET_TALKS, 0);
@@ -365,7 +368,7 @@ void case_target_killed_amid_messages(struct pair *p)
 	friends_go_on();
 }
 
-/** Wait for the completions of n requests, of which those with even numbers fail. */
+/** Wait for the completions of n requests: requests with even numbers fail, the others succeed. */
 static void await_pairs(struct pair *p, struct fi_triggered_context *context, unsigned n)
 {
 	unsigned char seen[2 * PAIRS] = {0};
@@ -429,7 +432,8 @@ void case_target_of_triggered(struct pair *p)
 	friends_go_on();
 }
 
-/* Close the endpoint without waiting for its work: under way, waiting for a counter, or started by one. */
+/* Close the endpoint without waiting for its work, some of which is under way, some waits for a counter, and some was
+ * started by one. */
 void case_target_closing(struct pair *p)
 {
 	struct load *l = load_open(p);
@@ -448,7 +452,8 @@ void case_target_closing(struct pair *p)
 	p->a.ep = before;
 	WANT(job_cancel(p, &l->of_target[0]), -FI_ENOENT);
 	WANT(job_cancel(p, &l->never[0]), -FI_ENOENT);
-	WANT_OK(fi_control(&p->domain->fid, FI_FLUSH_WORK, NULL)); /* counting belongs to no endpoint */
+	/* Flush the FI_OP_CNTR_ADD work: it belongs to no endpoint, so the close has left it. */
+	WANT_OK(fi_control(&p->domain->fid, FI_FLUSH_WORK, NULL));
 	load_close(p, l);
 	friends_go_on();
 }

@@ -8,8 +8,8 @@
 #define SENDS 20000u
 #define LAPS  50u
 
-/* One job of each kind, each triggered by the one before. The arguments' arrays may be reused as soon as work is
- * queued. */
+/* Queue one job of each kind, each triggered by the previous one. The program may reuse the arrays among the arguments
+ * as soon as the work is queued. */
 void case_deferred(struct pair *p)
 {
 	struct fid_cntr *done = open_counter(p);
@@ -76,7 +76,7 @@ void case_deferred_completions(struct pair *p)
 	await_count(done, 1, 0);
 	WANT(fi_cntr_read(p->a.cntr[WRITES]), before);
 	nothing(p, p->a.tx);
-	/* With a completion in the CQ, and a count in the endpoint's counter. */
+	/* FI_COMPLETION: the work adds an entry to the CQ, and counts in the endpoint's counter as well. */
 	job.rma.flags = FI_COMPLETION;
 	WANT_OK(job_queue(p, &job));
 	await(p, p->a.tx);
@@ -84,7 +84,7 @@ void case_deferred_completions(struct pair *p)
 	WANT(p->done.flags, FI_RMA | FI_WRITE);
 	WANT(fi_cntr_read(done), 2);
 	WANT(fi_cntr_read(p->a.cntr[WRITES]), before + 1);
-	/* One count if the two counters are the same. */
+	/* When the completion counter is also the endpoint's counter, the work counts only once. */
 	job.work.completion_cntr = p->a.cntr[WRITES];
 	WANT_OK(job_queue(p, &job));
 	await(p, p->a.tx);
@@ -92,7 +92,7 @@ void case_deferred_completions(struct pair *p)
 	job.rma.flags = 0;
 	WANT_OK(job_queue(p, &job));
 	WANT_OK(fi_cntr_wait(p->a.cntr[WRITES], before + 3, PATIENCE_MS));
-	/* Without a completion counter the work is done and not reported. */
+	/* Without a completion counter the work is done but not reported. */
 	job.work.completion_cntr = NULL;
 	p->here[0] = 'n';
 	WANT_OK(job_queue(p, &job));
@@ -105,7 +105,7 @@ void case_deferred_completions(struct pair *p)
 	WANT_OK(fi_close(&done->fid));
 }
 
-/** Each job adds to the counter that the next one waits for. */
+/** A chain of jobs: each adds to the counter that the next job waits for. */
 static void chain_of_counters(struct pair *p)
 {
 	struct fid_cntr *cntr[2] = {open_counter(p), open_counter(p)};
@@ -117,7 +117,7 @@ static void chain_of_counters(struct pair *p)
 		WANT_OK(job_queue(p, &link[i]));
 	}
 	WANT_OK(fi_cntr_add(cntr[0], 1));
-	WANT(fi_cntr_read(cntr[0]), LINKS / 2 + 1); /* the chain has run before the call returns */
+	WANT(fi_cntr_read(cntr[0]), LINKS / 2 + 1); /* the whole chain has run before the call returns */
 	WANT(fi_cntr_read(cntr[1]), LINKS / 2);
 	job_init(&link[0], FI_OP_CNTR_SET, cntr[1], 0, NULL);
 	job_add_to(&link[0], cntr[0], 12);
@@ -127,7 +127,7 @@ static void chain_of_counters(struct pair *p)
 	WANT_OK(fi_close(&cntr[1]->fid));
 }
 
-/** More jobs than the endpoint's queue has room for, started at once, are done in order. */
+/** More jobs than the endpoint's queue has room for start at once. All are executed, in order. */
 static void more_than_there_is_room_for(struct pair *p)
 {
 	struct fid_cntr *go = open_counter(p), *sent = open_counter(p);
@@ -158,7 +158,8 @@ static void more_than_there_is_room_for(struct pair *p)
 	WANT_OK(fi_close(&sent->fid));
 }
 
-/** a sends to b when it has received from b, and vice versa: messages go back and forth by themselves. */
+/** By deferred work, a sends to b when a message from b has arrived, and vice versa: messages go back and forth without
+ * any call. */
 static void to_and_fro(struct pair *p)
 {
 	struct fid_cntr *got[2] = {open_counter(p), open_counter(p)}, *sent = open_counter(p);
@@ -171,7 +172,7 @@ static void to_and_fro(struct pair *p)
 			job_init(&recv[i][lap], FI_OP_TRECV, got[i], 0, got[i]);
 			job_tagged(&recv[i][lap], node[i]->ep, buf[i], WORD, FI_ADDR_UNSPEC, 77);
 			WANT_OK(job_queue(p, &recv[i][lap]));
-			/* a begins. */
+			/* a sends first */
 			job_init(&send[i][lap], FI_OP_TSEND, got[i], i == 0 ? lap : lap + 1, sent);
 			job_tagged(&send[i][lap], node[i]->ep, buf[i], WORD, node[1 - i]->addr, 77);
 		}
@@ -186,7 +187,7 @@ static void to_and_fro(struct pair *p)
 	WANT_OK(fi_close(&sent->fid));
 }
 
-/** A peer's WRITE starts the answer; no program at the target has to call the library. */
+/** A peer's WRITE triggers an answer, although the target's program does not call the library. */
 static void answers_to_writes(struct pair *p)
 {
 	struct fid_cntr *answered = open_counter(p);
@@ -222,7 +223,7 @@ void case_deferred_failures(struct pair *p)
 	struct job bad, next;
 	uint64_t errors = fi_cntr_readerr(p->a.cntr[WRITES]);
 
-	/* A failure counts one error, and starts work that waits for one count. */
+	/* Work that fails adds one to the counter's errors. Other work that waits for one count starts. */
 	job_init(&bad, FI_OP_WRITE, go, 1, done);
 	job_rma(p, &bad, p->here, WORD, LONG_LEN);
 	job_init(&next, FI_OP_CNTR_ADD, done, 1, NULL);
@@ -235,17 +236,17 @@ void case_deferred_failures(struct pair *p)
 	WANT(fi_cntr_read(done), 0);
 	WANT(fi_cntr_readerr(p->a.cntr[WRITES]), errors);
 	nothing(p, p->a.tx);
-	/* Work with a higher threshold never starts; it can be canceled. */
+	/* Work that waits for a second count does not start, and can be canceled. */
 	next.work.threshold = 2;
 	WANT_OK(job_queue(p, &next));
 	WANT_OK(job_cancel(p, &next));
-	/* Without a completion counter the failure is reported in the CQ. */
+	/* Work that fails without a completion counter is reported in the CQ. */
 	bad.work.completion_cntr = NULL;
 	WANT_OK(job_queue(p, &bad));
 	await_error(p, p->a.tx, FI_EACCES);
 	WANT(p->error.op_context == &bad, 1);
 	WANT(fi_cntr_readerr(p->a.cntr[WRITES]), errors);
-	/* A request for a completion as well reports it in all three places. */
+	/* FI_COMPLETION: a failure is reported in the CQ, in the completion counter and in the endpoint's counter. */
 	bad.work.completion_cntr = done;
 	bad.rma.flags = FI_COMPLETION;
 	WANT_OK(job_queue(p, &bad));
@@ -253,7 +254,7 @@ void case_deferred_failures(struct pair *p)
 	WANT(p->error.op_context == &bad, 1);
 	WANT(fi_cntr_readerr(done), 2);
 	WANT(fi_cntr_readerr(p->a.cntr[WRITES]), errors + 1);
-	/* An address that has been removed by the time the work starts. */
+	/* The destination address is removed after the work is queued and before it starts: the work fails. */
 	{
 		char name[64];
 		size_t len = sizeof(name);
@@ -264,12 +265,12 @@ void case_deferred_failures(struct pair *p)
 		job_init(&bad, FI_OP_SEND, go, 2, done);
 		job_message(&bad, p->a.ep, p->here, WORD, again);
 		WANT_OK(job_queue(p, &bad));
-		bad.msg.msg.addr = p->b.addr; /* too late */
+		bad.msg.msg.addr = p->b.addr; /* has no effect: the queued work has its own copy */
 		WANT_OK(fi_av_remove(p->av, &again, 1, 0));
 		WANT_OK(fi_cntr_add(go, 1));
 		WANT(fi_cntr_readerr(done), 3);
 	}
-	/* The program may count errors of its own. */
+	/* A program can set a counter's errors itself, which also triggers work. */
 	next.work.triggering_cntr = go;
 	next.work.threshold = 10;
 	WANT_OK(job_queue(p, &next));
@@ -278,7 +279,7 @@ void case_deferred_failures(struct pair *p)
 	WANT_OK(fi_cntr_seterr(go, 8));
 	WANT(fi_cntr_readerr(go), 8);
 	WANT(fi_cntr_read(last), 10);
-	WANT_OK(job_queue(p, &next)); /* its threshold has been reached */
+	WANT_OK(job_queue(p, &next)); /* starts at once: the threshold has been reached */
 	WANT(fi_cntr_read(last), 15);
 	WANT_OK(fi_close(&go->fid));
 	WANT_OK(fi_close(&done->fid));
@@ -315,7 +316,7 @@ void case_deferred_mistakes(struct pair *p)
 	REFUSED(job.msg.flags = FI_PEEK, -FI_EBADFLAGS);
 	REFUSED(job.msg.flags = FI_INJECT; job.iov.iov_len = 4096, -FI_EMSGSIZE);
 	REFUSED(job.work.op_type = FI_OP_TRECV; job.tagged.flags = FI_PEEK, -FI_ENOSYS);
-	/* Work that adds to a counter does not count in the endpoint's counters. */
+	/* FI_OP_CNTR_ADD work does not count in the endpoint's counters. */
 	job_init(&job, FI_OP_CNTR_ADD, go, 1, go);
 	job_add_to(&job, go, 1);
 	WANT(job_queue(p, &job), -FI_EINVAL);
@@ -326,7 +327,7 @@ void case_deferred_mistakes(struct pair *p)
 	job_rma(p, &job, p->here, WORD, 0);
 	job.remote.len = WORD + 1;
 	WANT(job_queue(p, &job), -FI_EINVAL);
-	/* A counter of another domain. */
+	/* Work with a counter of another domain is refused. */
 	WANT_OK(fi_domain(p->fabric, p->info, &domain, NULL));
 	WANT_OK(fi_cntr_open(domain, NULL, &theirs, NULL));
 	good.work.triggering_cntr = theirs;
@@ -334,5 +335,5 @@ void case_deferred_mistakes(struct pair *p)
 	WANT(fi_control(&domain->fid, FI_QUEUE_WORK, &good.work), -FI_EDOMAIN);
 	WANT_OK(fi_close(&theirs->fid));
 	WANT_OK(fi_close(&domain->fid));
-	WANT_OK(fi_close(&go->fid)); /* nothing waits for it */
+	WANT_OK(fi_close(&go->fid)); /* no work waits for the counter, so it can be closed */
 }

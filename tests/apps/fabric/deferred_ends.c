@@ -10,7 +10,7 @@
 #include "job.h"
 
 #define RACES 2000u
-#define SURE  64u /* one job in so many is canceled before it can start, another one after it has started */
+#define SURE  64u /* of SURE jobs, one is canceled before it can start, and one after it has started */
 
 void case_deferred_cancel(struct pair *p)
 {
@@ -28,7 +28,7 @@ void case_deferred_cancel(struct pair *p)
 	WANT_OK(fi_cntr_add(go, 1));
 	WANT(fi_cntr_read(n), 5);
 	WANT(job_cancel(p, &job[0]), -FI_ENOENT);
-	/* One struct queued twice: canceling it cancels the later one. */
+	/* When one struct has been queued twice, cancel removes the job that was queued later. */
 	job_init(&job[0], FI_OP_CNTR_ADD, go, 2, NULL);
 	job_add_to(&job[0], n, 100);
 	WANT_OK(job_queue(p, &job[0]));
@@ -40,7 +40,7 @@ void case_deferred_cancel(struct pair *p)
 	WANT(fi_cntr_read(n), 105);
 	WANT_OK(fi_cntr_set(go, 1));
 	job_add_to(&job[0], n, 1);
-	/* Flush by counter, which can be named in two ways, and flush everything. */
+	/* Flush all work of a counter, which the caller can name in two ways; then flush all work of the domain. */
 	for (unsigned way = 0; way < 3; way++) {
 		void *const arg[] = {&go->fid, &job[1].work, NULL};
 
@@ -63,7 +63,7 @@ void case_deferred_cancel(struct pair *p)
 	WANT_OK(fi_close(&n->fid));
 }
 
-/** A thread that adds to a counter for each job queued. */
+/** A thread that adds one to a counter for each job queued, which starts the job. */
 struct racer {
 	struct fid_cntr *go;
 	atomic_uint queued;
@@ -81,8 +81,8 @@ static void *race(void *arg)
 	return NULL;
 }
 
-/** Queue work that the racer starts; cancel it before it starts, after it starts, or in a race with that. @return
- * whether it was canceled. */
+/** Queue a job that the racer starts, and cancel the job before it starts, after it has started, or in a race with its
+ * start. @return whether the job was canceled. */
 static bool start_and_cancel(struct pair *p, struct racer *r, unsigned i, struct fid_cntr *n)
 {
 	bool canceled;
@@ -104,7 +104,8 @@ static bool start_and_cancel(struct pair *p, struct racer *r, unsigned i, struct
 	return canceled || i % SURE == 1;
 }
 
-/* The caller learns whether the work was canceled or started, and exactly one of the two has happened. */
+/* A cancel that races with the start of a job reports truthfully whether the job was canceled: the job ran if and only
+ * if it was not. */
 void case_deferred_race(struct pair *p)
 {
 	struct racer r = {.go = open_counter(p)};
@@ -141,7 +142,7 @@ void case_deferred_closing(struct pair *p)
 	WANT(fi_close(&done->fid), -FI_EBUSY);
 	WANT(fi_close(&n->fid), -FI_EBUSY);
 	WANT(job_cancel(p, &under_way), -FI_ENOENT);
-	/* Work of an endpoint that closes ends without being reported. */
+	/* When an endpoint closes, its work ends without being counted. */
 	WANT_OK(fi_close(&ep->fid));
 	WANT(fi_cntr_read(done) + fi_cntr_readerr(done), 0);
 	WANT(job_cancel(p, &waits), -FI_ENOENT);
@@ -152,8 +153,8 @@ void case_deferred_closing(struct pair *p)
 	WANT_OK(fi_close(&n->fid));
 }
 
-/* Receives of a shared context that no endpoint is bound to yet; one of them takes several messages, as long as it
- * has room. */
+/* Deferred receives of a shared context, queued before any endpoint is bound to the context. One receive takes several
+ * messages, until its buffer is full. */
 void case_deferred_shared(struct pair *p)
 {
 	struct fid_cntr *go = open_counter(p), *done = open_counter(p);
@@ -186,7 +187,7 @@ void case_deferred_shared(struct pair *p)
 	WANT_OK(fi_cntr_add(go, 1));
 	WANT_OK(fi_inject(p->a.ep, said[1], 64, addr));
 	await_count(done, 2, 0);
-	WANT(job_cancel(p, &many), -FI_ENOENT); /* it is still under way */
+	WANT(job_cancel(p, &many), -FI_ENOENT); /* the multi-message receive is still under way */
 	WANT_OK(fi_inject(p->a.ep, said[2], 64, addr));
 	await_count(done, 3, 0);
 	WANT(big[0], '1');
@@ -194,7 +195,7 @@ void case_deferred_shared(struct pair *p)
 	WANT_OK(fi_cancel(&srx->fid, &one));
 	await_count(done, 3, 1);
 	nothing(p, p->b.rx);
-	WANT_OK(job_queue(p, &many)); /* it has ended */
+	WANT_OK(job_queue(p, &many)); /* its buffer was full, so it has ended and can be queued again */
 	WANT_OK(fi_close(&ep->fid));
 	WANT_OK(fi_close(&srx->fid));
 	WANT_OK(fi_av_remove(p->av, &addr, 1, 0));
@@ -203,7 +204,7 @@ void case_deferred_shared(struct pair *p)
 	fi_freeinfo(info);
 }
 
-/* A shared context that no endpoint is bound to reports only through counters. */
+/* A shared context without bound endpoints has no CQ: it reports only through counters. */
 static void shared_by_nobody(struct pair *p)
 {
 	struct fid_cntr *go = open_counter(p), *done = open_counter(p);
@@ -231,13 +232,14 @@ static void shared_by_nobody(struct pair *p)
 	WANT_OK(job_queue(p, &job));
 	WANT_OK(fi_recvmsg(srx, &msg, FI_TRIGGER));
 	WANT(fi_close(&go->fid), -FI_EBUSY);
-	WANT_OK(fi_close(&srx->fid)); /* waiting work is dropped */
+	WANT_OK(fi_close(&srx->fid)); /* closing drops the work that waits */
 	WANT(job_cancel(p, &job), -FI_ENOENT);
 	WANT_OK(fi_close(&go->fid));
 	WANT_OK(fi_close(&done->fid));
 }
 
-/* A shared context with room for two receives: further receives wait for room, and can be canceled. */
+/* A shared context has room for two receives: further deferred receives wait for room, and can be canceled while they
+ * wait. */
 static void shared_without_room(struct pair *p)
 {
 	struct fid_cntr *go = open_counter(p), *done = open_counter(p), *n = open_counter(p);
@@ -305,8 +307,8 @@ struct crowd {
 	struct job job[3];
 };
 
-/** Fill the room with requests of the first endpoint, under way until b receives the messages, which have
- * consecutive tags. */
+/** Fill the room of the shared transmit context with n requests of the first endpoint. They stay under way until b
+ * receives the messages, whose tags are consecutive from `first` on. */
 static void fill(struct pair *p, struct crowd *c, uint64_t first, unsigned n)
 {
 	struct iovec iov = {p->here, WORD};
@@ -323,7 +325,8 @@ static void receive(struct pair *p, uint64_t tag)
 	await(p, p->b.rx);
 }
 
-/** Queue two messages of the second endpoint, and behind them a job for a counter with the same trigger. */
+/** Queue two messages of the second endpoint, and after them a job that adds to a counter, all with the same trigger.
+ */
 static void queue_behind(struct pair *p, struct crowd *c, uint64_t threshold)
 {
 	for (unsigned i = 0; i < 2; i++) {
@@ -336,7 +339,8 @@ static void queue_behind(struct pair *p, struct crowd *c, uint64_t threshold)
 	WANT_OK(job_queue(p, &c->job[2]));
 }
 
-/* Work that has waited behind canceled work starts at once if it needs no room. */
+/* A job that needs no room waits behind two messages that do. When the messages are canceled, the job starts at once.
+ */
 static void canceled_without_room(struct pair *p, struct crowd *c)
 {
 	fill(p, c, 11, 2);
@@ -349,7 +353,7 @@ static void canceled_without_room(struct pair *p, struct crowd *c)
 	WANT_OK(fi_cntr_set(c->n, 0));
 }
 
-/* Work whose threshold was reached waits for room in order, and can be canceled while it waits. */
+/* Work that has reached its threshold but finds no room waits its turn, and can be canceled while it waits. */
 static void room_comes(struct pair *p, struct crowd *c)
 {
 	queue_behind(p, c, 1);
@@ -380,11 +384,12 @@ static void flushed_without_room(struct pair *p, struct crowd *c)
 	}
 	WANT(fi_cntr_read(c->n), 1);
 	WANT(fi_cntr_read(c->done), 1);
-	WANT_OK(job_queue(p, &c->job[2])); /* the counter's value starts it at once */
+	WANT_OK(job_queue(p, &c->job[2])); /* starts at once: the counter has already reached the threshold */
 	WANT(fi_cntr_read(c->n), 2);
 }
 
-/* Triggered operations also wait for room; the room of an endpoint that closes goes to others. */
+/* Triggered operations wait for room like deferred work. When an endpoint closes, its room in the shared context
+ * becomes available to others. */
 static void room_by_closing(struct pair *p, struct crowd *c)
 {
 	struct fi_triggered_context when[2];
@@ -398,7 +403,7 @@ static void room_by_closing(struct pair *p, struct crowd *c)
 							.trigger.threshold = {.cntr = c->go, .threshold = 2}};
 		WANT_OK(fi_sendmsg(c->two, &msg, FI_TRIGGER | FI_COMPLETION));
 		WANT_OK(job_queue(p, &c->job[2]));
-		WANT(fi_cntr_read(c->n), 2 + i); /* it waits behind the message */
+		WANT(fi_cntr_read(c->n), 2 + i); /* the job waits behind the message */
 		if (i)
 			continue;
 		WANT_OK(fi_cancel(&c->two->fid, &when[0]));
@@ -414,7 +419,7 @@ static void room_by_closing(struct pair *p, struct crowd *c)
 	await(p, p->a.tx);
 	WANT(p->done.op_context == &when[1], 1);
 	await(p, p->b.rx);
-	receive(p, 14); /* these had been sent */
+	receive(p, 14); /* both messages had left before their endpoint closed */
 	receive(p, 15);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * deferred_flags.c - deferred work (fi_trigger(3)): flags, tags and operations mean the same when the work starts
- * later.
+ * deferred_flags.c - deferred work (fi_trigger(3)): flags, tags and operations mean the same as in a call that starts
+ * at once.
  */
 #include <sys/mman.h>
 
@@ -17,7 +17,7 @@ static void not_yet(struct fid_cntr *done)
 	WANT(fi_cntr_wait(done, before + 1, 20), -FI_ETIMEDOUT);
 }
 
-/* FI_INJECT: the data is read when the work starts; the program may change it afterwards. */
+/* FI_INJECT: the data is read when the work starts, and the program may change the data from then on. */
 static void injected(struct pair *p, struct fid_cntr *go, struct fid_cntr *done)
 {
 	struct job job;
@@ -36,7 +36,7 @@ static void injected(struct pair *p, struct fid_cntr *go, struct fid_cntr *done)
 	await_count(done, 1, 0);
 }
 
-/* Memory that is inaccessible until the work starts. */
+/* The provider does not touch the buffers before the work starts: they are inaccessible until then. */
 static void untouched(struct pair *p, struct fid_cntr *go, struct fid_cntr *done)
 {
 	char *page = mmap(NULL, 2 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -59,7 +59,7 @@ static void untouched(struct pair *p, struct fid_cntr *go, struct fid_cntr *done
 	WANT_OK(fi_cntr_set(done, 0));
 }
 
-/* FI_DELIVERY_COMPLETE: the work is not done before the message has been received. */
+/* FI_DELIVERY_COMPLETE: the work is done only after the message has been received. */
 static void delivered(struct pair *p, struct fid_cntr *go, struct fid_cntr *done)
 {
 	struct job job;
@@ -74,7 +74,7 @@ static void delivered(struct pair *p, struct fid_cntr *go, struct fid_cntr *done
 	await_count(done, 2, 0);
 }
 
-/* A long message is under way until it is received; work with a fence waits for it. */
+/* A long message stays under way until the peer receives it. Work with FI_FENCE waits for the message. */
 static void fenced(struct pair *p, struct fid_cntr *go, struct fid_cntr *done)
 {
 	struct job job;
@@ -95,7 +95,7 @@ static void fenced(struct pair *p, struct fid_cntr *go, struct fid_cntr *done)
 	await_count(done, 3, 0);
 }
 
-/* A claimed message is received by deferred work. */
+/* A message claimed by FI_PEEK | FI_CLAIM is received by deferred work. */
 static void claimed(struct pair *p, struct fid_cntr *go, struct fid_cntr *done)
 {
 	struct fi_msg_tagged claim = {.addr = FI_ADDR_UNSPEC, .tag = 9};
@@ -108,14 +108,14 @@ static void claimed(struct pair *p, struct fid_cntr *go, struct fid_cntr *done)
 	WANT_OK(fi_tinject(p->a.ep, "claimed", WORD, p->b.addr, 9));
 	while (fi_trecvmsg(p->b.ep, &claim, FI_PEEK | FI_CLAIM) == 0 &&
 	       fi_cq_sread(p->b.rx, &p->done, 1, NULL, PATIENCE_MS) == -FI_EAVAIL)
-		WANT(fi_cq_readerr(p->b.rx, &p->error, 0), 1); /* it has not come yet */
+		WANT(fi_cq_readerr(p->b.rx, &p->error, 0), 1); /* the message has not arrived yet */
 	WANT(p->done.op_context == &job, 1);
 	WANT_OK(job_queue(p, &job));
 	WANT(strcmp(p->there, "claimed") != 0, true);
 	WANT_OK(fi_cntr_add(go, 1));
 	await_count(done, 4, 0);
 	WANT(strcmp(p->there, "claimed"), 0);
-	/* A second time there is no claimed message. */
+	/* The message has been received: a second FI_CLAIM finds no message and fails. */
 	WANT_OK(job_queue(p, &job));
 	await_count(done, 4, 1);
 }
@@ -135,7 +135,7 @@ void case_deferred_flags(struct pair *p)
 
 /* ---- tags -------------------------------------------------------------------------------------------------- */
 
-/* The target of the atomic is a receive that is itself deferred. */
+/* A tagged atomic whose target buffer is a deferred receive. */
 static void tagged_atomic(struct pair *p, struct fid_cntr *go, struct fid_cntr *done)
 {
 	uint64_t five = 5, result = 0, *there = (uint64_t *)p->there;
@@ -169,7 +169,7 @@ static void tagged_atomic(struct pair *p, struct fid_cntr *go, struct fid_cntr *
 	WANT(result, 105);
 }
 
-/* An endpoint without FI_TAGGED may defer tagged messages, but not send or receive them otherwise. */
+/* An endpoint without FI_TAGGED can send and receive tagged messages as deferred work, but not by direct calls. */
 static void tags_without_tags(struct pair *p, struct fid_cntr *go, struct fid_cntr *done)
 {
 	struct fi_info *info = fi_dupinfo(p->info);
@@ -214,7 +214,8 @@ void case_deferred_tags(struct pair *p)
 
 /* ---- compare and swap -------------------------------------------------------------------------------------- */
 
-/** Whether the operation changes the target: fi_atomic(3) compares the given value with the target's, in this order. */
+/** @return whether the operation changes the target: fi_atomic(3) compares the given value with the target's value, in
+ * this order. */
 static bool swaps(enum fi_op op, uint64_t compare, uint64_t there)
 {
 	switch (op) {
@@ -233,7 +234,7 @@ static bool swaps(enum fi_op op, uint64_t compare, uint64_t there)
 	}
 }
 
-/* Each operation with a smaller, an equal and a greater value, one after the other. */
+/* Each compare operation runs with a smaller, an equal and a greater compare value, one after the other. */
 void case_deferred_compare(struct pair *p)
 {
 	static const enum fi_op ops[] = {FI_CSWAP,    FI_CSWAP_NE, FI_CSWAP_LE, FI_CSWAP_LT,

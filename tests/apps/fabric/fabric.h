@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * fabric.h - two endpoints of the libfabric provider in one process, and checks on them. A failed check prints a line,
- * and the case goes on.
+ * fabric.h - two endpoints of the libfabric provider in one process, and functions that check them. A failed check
+ * prints a line, and the test case continues.
  */
 #ifndef TEST_FABRIC_H
 #define TEST_FABRIC_H
@@ -37,17 +37,17 @@ struct pair {
 	struct fid_fabric *fabric;
 	struct fid_domain *domain;
 	struct fid_av *av;
-	struct fid_mr *mr; /* of `there` */
+	struct fid_mr *mr; /* memory region of `there` */
 	struct node a, b;
-	char *here, *there; /* LONG_LEN each */
-	uint64_t base, key; /* of `there` */
+	char *here, *there; /* buffers of LONG_LEN bytes each, for a and b */
+	uint64_t base, key; /* address and key of `there` for RMA */
 	struct fi_cq_tagged_entry done;
 	struct fi_cq_err_entry error;
 	fi_addr_t source;
 	int contexts[2];
 };
 
-/** Failed checks of the running case. */
+/** Number of failed checks in the running case. */
 extern int failures;
 
 void check_failed(const char *file, int line, const char *what, long got, long want);
@@ -59,17 +59,17 @@ void check_failed(const char *file, int line, const char *what, long got, long w
 	} while (0)
 #define WANT_OK(call) WANT(call, 0)
 
-/** @return false: something without which no case can run could not be opened; the reason has been printed. */
+/** @return false: an object that every case needs could not be opened; the reason has been printed. */
 bool pair_open(struct pair *p);
-/** Close everything that is open; a node may have been closed before. */
+/** Close everything that is open. A node may have been closed before by node_close. */
 void pair_close(struct pair *p);
 void node_close(struct node *n);
 
-/** Wait for a successful completion, into pair->done. */
+/** Wait for a successful completion, and store it in pair->done. */
 void await(struct pair *p, struct fid_cq *cq);
-/** Wait for a completion with error `err`, into pair->error. */
+/** Wait for a completion with error `err`, and store it in pair->error. */
 void await_error(struct pair *p, struct fid_cq *cq, int err);
-/** Check that no completion comes within a short time. */
+/** Check that no completion arrives within a short time. */
 void nothing(struct pair *p, struct fid_cq *cq);
 
 /* messages.c */
@@ -94,9 +94,9 @@ void case_tagged_atomics(struct pair *p);
 void case_counters(struct pair *p);
 void case_one_counter(struct pair *p);
 /* triggers.c */
-/** A counter of the pair's domain. */
+/** @return a new counter in the pair's domain. */
 struct fid_cntr *open_counter(struct pair *p);
-/** Wait until the counter's value and errors are these. */
+/** Wait until the counter's value and its errors equal `value` and `errors`. */
 void await_count(struct fid_cntr *cntr, uint64_t value, uint64_t errors);
 void case_triggered_messages(struct pair *p);
 void case_triggered_memory(struct pair *p);
@@ -144,9 +144,9 @@ void case_names_and_handles(struct pair *p);
 /* addresses.c */
 void case_comes_again(struct pair *p);
 #define LEFT_NAME "uroce/test left"
-/** A name that no other test running on the machine at the same time uses. @return out. */
+/** Derive a name that no other test uses that runs on this machine at the same time. @return out. */
 const char *unique_name(const char *name, char *out, size_t size);
-/** End as if killed, with a shared address vector of this name open. */
+/** Exit like a killed process, without closing shared address vectors, one of which has the name LEFT_NAME. */
 void leave_address_vector(struct pair *p);
 void case_shared_address_vector(struct pair *p);
 void case_shared_address_vector_left(struct pair *p);

@@ -13,7 +13,7 @@ void job_init(struct job *j, enum fi_op_type type, struct fid_cntr *trigger, uin
 	j->work.triggering_cntr = trigger;
 	j->work.threshold = threshold;
 	j->work.completion_cntr = completion;
-	j->work.op.msg = &j->msg; /* all members of the union are pointers */
+	j->work.op.msg = &j->msg; /* work.op is a union of pointers, so this sets every member */
 }
 
 int job_queue(struct pair *p, struct job *j)

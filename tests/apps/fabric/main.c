@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * main.c - tests the libfabric provider within one process: opens two endpoints, runs all cases, closes everything in
- * the right order. Prints a line for each case, "ok NAME" or "FAIL NAME"; exit code 1 when one has failed. `leave` runs
- * no cases, and leaves a shared address vector behind.
+ * the right order. Prints a line for each case, "ok NAME" or "FAIL NAME"; exit code 1 when any case has failed. With
+ * argument `leave` the program runs no cases, but leaves a shared address vector behind.
  */
 #include "fabric.h"
 
@@ -10,7 +10,8 @@
 
 #define LAST_REQUESTS 25
 
-/** Requests posted before their endpoint is closed are done, though nobody has waited for them. */
+/** Requests posted before their endpoint closes are executed, even if the program has not waited for their completions.
+ */
 static void ask_and_close(struct pair *p)
 {
 	const struct timespec pause = {.tv_nsec = 1000000};
@@ -22,7 +23,8 @@ static void ask_and_close(struct pair *p)
 		WANT_OK(fi_inject_atomic(p->a.ep, &one, 1, p->b.addr, p->base, p->key, FI_UINT64, FI_SUM));
 	node_close(&p->a);
 	for (unsigned i = 0; i < PATIENCE_MS && *there < LAST_REQUESTS; i++) {
-		WANT(fi_cq_read(p->b.rx, &p->done, 1), -FI_EAGAIN); /* polling may have to make progress */
+		/* With manual progress, only calls like this one make progress. */
+		WANT(fi_cq_read(p->b.rx, &p->done, 1), -FI_EAGAIN);
 		nanosleep(&pause, NULL);
 	}
 	WANT(*there, LAST_REQUESTS);

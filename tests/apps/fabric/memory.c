@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * memory.c - RMA and atomics of a on the memory of b.
+ * memory.c - RMA and atomic operations that endpoint a executes on the memory of endpoint b.
  */
 #include "fabric.h"
 
@@ -90,7 +90,7 @@ void case_atomics(struct pair *p)
 	WANT(result[1], 46);
 }
 
-/* With FI_INJECT the program may change operands and compare values at once, but not results. */
+/* With FI_INJECT the program may change operands and compare values as soon as the call returns, but not results. */
 void case_injected_atomics(struct pair *p)
 {
 	uint64_t *there = (uint64_t *)p->there, operand = 10, compare = 0, result = 77;
@@ -120,7 +120,8 @@ void case_injected_atomics(struct pair *p)
 	WANT(there[0], 1000);
 }
 
-/** A request whose target is the receive with this tag, at `offset`. b's buffer and the completions show the effect. */
+/** Post an atomic whose target is the buffer of b's receive with this tag, at `offset`. b's buffer and the completions
+ * show the effect. */
 static ssize_t tagged_sum(struct pair *p, uint64_t tag, uint64_t offset, const uint64_t *operand, uint64_t *result)
 {
 	struct fi_ioc from = {.addr = (void *)(uintptr_t)operand, .count = 1}, to = {.addr = result, .count = 1};
@@ -137,7 +138,7 @@ static ssize_t tagged_sum(struct pair *p, uint64_t tag, uint64_t offset, const u
 		      : fi_atomicmsg(p->a.ep, &msg, FI_TAGGED | FI_COMPLETION);
 }
 
-/** Sent before the receive is posted, after it, and where the data does not fit. */
+/** A tagged atomic is sent before its receive is posted, after it, and to an offset at which the data does not fit. */
 void case_tagged_atomics(struct pair *p)
 {
 	const uint64_t tag = 0x1234567890abcdef, operand = 7;
@@ -186,7 +187,8 @@ void case_counters(struct pair *p)
 	WANT_OK(fi_cntr_wait(p->a.cntr[READS], before[READS] + 1, PATIENCE_MS));
 	WANT(fi_cntr_read(p->a.cntr[SENDS]), before[SENDS]);
 	WANT_OK(fi_cntr_wait(p->b.cntr[REMOTE_READS], fetched + 1, PATIENCE_MS));
-	WANT_OK(fi_cntr_wait(p->b.cntr[REMOTE_WRITES], remote + 2, PATIENCE_MS)); /* a fetch changes memory, too */
+	/* A fetching atomic counts as a remote write: it changes memory. */
+	WANT_OK(fi_cntr_wait(p->b.cntr[REMOTE_WRITES], remote + 2, PATIENCE_MS));
 	WANT_OK(fi_fetch_atomic(p->a.ep, NULL, 1, NULL, &result, NULL, p->b.addr, p->base, p->key, FI_UINT64,
 				FI_ATOMIC_READ, NULL));
 	await(p, p->a.tx);
@@ -200,7 +202,7 @@ void case_counters(struct pair *p)
 
 /* ---- one counter for all that peers do ---- */
 
-/** Open an endpoint with capabilities `caps`. */
+/** Open an endpoint with capabilities `caps`, to which `cntr` is bound. `*addr` receives its address. */
 static struct fid_ep *open_counted(struct pair *p, struct fid_cntr *cntr, uint64_t caps, fi_addr_t *addr)
 {
 	struct fi_info *info = fi_dupinfo(p->info);
@@ -221,8 +223,8 @@ static struct fid_ep *open_counted(struct pair *p, struct fid_cntr *cntr, uint64
 	return ep;
 }
 
-/** Each operation of `a` on the region with this key, through the endpoint with that address, counts one, whether it
- * reads, writes or both. */
+/** Each atomic of `a` on the region `key` at address `addr` adds exactly one to the counter, whether it reads, writes
+ * or does both. */
 static void count_each(struct pair *p, struct fid_cntr *cntr, fi_addr_t addr, uint64_t base, uint64_t key)
 {
 	uint64_t operand = 1, compare = 0, result, before = fi_cntr_read(cntr);
@@ -239,7 +241,7 @@ static void count_each(struct pair *p, struct fid_cntr *cntr, fi_addr_t addr, ui
 	WANT(fi_cntr_read(cntr), before + 3);
 }
 
-/** The counter of an endpoint, with and without the capability of a target; the counter of a region. */
+/** One counter is bound to an endpoint, with and without the capabilities of a target, and then to a memory region. */
 void case_one_counter(struct pair *p)
 {
 	static const uint64_t caps[] = {FI_RMA | FI_ATOMIC | FI_RMA_EVENT, FI_MSG | FI_TAGGED,

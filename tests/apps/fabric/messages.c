@@ -89,7 +89,7 @@ void case_peek(struct pair *p)
 	await(p, p->b.rx);
 	WANT(p->done.len, 100);
 	WANT(p->done.tag, 9);
-	peek(p, &msg, FI_PEEK | FI_DISCARD); /* the second message: the first is claimed */
+	peek(p, &msg, FI_PEEK | FI_DISCARD); /* finds the second message: the first one is claimed */
 	await(p, p->b.rx);
 	peek(p, &claim, FI_CLAIM);
 	await(p, p->b.rx);
@@ -158,8 +158,8 @@ void case_to_itself(struct pair *p)
 	WANT(strcmp(buf, "me"), 0);
 }
 
-/* First all receives, then all messages for them; then all messages first, too long to be sent before their receives
- * are posted. */
+/* First all receives are posted before their messages are sent. Then all messages are sent first: they are too long to
+ * leave before their receives are posted. */
 void case_many(struct pair *p)
 {
 	enum { RECVS_MADE = 5000, SENDS_MADE = 2500, LEN = 9000 };
@@ -186,7 +186,7 @@ void case_many(struct pair *p)
 	}
 }
 
-/** `len` bytes of addresses, a multiple of `unit`: the same memory mapped again and again, except for the last unit. */
+/** Reserve `len` bytes of addresses, a multiple of `unit`. All units but the last map the same memory. */
 static char *repeated(size_t len, size_t unit)
 {
 	int fd = memfd_create("repeated", 0);
@@ -202,7 +202,7 @@ static char *repeated(size_t len, size_t unit)
 	return all;
 }
 
-/* Longer than a queue pair's message can be. */
+/* Messages longer than one message of a queue pair can be. */
 void case_longest(struct pair *p)
 {
 	const size_t unit = 16u << 20, len = (2ull << 30) + unit;

@@ -42,7 +42,7 @@ void nothing(struct pair *p, struct fid_cq *cq)
 	WANT(fi_cq_sread(cq, &p->done, 1, NULL, 20), -FI_EAGAIN);
 }
 
-/** @return false: no case can run without it. */
+/** Report an error. @return false: an object could not be opened, and no case can run without it. */
 static bool opens(int rc, const char *what)
 {
 	if (rc)

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * pairs.c - every pair of operation and datatype in every form, by every call of fi_atomic(3) that exists for it: those
- * reported as valid do what the model in tests/unit/elem_model.h says, and nothing else; all others are refused.
- * Operations and datatypes of later libfabric versions are given by number.
+ * pairs.c - tests every pair of atomic operation and datatype, in every form (base, fetch, compare) and by every call
+ * of fi_atomic(3) that exists for the form. Pairs that the provider reports as valid do exactly what the model in
+ * tests/unit/elem_model.h says, and all other pairs are refused. Operations and datatypes that only later libfabric
+ * versions define are given by number.
  */
 #include "elem_model.h"
 #include "fabric.h"
 
-#define TRIALS	  6    /* for each pair, in each form and by each call */
-#define BYTES	  4096 /* the most that a vector's elements take */
+#define TRIALS	  6    /* trials of each pair, in each form and by each call */
+#define BYTES	  4096 /* maximum size of all elements of a vector */
 #define SEGMENTS  4
-#define ROOM	  (BYTES + 256) /* with gaps */
-#define NUMBERS	  24		/* of operations and of datatypes to try */
+#define ROOM	  (BYTES + 256) /* BYTES, plus gaps between segments */
+#define NUMBERS	  24		/* number of operations, and of datatypes, to try */
 #define UNTOUCHED 0xa5
 
 _Static_assert((int)FI_ATOMIC_READ == NIC_ELEM_ATOMIC_READ && (int)FI_MSWAP == NIC_ELEM_MSWAP &&
@@ -28,7 +29,7 @@ static const uint64_t form_flags[3] = {0, FI_FETCH_ATOMIC, FI_COMPARE_ATOMIC};
 /** Elements in segments that may lie apart. */
 struct vector {
 	uint8_t bytes[ROOM] __attribute__((aligned(64)));
-	uint8_t kept[ROOM]; /* contents when the request was made */
+	uint8_t kept[ROOM]; /* copy of `bytes` from when the request was made */
 	struct fi_ioc ioc[SEGMENTS];
 	size_t n, offset[BYTES + 1];
 };
@@ -39,7 +40,7 @@ struct trial {
 	unsigned op, dt, form;
 	enum call call;
 	size_t count, size;
-	struct vector target, operand, compare, result; /* target: the expected contents of p->there */
+	struct vector target, operand, compare, result; /* target: what p->there must contain afterwards */
 	struct fi_rma_ioc remote[SEGMENTS];
 	struct fi_msg_atomic msg;
 	unsigned long elements, changed;
@@ -52,7 +53,7 @@ static size_t below(struct trial *t, size_t limit)
 
 /* ---- vectors ------------------------------------------------------------------------------------------------- */
 
-/** Place the elements in up to `limit` segments, some possibly empty, at multiples of `align`. */
+/** Distribute the elements over at most `limit` segments, of which some can be empty, at multiples of `align`. */
 static void scatter(struct trial *t, struct vector *v, size_t limit, size_t align)
 {
 	size_t at = align * below(t, 3), left = t->count, element = 0;
@@ -88,7 +89,7 @@ static void lay_out(struct trial *t)
 		};
 }
 
-/* Random compare values and operands would rarely equal the element, so make some equal. */
+/* Random compare values and operands would rarely equal the target's element, so some are set to its value. */
 static void fill(struct trial *t)
 {
 	for (size_t i = 0; i < t->count; i++) {
@@ -131,7 +132,7 @@ static ssize_t post_base(struct trial *t)
 	}
 }
 
-/* An operation that only reads needs no operand, but may have one. */
+/* An operation that only reads needs no operand, but the caller may pass one. */
 static ssize_t post_fetch(struct trial *t)
 {
 	enum fi_datatype dt = (enum fi_datatype)t->dt;
@@ -191,7 +192,7 @@ static ssize_t post(struct trial *t)
 	return t->form == NIC_ELEM_BASE ? post_base(t) : t->form == NIC_ELEM_FETCH ? post_fetch(t) : post_compare(t);
 }
 
-/* fi_inject_atomic generates no completion; wait for a READ posted after it. */
+/* fi_inject_atomic generates no completion: post a READ after it, and wait for the READ's completion. */
 static void await_trial(struct trial *t)
 {
 	struct pair *p = t->p;
@@ -242,7 +243,7 @@ static bool check_element(struct trial *t, size_t i)
 	return right;
 }
 
-/** Check all elements, and that nothing else was written. */
+/** Check the value of every element, and that no other byte was written. */
 static bool check_trial(struct trial *t)
 {
 	bool right = t->call == INJECT || (memcmp(t->operand.bytes, t->operand.kept, ROOM) == 0 &&
@@ -264,7 +265,7 @@ static bool check_trial(struct trial *t)
 	return right;
 }
 
-/** One element more than the maximum. */
+/** A request with one element more than the maximum is refused. */
 static void try_too_many(struct trial *t, size_t most)
 {
 	t->count = most + 1;
@@ -306,7 +307,8 @@ static bool try_pair(struct trial *t, size_t most)
 
 /* ---- cases --------------------------------------------------------------------------------------------------- */
 
-/** Ask about a pair in every possible way. @return the maximum number of elements; 0: the pair is not supported. */
+/** Ask the provider about a pair by all query functions. @return the maximum number of elements; 0: the pair is not
+ * supported. */
 static size_t ask(struct trial *t)
 {
 	int (*valid[3])(struct fid_ep *, enum fi_datatype, enum fi_op,
@@ -330,7 +332,7 @@ static size_t ask(struct trial *t)
 	return attr.count <= BYTES / t->size ? attr.count : 0;
 }
 
-/** @return whether every call refuses the pair. */
+/** @return whether the provider refuses the pair in every call. */
 static bool refused(struct trial *t)
 {
 	t->count = 1;
@@ -370,12 +372,13 @@ void case_pairs(struct pair *p)
 				all[t->form] += most != 0;
 				of_1_17[t->form] += most && t->op <= FI_MSWAP && t->dt <= FI_UINT128;
 			}
-	WANT(fi_cq_read(p->a.tx, &p->done, 1), -FI_EAGAIN); /* no refused request was posted */
+	WANT(fi_cq_read(p->a.tx, &p->done, 1), -FI_EAGAIN); /* refused requests have posted nothing */
 	for (unsigned form = 0; form < 3 && goes; form++) {
 		static const unsigned have[3] = {204, 224, 118}, have_1_17[3] = {152, 168, 94};
 
 		WANT(all[form], have[form]);
 		WANT(of_1_17[form], have_1_17[form]);
 	}
-	WANT(t->changed > t->elements / 4 && t->changed < t->elements, true); /* or it tests too little */
+	/* Some elements changed and some did not; otherwise the trials would test too little. */
+	WANT(t->changed > t->elements / 4 && t->changed < t->elements, true);
 }

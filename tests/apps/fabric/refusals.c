@@ -7,7 +7,7 @@
 #include "fabric.h"
 
 #ifndef FI_XPU
-#define FI_XPU FI_XPU_TRIGGER /* its earlier name */
+#define FI_XPU FI_XPU_TRIGGER /* the flag's name in earlier versions of libfabric */
 #endif
 
 void case_refusals(struct pair *p)
@@ -37,13 +37,13 @@ void case_refusals(struct pair *p)
 	WANT(fi_mr_reg(p->domain, p->here, 0, FI_REMOTE_WRITE, 0, 0, 0, &mr, NULL), -FI_EINVAL);
 	WANT(fi_ep_bind(p->a.ep, &p->b.tx->fid, FI_TRANSMIT), -FI_EOPBADSTATE);
 	WANT(fi_enable(p->a.ep), -FI_EOPBADSTATE);
-	/* None of these requests was posted. */
+	/* Refused requests have posted nothing, so none of them completes. */
 	WANT(fi_cq_read(p->a.tx, &p->done, 1), -FI_EAGAIN);
 	WANT(fi_cq_readerr(p->a.tx, &p->error, 0), -FI_EAGAIN);
 }
 
-/** An address gets the lowest free index, including the indices of removed addresses, in whatever order these were
- * removed. */
+/** An inserted address gets the lowest free index. Indices of removed addresses are free again, whatever the order of
+ * removal. */
 static void lowest_indices(struct pair *p, struct sockaddr_in *addr)
 {
 	fi_addr_t gone[] = {70, 3, 190, 5, 64}, at[6];
@@ -83,7 +83,7 @@ void case_address_vector(struct pair *p)
 	WANT_OK(fi_av_open(p->domain, &(struct fi_av_attr){.type = FI_AV_TABLE}, &table, NULL));
 	WANT(fi_av_insert(table, addrs, 3, NULL, 0, NULL), 2);
 	len = sizeof(back);
-	WANT(fi_av_lookup(table, 1, &back, &len), -FI_EINVAL); /* an invalid address takes an empty index */
+	WANT(fi_av_lookup(table, 1, &back, &len), -FI_EINVAL); /* the slot of an invalid address stays empty */
 	WANT_OK(fi_av_lookup(table, 2, &back, &len));
 	WANT_OK(fi_close(&table->fid));
 	len = sizeof(back);
@@ -91,7 +91,8 @@ void case_address_vector(struct pair *p)
 	WANT(memcmp(&back, &addrs[0], sizeof(back)), 0);
 	len = sizeof(text);
 	WANT(strncmp(fi_av_straddr(p->av, addrs, text, &len), "fi_sockaddr_in://127.", 21), 0);
-	/* A message's source is the first index of its address, even after another index has been removed. */
+	/* An address that is in the vector several times: a message's source is its lowest index, even after another
+	 * index was removed. */
 	WANT_OK(fi_av_remove(p->av, &at[2], 1, 0));
 	WANT(fi_send(p->a.ep, text, 1, NULL, at[2], NULL), -FI_EINVAL);
 	WANT_OK(fi_av_remove(p->av, &p->b.addr, 1, 0));
@@ -113,14 +114,15 @@ void case_alias(struct pair *p)
 		return;
 	WANT(fi_close(&p->a.ep->fid), -FI_EBUSY);
 	WANT_OK(fi_send(alias, "x", 1, NULL, p->b.addr, NULL));
-	WANT(fi_cq_sread(p->a.tx, &p->done, 1, NULL, 50), -FI_EAGAIN); /* it has not been received */
+	/* FI_DELIVERY_COMPLETE: b has not received the message yet. */
+	WANT(fi_cq_sread(p->a.tx, &p->done, 1, NULL, 50), -FI_EAGAIN);
 	WANT_OK(fi_recv(p->b.ep, buf, sizeof(buf), NULL, FI_ADDR_UNSPEC, NULL));
 	await(p, p->b.rx);
 	await(p, p->a.tx);
 	WANT_OK(fi_close(&alias->fid));
 }
 
-/* Endpoints whose op_flags have FI_TRIGGER, with and without the capability. */
+/* fi_getinfo and fi_endpoint with FI_TRIGGER in op_flags, with and without the FI_TRIGGER capability. */
 static void triggered_by_default(void)
 {
 	struct fi_info *hints = fi_allocinfo(), *info;
@@ -152,7 +154,7 @@ static int getinfo(uint64_t caps, int mr_mode, uint64_t order, struct fi_info **
 	return rc;
 }
 
-/* A domain where the program chooses the keys. */
+/* Register memory in a domain in which the program chooses the keys. */
 static void own_keys(struct pair *p, struct fi_info *info)
 {
 	struct fid_domain *domain;
@@ -167,7 +169,7 @@ static void own_keys(struct pair *p, struct fi_info *info)
 	WANT_OK(fi_close(&domain->fid));
 }
 
-/* Which mr_mode the provider returns for the one requested. */
+/* Check which mr_mode the provider returns for each requested mr_mode. */
 static void registration(struct pair *p)
 {
 	const int basic = FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
@@ -181,7 +183,7 @@ static void registration(struct pair *p)
 		{FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_LOCAL, 0},
 		{basic | FI_MR_LOCAL | FI_MR_ENDPOINT, 0},
 		{basic | FI_MR_RAW, 0},
-		{1 << 0, 1 << 0}, /* basic and scalable registration of API 1.4 */
+		{1 << 0, 1 << 0}, /* FI_MR_BASIC and FI_MR_SCALABLE of API 1.4 */
 		{1 << 1, 1 << 1},
 	};
 	struct fi_info *info;
@@ -195,7 +197,7 @@ static void registration(struct pair *p)
 	}
 }
 
-/** Without a thread, progress is manual, and hints that ask for more than that find nothing. */
+/** Without the provider's thread, progress is manual. Hints that ask for automatic progress then find no provider. */
 static void progress_hints(struct pair *p, bool manual)
 {
 	struct fi_info *hints = fi_dupinfo(p->info), *info = NULL;

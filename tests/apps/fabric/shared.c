@@ -4,7 +4,7 @@
  */
 #include "fabric.h"
 
-/** An endpoint that shares contexts, with CQs of its own, in the domain and address vector of the others. */
+/** An endpoint that uses shared contexts. It has CQs of its own, and is in the pair's domain and address vector. */
 struct sharer {
 	struct fid_ep *ep;
 	struct fid_cq *tx, *rx;
@@ -45,7 +45,7 @@ static void sharer_close(struct pair *p, struct sharer *s)
 	WANT_OK(fi_av_remove(p->av, &s->addr, 1, 0));
 }
 
-/* A message that is under way until it is received. */
+/* Send a message that stays under way until the peer receives it. */
 static ssize_t send_slowly(struct pair *p, struct sharer *s, uint64_t tag)
 {
 	struct iovec iov = {.iov_base = p->here, .iov_len = 8};
@@ -69,11 +69,11 @@ static void stx_binding(struct pair *p, struct fid_stx *stx, struct sharer *s)
 	WANT_OK(fi_ep_bind(s->ep, &stx->fid, 0));
 	WANT(fi_ep_bind(s->ep, &stx->fid, 0), -FI_EINVAL);
 	WANT_OK(fi_endpoint(p->domain, p->info, &plain, NULL));
-	WANT(fi_ep_bind(plain, &stx->fid, 0), -FI_EINVAL); /* its info does not ask for a shared context */
+	/* This endpoint's info does not ask for a shared context. */
+	WANT(fi_ep_bind(plain, &stx->fid, 0), -FI_EINVAL);
 	WANT_OK(fi_close(&plain->fid));
 	WANT(fi_close(&stx->fid), -FI_EBUSY);
-	/* An endpoint that already sends, with its own CQ, keeps its own context; binding the shared one has no
-	 * effect. */
+	/* Binding the shared context to a.ep, which already sends with a context and CQ of its own, has no effect. */
 	WANT_OK(fi_ep_bind(p->a.ep, &stx->fid, 0));
 	WANT(fi_ep_bind(p->a.ep, &stx->fid, FI_TRANSMIT), -FI_EINVAL);
 }
@@ -94,7 +94,8 @@ void case_shared_transmit(struct pair *p)
 	WANT_OK(fi_ep_bind(two.ep, &stx->fid, 0));
 	sharer_enable(p, &one);
 	sharer_enable(p, &two);
-	/* Two requests are under way: no endpoint can post a third. */
+	/* The shared transmit context has room for two requests, which are under way: neither endpoint can post a
+	 * third. */
 	WANT_OK(send_slowly(p, &one, 11));
 	WANT_OK(send_slowly(p, &two, 12));
 	WANT(send_slowly(p, &one, 13), -FI_EAGAIN);
@@ -102,25 +103,26 @@ void case_shared_transmit(struct pair *p)
 	receive(p, 12);
 	await(p, two.tx);
 	WANT(p->done.op_context == &two, 1);
-	WANT(fi_tsend(two.ep, p->here, 8, NULL, 9999, 13, NULL), -FI_EINVAL); /* takes no room */
+	/* A request with an invalid address takes no room. */
+	WANT(fi_tsend(two.ep, p->here, 8, NULL, 9999, 13, NULL), -FI_EINVAL);
 	WANT_OK(send_slowly(p, &two, 13));
 	WANT(send_slowly(p, &two, 14), -FI_EAGAIN);
-	/* An endpoint that closes gives back its room. */
+	/* When an endpoint closes, its request's room becomes available to other endpoints. */
 	sharer_close(p, &one);
 	WANT_OK(send_slowly(p, &two, 14));
 	receive(p, 14);
 	await(p, two.tx);
 	receive(p, 13);
 	await(p, two.tx);
-	receive(p, 11); /* it had been sent */
+	receive(p, 11); /* this message had left before its endpoint closed */
 	sharer_close(p, &two);
-	WANT_OK(fi_close(&stx->fid)); /* though p->a has bound it, without effect */
+	WANT_OK(fi_close(&stx->fid)); /* works even though p->a has bound the context, without effect */
 	fi_freeinfo(info);
 }
 
 /* ---- receives -------------------------------------------------------------------------------------------- */
 
-/** A receive context and two endpoints that use it. */
+/** A shared receive context and two endpoints that use it. */
 struct sharers {
 	struct fi_info *info;
 	struct fid_ep *srx;
@@ -167,14 +169,15 @@ static void srx_messages(struct pair *p, struct sharers *s)
 	await(p, s->one.rx);
 	WANT(p->done.op_context == buf[1], 1);
 	WANT(strcmp(buf[1], "one"), 0);
-	/* A message that arrives first waits for a receive; the endpoints also send to each other. */
+	/* A message that arrives before its receive waits for the receive. The two endpoints also send messages to each
+	 * other. */
 	WANT_OK(fi_tinject(s->two.ep, "tag", 4, s->one.addr, 5));
 	WANT_OK(fi_trecv(s->srx, buf[2], sizeof(buf[2]), NULL, FI_ADDR_UNSPEC, 4, 1, buf[2]));
 	await(p, s->one.rx);
 	WANT(p->done.tag, 5);
 	WANT(p->source, s->two.addr);
 	WANT(strcmp(buf[2], "tag"), 0);
-	/* A long message. */
+	/* A long message is received through the shared context. */
 	WANT_OK(fi_recv(s->srx, p->there, LONG_LEN, NULL, FI_ADDR_UNSPEC, NULL));
 	WANT_OK(fi_send(p->a.ep, p->here, LONG_LEN, NULL, s->two.addr, NULL));
 	await(p, s->two.rx);
@@ -182,7 +185,7 @@ static void srx_messages(struct pair *p, struct sharers *s)
 	await(p, p->a.tx);
 }
 
-/* An atomic on a receive of the shared context, selected by tag. */
+/* A tagged atomic whose target is the buffer of a receive posted on the shared context. */
 static void srx_atomic(struct pair *p, struct sharers *s)
 {
 	uint64_t operand = 7, *there = (uint64_t *)p->there;
@@ -223,7 +226,8 @@ static void srx_multi(struct pair *p, struct sharers *s)
 	}
 }
 
-/* Requests that complete without a message are reported by the endpoint that was bound first. */
+/* A shared receive's cancel, and a peek that finds no message, are reported by the endpoint that was bound to the
+ * context first. */
 static void srx_without_message(struct pair *p, struct sharers *s)
 {
 	struct iovec iov = {.iov_base = p->there, .iov_len = 100};
@@ -237,7 +241,8 @@ static void srx_without_message(struct pair *p, struct sharers *s)
 	WANT_OK(fi_trecvmsg(s->srx, &msg, FI_PEEK));
 	await_error(p, s->one.rx, FI_ENOMSG);
 	WANT_OK(fi_tinject(p->a.ep, "claimed", 8, s->two.addr, 9));
-	WANT_OK(fi_tsend(p->a.ep, "x", 1, NULL, s->one.addr, 10, NULL)); /* sent later, on another connection */
+	/* Sent after the claimed message, but over another connection. */
+	WANT_OK(fi_tsend(p->a.ep, "x", 1, NULL, s->one.addr, 10, NULL));
 	await(p, p->a.tx);
 	do {
 		WANT_OK(fi_trecvmsg(s->srx, &msg, FI_PEEK | FI_CLAIM));
@@ -260,7 +265,7 @@ void case_shared_receive(struct pair *p)
 	srx_atomic(p, &s);
 	srx_multi(p, &s);
 	srx_without_message(p, &s);
-	/* One endpoint closes, the other takes the remaining receive. */
+	/* When one of the endpoints closes, the other one uses the remaining receive. */
 	WANT_OK(fi_recv(s.srx, p->there, 8, NULL, FI_ADDR_UNSPEC, NULL));
 	sharer_close(p, &s.one);
 	WANT_OK(fi_inject(p->a.ep, "left", 5, s.two.addr));
@@ -289,9 +294,11 @@ void case_shared_receive_mistakes(struct pair *p)
 	WANT(fi_recv(s.srx, buf, sizeof(buf), NULL, FI_ADDR_UNSPEC, NULL), 0);
 	for (int i = 1; i < 4; i++)
 		WANT_OK(fi_recv(s.srx, buf, sizeof(buf), NULL, FI_ADDR_UNSPEC, NULL));
-	WANT(fi_recv(s.srx, buf, sizeof(buf), NULL, FI_ADDR_UNSPEC, NULL), -FI_EAGAIN); /* it has room for four */
+	/* The shared context has room for four receives. */
+	WANT(fi_recv(s.srx, buf, sizeof(buf), NULL, FI_ADDR_UNSPEC, NULL), -FI_EAGAIN);
 	WANT_OK(fi_endpoint(p->domain, p->info, &plain, NULL));
-	WANT(fi_ep_bind(plain, &s.srx->fid, 0), -FI_EINVAL); /* its info does not ask for a shared context */
+	/* This endpoint's info does not ask for a shared context. */
+	WANT(fi_ep_bind(plain, &s.srx->fid, 0), -FI_EINVAL);
 	WANT_OK(fi_close(&plain->fid));
 	s.info->caps |= FI_DIRECTED_RECV;
 	WANT(fi_endpoint(p->domain, s.info, &plain, NULL), -FI_EINVAL);

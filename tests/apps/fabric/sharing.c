@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * sharing.c - several threads that wait for one object, the child of a fork, and how objects affect each other.
+ * sharing.c - several threads waiting for the same object, closing objects in a forked child, and how objects affect
+ * each other.
  */
 #include <netinet/in.h>
 #include <pthread.h>
@@ -50,7 +51,7 @@ static void *wait_cntr(void *arg)
 	return NULL;
 }
 
-/** Whether the thread has been seen asleep so often in a row that it cannot be waiting for a lock. */
+/** @return whether the thread was asleep in ten samples in a row: such a long sleep cannot be a wait for a lock. */
 static bool sleeps(const struct waiter *w)
 {
 	const struct timespec pause = {.tv_nsec = 2000000};
@@ -74,11 +75,13 @@ static bool sleeps(const struct waiter *w)
 static void start(struct waiter *w, void *(*wait)(void *))
 {
 	WANT_OK(pthread_create(&w->thread, NULL, wait, w));
-	while (!atomic_load(&w->tid) || (!sleeps(w) && !getenv("UROCE_PROGRESS"))) /* without a thread it polls */
+	/* In manual progress the thread polls and never sleeps. */
+	while (!atomic_load(&w->tid) || (!sleeps(w) && !getenv("UROCE_PROGRESS")))
 		sched_yield();
 }
 
-/** @return false: the thread still waits, and the rest of the test makes no sense. */
+/** Check that the thread ends with `rc`. @return false: the thread still waits, so the rest of the test would be
+ * meaningless. */
 static bool ends(struct waiter *w, long rc)
 {
 	struct timespec until;
@@ -92,7 +95,8 @@ static bool ends(struct waiter *w, long rc)
 	return true;
 }
 
-/** One fi_cq_signal wakes all waiters of the queue; a counter wakes all whose threshold it reaches. */
+/** One fi_cq_signal wakes all threads that wait for the CQ. A counter wakes every thread whose threshold it has
+ * reached. */
 void case_threads(struct pair *p)
 {
 	static struct waiter w[THREADS];
@@ -104,7 +108,8 @@ void case_threads(struct pair *p)
 	}
 	WANT_OK(fi_cq_signal(p->a.tx));
 	for (unsigned i = 0; i < THREADS; i++) {
-		/* Without the engine's thread the test cannot tell whether the thread waits yet: repeat the signal. */
+		/* With manual progress (UROCE_PROGRESS) the test cannot tell whether the thread waits yet, so repeat
+		 * the signal. */
 		while (getenv("UROCE_PROGRESS") && !atomic_load(&w[i].done)) {
 			WANT_OK(fi_cq_signal(p->a.tx));
 			sched_yield();
@@ -112,7 +117,7 @@ void case_threads(struct pair *p)
 		if (!ends(&w[i], -FI_EAGAIN))
 			return;
 	}
-	WANT(fi_cq_sread(p->a.tx, &p->done, 1, NULL, 20), -FI_EAGAIN); /* there was nothing to read */
+	WANT(fi_cq_sread(p->a.tx, &p->done, 1, NULL, 20), -FI_EAGAIN); /* the signal added no completion to the CQ */
 	for (unsigned i = 0; i < THREADS; i++) {
 		w[i] = (struct waiter){.cntr = p->a.cntr[SENDS], .threshold = sent + 1 + i};
 		start(&w[i], wait_cntr);
@@ -128,7 +133,7 @@ void case_threads(struct pair *p)
 	}
 }
 
-/** @return how often the thread has gone to sleep. */
+/** @return how often the thread has gone to sleep so far. */
 static unsigned long naps(const struct waiter *w)
 {
 	char path[64], line[128];
@@ -144,7 +149,8 @@ static unsigned long naps(const struct waiter *w)
 	return n;
 }
 
-/** A thread that waits for a value is not woken before: chains of deferred work step through many values. */
+/** A thread that waits for a counter's value is not woken by smaller values: a chain of deferred work steps through
+ * many values. */
 void case_steps(struct pair *p)
 {
 	struct fi_cntr_attr attr = {.wait_obj = FI_WAIT_UNSPEC};
@@ -162,7 +168,8 @@ void case_steps(struct pair *p)
 	WANT_OK(fi_cntr_set(w.cntr, STEPS));
 	if (!ends(&w, 0))
 		return;
-	if (!getenv("UROCE_PROGRESS")) { /* otherwise the test cannot tell when the thread has read the error count */
+	/* With manual progress the test cannot tell when the thread has read the error count. */
+	if (!getenv("UROCE_PROGRESS")) {
 		w = (struct waiter){.cntr = w.cntr, .threshold = 2 * STEPS};
 		start(&w, wait_cntr);
 		WANT_OK(fi_cntr_adderr(w.cntr, 1));
@@ -176,7 +183,7 @@ void case_steps(struct pair *p)
 
 static atomic_bool stop;
 
-/** Holds the queue's lock most of the time. */
+/** Write events, which holds the event queue's lock most of the time. */
 static void *write_events(void *arg)
 {
 	struct fid_eq *eq = arg;
@@ -189,17 +196,18 @@ static void *write_events(void *arg)
 	return NULL;
 }
 
-/** Objects that are open when a process forks. */
+/** Objects that are open while a process forks. */
 struct opened {
-	struct fid_eq *eq, *member; /* in the wait set `waits` */
+	struct fid_eq *eq, *member; /* member: a member of the wait set `waits` */
 	struct fid_wait *waits;
-	struct fid_av *av; /* shared */
+	struct fid_av *av; /* shared by name with the child */
 	struct fid_cntr *cntr;
 	struct fid_poll *set;
 	struct fid_mr *mr;
 };
 
-/** A child may close the objects that its parent has opened. @return the number of the step that failed. */
+/** The child of a fork closes the objects that its parent has opened. @return the number of the step that failed; 0:
+ * none. */
 static int child(const struct opened *o)
 {
 	uint32_t event, data;
@@ -251,7 +259,7 @@ static void opened_open(struct pair *p, struct opened *o)
 	WANT_OK(fi_mr_bind(o->mr, &o->cntr->fid, FI_REMOTE_WRITE));
 }
 
-/* A child inherits all descriptors, so the parent's close must work although the child still has them. */
+/* A child inherits all descriptors: the parent's close must work while the child still has them open. */
 static void opened_close(struct pair *p, struct opened *o)
 {
 	uint32_t data = 0;
@@ -300,7 +308,7 @@ void case_forks(struct pair *p)
 			_exit(child(&o));
 		WANT(waitpid(pid, &status, 0), pid);
 		WANT(status, 0);
-		WANT_OK(open_shared(p, FI_READ, &av)); /* the parent still has it */
+		WANT_OK(open_shared(p, FI_READ, &av)); /* the vector still exists: the parent has it open */
 		if (!failures)
 			WANT_OK(fi_close(&av->fid));
 	}
@@ -325,7 +333,7 @@ static struct fi_info *info_of(enum fi_ep_type type, uint64_t caps, void *handle
 	return info;
 }
 
-/** A message from a sender that is not in the address vector is an error, both in the CQ and for the counter. */
+/** A message from a sender that is not in the address vector is reported as an error, in the CQ and in the counter. */
 void case_nameless_senders(struct pair *p)
 {
 	struct fi_info *info = info_of(FI_EP_RDM, FI_MSG | FI_SOURCE | FI_SOURCE_ERR, NULL);
@@ -370,20 +378,22 @@ void case_nameless_senders(struct pair *p)
 	fi_freeinfo(info);
 }
 
-/** A counter for peers' operations may be bound to an endpoint that cannot be a target: it would count nothing. */
+/** Bind a counter for peers' operations to an endpoint with `caps`. Without target capabilities such a counter would
+ * never count. The bind must return rc. */
 static void count_what_peers_do(struct fid_domain *domain, struct fid_cntr *cntr, uint64_t caps, int rc)
 {
 	struct fi_info *info = info_of(FI_EP_RDM, caps, NULL);
 	struct fid_ep *ep;
 
-	info->caps = caps; /* set by the program itself: FI_RMA alone means all of RMA */
+	/* Set after fi_getinfo, which would add sub-capabilities: FI_RMA alone means all RMA operations and roles. */
+	info->caps = caps;
 	WANT_OK(fi_endpoint(domain, info, &ep, NULL));
 	WANT(fi_ep_bind(ep, &cntr->fid, FI_RECV | FI_REMOTE_READ | FI_REMOTE_WRITE), rc);
 	WANT_OK(fi_close(&ep->fid));
 	fi_freeinfo(info);
 }
 
-/** A region's counter would never count in a domain without FI_RMA_EVENT, so the bind is refused. */
+/** Without FI_RMA_EVENT in the domain, a counter bound to a memory region would never count, so the bind is refused. */
 void case_regions_without_events(struct pair *p)
 {
 	struct fi_info *info = info_of(FI_EP_RDM, FI_RMA, NULL), *with;
@@ -411,7 +421,8 @@ void case_regions_without_events(struct pair *p)
 	fi_freeinfo(info);
 }
 
-/** fi_getname fails before there is a name. The handle in hints is a passive endpoint's, or is ignored. */
+/** fi_getname fails before the endpoint has an address. fi_getinfo keeps the handle in hints if it is a passive
+ * endpoint's, and else ignores it. */
 void case_names_and_handles(struct pair *p)
 {
 	struct fi_info *info = info_of(FI_EP_RDM, FI_MSG, (void *)p->here), *more;
@@ -433,7 +444,7 @@ void case_names_and_handles(struct pair *p)
 	WANT(name.sin_addr.s_addr, set.sin_addr.s_addr);
 	WANT_OK(fi_close(&ep->fid));
 	fi_freeinfo(info);
-	info = info_of(FI_EP_MSG, FI_MSG, (void *)8); /* must not be dereferenced */
+	info = info_of(FI_EP_MSG, FI_MSG, (void *)8); /* not a valid pointer: must not be dereferenced */
 	WANT_OK(fi_passive_ep(p->fabric, info, &pep, NULL));
 	more = info_of(FI_EP_MSG, FI_MSG, pep);
 	WANT(more->handle == &pep->fid, 1);

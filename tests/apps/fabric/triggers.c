@@ -30,7 +30,7 @@ static struct fi_triggered_context when(struct fid_cntr *cntr, size_t threshold)
 					     .trigger.threshold = {.cntr = cntr, .threshold = threshold}};
 }
 
-/** An alias whose requests are triggered, either for transmits or for receives. */
+/** @return an alias of ep whose transmits, or receives, are triggered operations. */
 static struct fid_ep *alias_of(struct fid_ep *ep, uint64_t direction)
 {
 	struct fid_ep *alias = ep;
@@ -57,7 +57,7 @@ void case_triggered_messages(struct pair *p)
 	WANT_OK(fi_tsend(out, p->here + WORD, WORD, NULL, p->b.addr, 5, &tsend));
 	WANT_OK(fi_recv(in, p->there, WORD, NULL, FI_ADDR_UNSPEC, &recv));
 	WANT_OK(fi_trecvmsg(p->b.ep, &msg, FI_TRIGGER | FI_COMPLETION));
-	memset(&iov, 0, sizeof(iov)); /* the array belonged to the call */
+	memset(&iov, 0, sizeof(iov)); /* the call has copied the array, which may change from now on */
 	nothing(p, p->a.tx);
 	memcpy(p->here, "message.message2", 2 * WORD);
 	WANT_OK(fi_cntr_add(cntr, 1));
@@ -65,7 +65,7 @@ void case_triggered_messages(struct pair *p)
 	WANT(p->done.op_context == &send, 1);
 	WANT(p->done.flags, FI_MSG | FI_SEND);
 	nothing(p, p->b.rx);
-	WANT_OK(fi_cntr_adderr(other, 1)); /* errors count towards the threshold as well */
+	WANT_OK(fi_cntr_adderr(other, 1)); /* a counter's errors count towards the threshold as well */
 	await(p, p->b.rx);
 	WANT(p->done.op_context == &recv, 1);
 	WANT(memcmp(p->there, "message.", WORD), 0);
@@ -82,7 +82,7 @@ void case_triggered_messages(struct pair *p)
 	WANT_OK(fi_close(&other->fid));
 }
 
-/* Each operation waits for the one before, through the endpoint's own counters. */
+/* Each operation is triggered by the endpoint's own counter for the previous operation. */
 void case_triggered_memory(struct pair *p)
 {
 	struct fid_ep *out = alias_of(p->a.ep, FI_TRANSMIT);
@@ -93,7 +93,8 @@ void case_triggered_memory(struct pair *p)
 				    swap = when(p->a.cntr[READS], reads + 1), read = when(p->a.cntr[READS], reads + 2);
 	uint64_t *there = (uint64_t *)p->there, five = 5, one = 1, compare = 7, swapped = 9, result[3] = {0};
 
-	/* Posted in the reverse of their order of execution; only the last one can start at once. */
+	/* The operations are posted in the reverse of their order of execution: only the last one posted can start at
+	 * once. */
 	WANT_OK(fi_read(out, &result[2], WORD, NULL, p->b.addr, p->base, p->key, &read));
 	WANT_OK(fi_compare_atomic(out, &swapped, 1, NULL, &compare, NULL, &result[1], NULL, p->b.addr, p->base, p->key,
 				  FI_UINT64, FI_CSWAP, &swap));
@@ -163,8 +164,8 @@ void case_triggered_cancel(struct pair *p)
 	await(p, p->b.rx);
 	WANT(p->there[0], '2');
 	WANT(fi_cancel(&p->a.ep->fid, &two), -FI_ENOENT);
-	/* Of two operations with one context fi_cancel takes the older one, as with receives; the one that remains
-	 * shows it. */
+	/* When two operations have the same context, fi_cancel cancels the older one, as for receives. The message that
+	 * arrives shows which one is left. */
 	WANT_OK(fi_cntr_set(cntr, 0));
 	WANT_OK(fi_send(out, "3", 1, NULL, p->b.addr, &one));
 	WANT_OK(fi_send(out, "4", 1, NULL, p->b.addr, &one));
@@ -216,5 +217,5 @@ void case_triggered_mistakes(struct pair *p)
 	WANT_OK(fi_close(&plain->fid));
 	fi_freeinfo(info);
 	WANT_OK(fi_close(&out->fid));
-	WANT_OK(fi_close(&cntr->fid)); /* nothing waits for it */
+	WANT_OK(fi_close(&cntr->fid)); /* no work waits for the counter, so it can be closed */
 }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * waiting.c - waiting for queues and counters, alone and in wait sets; also waits that time out.
+ * waiting.c - waits for queues and counters, singly and in wait sets, and waits that time out.
  */
 #include <poll.h>
 
 #include "fabric.h"
 
-/* Without automatic progress the program has to make progress while it waits for the descriptor. */
+/* Wait until the descriptor is readable. With manual progress the program has to make progress during the wait. */
 static void await_descriptor(struct pair *p, struct fid **fids, struct pollfd *pfd)
 {
 	if (p->info->domain_attr->data_progress == FI_PROGRESS_AUTO)
@@ -41,7 +41,7 @@ struct waited {
 	struct fid_cq *cq;
 	struct fid_cntr *cntr;
 	struct fid_eq *eq;
-	struct fid_ep *ep; /* bound to these */
+	struct fid_ep *ep; /* endpoint that reports to the objects of the set */
 	fi_addr_t addr;
 };
 
@@ -54,7 +54,7 @@ static bool waited_open(struct pair *p, struct waited *w)
 	char name[64];
 	size_t len = sizeof(name);
 
-	WANT(fi_cq_open(p->domain, &cq, &w->cq, NULL), -FI_EINVAL); /* no set is given */
+	WANT(fi_cq_open(p->domain, &cq, &w->cq, NULL), -FI_EINVAL); /* FI_WAIT_SET without a set */
 	WANT_OK(fi_wait_open(p->fabric, &attr, &w->set));
 	cq.wait_set = cntr.wait_set = eq.wait_set = w->set;
 	WANT_OK(fi_cq_open(p->domain, &cq, &w->cq, NULL));
@@ -85,7 +85,7 @@ static void waited_close(struct pair *p, struct waited *w)
 	WANT_OK(fi_av_remove(p->av, &w->addr, 1, 0));
 }
 
-/* Each member alone wakes a thread that waits for the set. */
+/* A thread that waits for the wait set is woken by an event of any single member. */
 static void waited_members(struct pair *p, struct waited *w)
 {
 	struct fi_eq_entry entry = {.context = w};
@@ -108,7 +108,7 @@ static void waited_members(struct pair *p, struct waited *w)
 	WANT(fi_wait(w->set, 20), -FI_ETIMEDOUT);
 }
 
-/* Wait with the set's descriptor. */
+/* A program can wait by poll on the wait set's descriptor. */
 static void waited_descriptor(struct pair *p, struct waited *w)
 {
 	struct fid *fids[1] = {&w->set->fid};
@@ -119,7 +119,8 @@ static void waited_descriptor(struct pair *p, struct waited *w)
 	WANT_OK(fi_control(&w->set->fid, FI_GETWAITOBJ, &obj));
 	WANT(obj, FI_WAIT_FD);
 	WANT_OK(fi_control(&w->set->fid, FI_GETWAIT, &pfd.fd));
-	WANT(fi_control(&w->cq->fid, FI_GETWAIT, &pfd.revents), -FI_EINVAL); /* it has no descriptor of its own */
+	/* A CQ in a wait set has no descriptor of its own. */
+	WANT(fi_control(&w->cq->fid, FI_GETWAIT, &pfd.revents), -FI_EINVAL);
 	WANT_OK(fi_trywait(p->fabric, fids, 1));
 	WANT(poll(&pfd, 1, 0), 0);
 	WANT_OK(fi_recv(w->ep, buf, sizeof(buf), NULL, FI_ADDR_UNSPEC, NULL));

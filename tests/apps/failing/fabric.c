@@ -130,7 +130,7 @@ static bool know(struct side *s, const struct hello *h, struct failure *f)
 	return rc == 1 || failed(f, PHASE_CONNECT, "fi_av_insert", rc < 0 ? -rc : ENOMEM);
 }
 
-/** Wait for n completions. `watched`: while the other side is there. */
+/** Wait for n completions. `watched`: give up when the other side has closed this socket; -1: do not watch. */
 static bool completions(struct side *s, unsigned n, int watched, struct failure *f)
 {
 	double end = now() + WAIT;
@@ -155,7 +155,7 @@ static bool completions(struct side *s, unsigned n, int watched, struct failure 
 	return true;
 }
 
-/** Repeat while there is no room, for a limited time. */
+/** Repeat the call while it returns -FI_EAGAIN, for a limited time. */
 #define TRY(call)                                                                                                      \
 	do {                                                                                                           \
 		double end = now() + WAIT;                                                                             \
@@ -188,7 +188,7 @@ static bool transfer(struct side *s, const struct hello *to, struct failure *f)
 		return false;
 	if (memcmp(s->area + AT_READ, s->area + AT_SEND, LONG) != 0)
 		return failed(f, PHASE_TRANSFER, "wrong data", 0);
-	TRY(fi_send(s->ep, s->area + AT_SEND, SHORT, desc, s->peer, NULL)); /* the partner answers this one */
+	TRY(fi_send(s->ep, s->area + AT_SEND, SHORT, desc, s->peer, NULL)); /* the partner answers this message */
 	if (!completions(s, 2, -1, f))
 		return false;
 	return s->area[AT_RECV] == 2 || failed(f, PHASE_TRANSFER, "wrong answer", 0);
@@ -237,7 +237,7 @@ static void serve(struct side *s, int fd, struct failure *f)
 	if (!say(fd, &own, sizeof(own)) || !completions(s, 3, fd, f))
 		return;
 	if (fi_send(s->ep, s->area, SHORT, desc, s->peer, NULL) == 0 && completions(s, 1, fd, f))
-		hear(fd, &(char){0}, 1); /* until it has ended */
+		hear(fd, &(char){0}, 1); /* returns when the victim has ended */
 }
 
 static void partner_serve(int fd)

@@ -85,7 +85,7 @@ static bool object_is_ours(const void *caller)
 
 static bool is_ours(const void *caller)
 {
-	static uintptr_t seen[CALLERS]; /* address, with the lowest bit set if it is ours */
+	static uintptr_t seen[CALLERS]; /* caller's address, shifted; the lowest bit is set if the caller is ours */
 	uintptr_t at = (uintptr_t)caller << 1, *entry = &seen[(uintptr_t)caller * 0x9e3779b97f4a7c15u >> 52];
 	uintptr_t known = __atomic_load_n(entry, __ATOMIC_RELAXED);
 	bool ours;
@@ -330,7 +330,7 @@ WRAP(setsockopt, (int fd, int level, int name, const void *value, socklen_t len)
 WRAP(getsockopt, (int fd, int level, int name, void *value, socklen_t *len), (fd, level, name, value, len))
 WRAP(pipe2, (int fds[2], int flags), (fds, flags))
 
-/** Only adding a descriptor needs a resource; modifying and deleting cannot fail. */
+/** Only adding a descriptor needs memory and is made to fail: modifying and deleting need none. */
 EXPORT int epoll_ctl(int set, int op, int fd, struct epoll_event *event)
 {
 	if (op == EPOLL_CTL_ADD && FAILS(epoll_ctl))

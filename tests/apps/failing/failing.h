@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * failing.h - makes the n-th call of a kind fail, once or from there on, among the calls that uroce's libraries or its
- * daemon make in one process.
+ * failing.h - makes the n-th call of a kind fail, or all calls of the kind from the n-th on, among the calls that
+ * uroce's libraries or its daemon make in one process.
  *
- * libfailing.so does that when preloaded. A process arms it for itself, or a process that is started rather than forked
- * is armed by UROCE_TEST_FAIL=KIND:N:once or KIND:N:on; it reports its counts in the file named by
- * UROCE_TEST_FAIL_FILE.
+ * libfailing.so does that when preloaded. A forked process arms the failure for itself. A process started by exec is
+ * armed by UROCE_TEST_FAIL=KIND:N:once or KIND:N:on, and reports its counts in the file named by UROCE_TEST_FAIL_FILE.
  */
 #ifndef FAILING_H
 #define FAILING_H
@@ -21,22 +20,22 @@ enum failing_kind {
 
 /** Shared by a process and its forked children. */
 struct failing {
-	int32_t pid;   /* the process it is armed for; 0: none */
+	int32_t pid;   /* the process in which calls fail; 0: none */
 	int32_t kind;  /* enum failing_kind */
 	int64_t n;     /* the first call that fails, counted from 1 */
-	int32_t on;    /* all later ones fail as well */
+	int32_t on;    /* all later calls of the kind fail as well */
 	int32_t next;  /* 1 + the kind of the call that failed after failing_next */
-	int64_t calls; /* of the kind, so far */
-	/* What uroce's libraries hold in the watched process. */
+	int64_t calls; /* calls of the kind so far */
+	/* Resources that uroce's libraries hold in the watched process. */
 	int32_t watched;
 	int32_t unused_too;
 	int64_t blocks, mappings;
 };
 
-/** @return NULL: there is no such kind. */
+/** @return settings and counts of this process, shared with its forked children. */
 struct failing *failing_get(void);
 typedef struct failing *(*failing_get_fn)(void);
-/** The next call of any kind that this thread makes fails. */
+/** Make the next call by this thread fail, whatever its kind. */
 void failing_next(void);
 
 #endif

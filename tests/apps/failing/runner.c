@@ -12,10 +12,10 @@
  *
  *     worked    the scenario did not notice, or the failed call was repeated
  *     error     an error was returned; the second run worked
- *     for-good  the same, but the process cannot open the device any more, as the message says
+ *     for-good  an error was returned, and a message says that the process can no longer open the device
  *     CRASH, HANG, LEAK, WRONG
  *
- * "alone": without a partner, each process has a device of its own, for which it starts the daemon.
+ * "alone": there is no partner. Each process has a device of its own, and starts the daemon for that device.
  */
 #include <dirent.h>
 #include <dlfcn.h>
@@ -48,10 +48,10 @@ static const char *const kinds[] = {
 };
 
 struct report {
-	bool first, second; /* success */
+	bool first, second; /* whether the first and the second run succeeded */
 	bool forever;	    /* the second run failed like the first, and the message announced that */
 	struct failure failure, again;
-	unsigned descriptors, threads; /* more than before */
+	unsigned descriptors, threads; /* resources that the process holds more than before */
 	int64_t blocks, mappings;
 	int64_t calls;
 };
@@ -216,7 +216,7 @@ static void read_sentences(FILE *f, struct ended *e)
 	}
 }
 
-/** Run one process for one failing call. */
+/** Run the scenario in a new process in which the n-th call fails. */
 static struct ended run_victim(bool alone, int kind, int64_t n, bool on)
 {
 	static unsigned count;
@@ -257,13 +257,13 @@ static struct ended run_victim(bool alone, int kind, int64_t n, bool on)
 	return e;
 }
 
-/** `cut_off`: from the failure on the process can receive or send nothing through sockets, nor learn of rings. If it
- * had not accepted a ring yet, its connection is lost. */
+/** Judge the outcome. `cut_off`: after the failure the process cannot receive or send through sockets, nor learn of new
+ * rings. If it had not accepted a ring before, its connection is lost. */
 static const char *verdict(const struct ended *e, const struct report *like, bool cut_off, char *why, size_t len)
 {
 	const struct report *r = report;
-	/* DPDK reports a failure on stderr once, and libfabric's providers write to its log. DPDK registers itself
-	 * when a library is loaded: a failure at that time shows when DPDK starts. */
+	/* DPDK reports a failure on stderr only once, and libfabric's providers report to its log. DPDK registers
+	 * itself when a library is loaded, so a failure during loading shows only when DPDK starts. */
 	bool for_good = !r->second && (strstr(e->second, "restart the program") || strstr(e->second, "EAL: FATAL") ||
 				       strstr(e->sentence, "EAL: FATAL"));
 
@@ -330,8 +330,8 @@ static int sweep(bool alone, int kind, bool on, long first, long step, long most
 	return bad;
 }
 
-/** The other side may not have noticed yet that a process has ended. @return whether the partner holds no more than
- * before. */
+/** The partner may notice only after a while that a process has ended. @return whether the partner holds no more
+ * descriptors than before. */
 static bool partner_is_as_before(pid_t pid, unsigned before)
 {
 	for (unsigned ms = 0; ms < SETTLE_MS; ms += 10) {
@@ -368,7 +368,7 @@ int main(int argc, char **argv)
 			printf("the partner cannot open the device\n");
 			return 3;
 		}
-		run_victim(false, kind, 0, false); /* let the partner allocate what it keeps */
+		run_victim(false, kind, 0, false); /* a first run lets the partner allocate what it keeps */
 		usleep(100000);
 		before = partner_descriptors(partner);
 	}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* runner.h - a scenario with a partner process, in which one call after the other is made to fail; see runner.c. */
+/* runner.h - a test scenario with a partner process, repeated with a different call failing each time; see runner.c. */
 #ifndef RUNNER_H
 #define RUNNER_H
 
@@ -11,15 +11,15 @@ enum { PHASE_OPEN, PHASE_CONNECT, PHASE_TRANSFER, PHASE_CLOSE, PHASES };
 /** Where and how a scenario failed. */
 struct failure {
 	int phase;
-	char what[120]; /* the call or the condition */
+	char what[120]; /* the call or the condition that failed */
 	int error;	/* errno, or a status of the interface */
 };
 
 struct scenario {
-	/** The victim's side: open, connect, transfer and close, or undo what was done. `fd`: to the partner, -1:
-	 * there is none. @return whether all went well. */
+	/** The victim's side: open, connect, transfer and close; after a failure, undo what was done. `fd`: socket to
+	 * the partner; -1: there is no partner. @return whether all went well. */
 	bool (*victim)(int fd, struct failure *failure);
-	/** The partner's side: opens once. @return false: it could not. */
+	/** The partner's side: open the device once. @return false: failed. */
 	bool (*partner_open)(void);
 	/** Serve one victim until it has ended. */
 	void (*partner_serve)(int fd);
@@ -27,7 +27,7 @@ struct scenario {
 
 extern const struct scenario scenario;
 
-/** Exchange bytes with the other side, in bounded time. @return false: it has gone. */
+/** Send or receive bytes over the socket to the other side, in bounded time. @return false: the other side has gone. */
 bool say(int fd, const void *buf, size_t len);
 bool hear(int fd, void *buf, size_t len);
 

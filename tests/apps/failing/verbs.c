@@ -201,8 +201,8 @@ static bool recv_post(struct side *s, uint32_t at, uint32_t len, uint64_t id, st
 
 /* ---- transfer ------------------------------------------------------------------------------------------------ */
 
-/** Wait for n completions, by polling or (`sleeps`) on the channel. An error completion means that the connection
- * was lost; it does not count as an error returned by a call, which could have reported any refusal. */
+/** Wait for n completions, by polling or (`sleeps`) on the completion channel. An error completion means that the
+ * connection was lost. It is not reported as an error of a call, since a call could have reported a refusal. */
 static bool completions(struct side *s, unsigned n, bool sleeps, struct failure *f)
 {
 	struct pollfd p = {.fd = s->channel->fd, .events = POLLIN};
@@ -285,7 +285,7 @@ static bool transfer(struct side *s, const struct hello *to, struct failure *f)
 	memcpy(&old, s->area + AT_OLD, sizeof(old));
 	if (old != 5)
 		return failed(f, PHASE_TRANSFER, "wrong result", 0);
-	/* The partner answers the last one. */
+	/* The partner answers the last message. */
 	if (!post(s, &wr, AT_SEND, SHORT, f) || !completions(s, 2, true, f))
 		return false;
 	return holds(s->area + AT_RECV, LONG, 2) || failed(f, PHASE_TRANSFER, "wrong answer", 0);
@@ -347,7 +347,7 @@ static void serve(int fd, struct failure *f)
 			return;
 	if (!hear(fd, &(char){0}, 1) || !say(fd, "y", 1))
 		return;
-	for (unsigned got = 0; got < 3;) { /* while the victim is there */
+	for (unsigned got = 0; got < 3;) { /* wait as long as the victim is alive */
 		struct pollfd p = {.fd = fd, .events = POLLIN};
 		struct ibv_wc wc;
 		int n = ibv_poll_cq(s->cq, 1, &wc);
@@ -357,7 +357,7 @@ static void serve(int fd, struct failure *f)
 		got += (unsigned)n;
 	}
 	if (post(s, &wr, 0, LONG, f))
-		hear(fd, &(char){0}, 1); /* until it has ended */
+		hear(fd, &(char){0}, 1); /* returns when the victim has ended */
 }
 
 static void partner_serve(int fd)

@@ -67,8 +67,8 @@ uint64_t dice(struct mesh *c, uint64_t sides)
 
 void board_add(uint64_t *what, uint64_t n)
 {
-	__atomic_store_n(what, *what + n,
-			 __ATOMIC_RELAXED); /* no atomic addition is needed: only this process writes it */
+	/* No atomic addition is needed: only this process writes it. */
+	__atomic_store_n(what, *what + n, __ATOMIC_RELAXED);
 }
 
 void board_set(uint64_t *what, uint64_t value)

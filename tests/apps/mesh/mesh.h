@@ -6,9 +6,11 @@
  *   mesh BOARD INDEX INCARNATION MEMBERS STEADY TIMEOUT FRAIL
  *
  *   BOARD        a file that all processes map, with the state of each process. Its name is also the mesh's name.
- *   INDEX        which of the MEMBERS this process is. Of two processes, the one with the higher index calls, and the
- * other answers INCARNATION  a number that no other process of the test has STEADY       bit mask of members who give
- * each other up only after TIMEOUT (as in struct ibv_qp_attr); all others do so after FRAIL
+ *   INDEX        which of the MEMBERS this process is. Of two processes, the one with the higher index calls
+ *   INCARNATION  a number that no other process of the test has
+ *   STEADY       bit mask of members
+ *   TIMEOUT      timeout (as in struct ibv_qp_attr) of a connection between two members in STEADY
+ *   FRAIL        timeout of every other connection
  *
  *   main.c  board, device, loop      meet.c  discovery, calls and answers      talk.c  a QP and its traffic
  *

@@ -9,7 +9,8 @@ static const int counts[] = {1, 17, 4096, 60001};
 
 void case_barrier(void)
 {
-	/* No process is a round ahead: between the barriers, process 0 receives only this round's empty messages. */
+	/* No process leaves the barrier a round early: between two barriers, process 0 receives only empty messages of
+	 * this round. */
 	for (int i = 0; i < 100; i++) {
 		if (rank)
 			MPI_Send(NULL, 0, MPI_BYTE, 0, i, MPI_COMM_WORLD);
@@ -52,7 +53,7 @@ void case_rooted(void)
 
 static void reductions_of(const struct number *t, int n)
 {
-	/* Small numbers: their sums and maxima fit into each type. */
+	/* The numbers are small, so that their sums and maxima fit into each type. */
 	long sum = 0, before = 0;
 	int wrong = 0;
 
@@ -104,7 +105,7 @@ void case_all_to_all(void)
 		for (int i = 0; i < n * n_ranks; i++)
 			wrong += in[i] != i / n * n * n_ranks + i % n;
 	}
-	/* From r to k: 1000 times (r + k) numbers, possibly none. */
+	/* Process r sends 1000 times (r + k) numbers to process k, possibly none. */
 	for (int k = 0, a = 0, b = 0; k < n_ranks; k++) {
 		n_out[k] = n_in[k] = 1000 * (rank + k);
 		at_out[k] = a;
@@ -122,7 +123,7 @@ void case_all_to_all(void)
 	free(n_out);
 }
 
-/* Several at once, with messages at the same time. */
+/* Several nonblocking collectives run at once, together with point-to-point messages. */
 void case_nonblocking(void)
 {
 	enum { N = 5000 };

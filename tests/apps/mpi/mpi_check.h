@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * mpi_check.h - cases that all processes of an MPI job run, and checks in them. A failed check prints a line with the
- * process's rank, and the case goes on, so that no other process waits for this one.
+ * mpi_check.h - test cases that all processes of an MPI job run, and their checks. A failed check prints a line with
+ * the process's rank, and the case continues, so that no other process waits in vain.
  */
 #ifndef TEST_MPI_CHECK_H
 #define TEST_MPI_CHECK_H
@@ -15,9 +15,9 @@
 
 #define LONGEST (8u << 20)
 
-/** In MPI_COMM_WORLD. */
+/** This process's rank, and the number of processes, in MPI_COMM_WORLD. */
 extern int rank, n_ranks;
-/** Of the running case, in this process. */
+/** Number of failed checks of the running case in this process. */
 extern int failures;
 
 /** @return whether the program was started with this option. */
@@ -34,9 +34,9 @@ void check_failed(const char *file, int line, const char *what, long got, long w
 /** Buffers of LONGEST bytes each, for any case. */
 extern unsigned char *out_buf, *in_buf;
 
-/** Fill in the contents of message `seq` of a process. */
+/** Fill buf with the contents of message `seq` of process `from`. */
 void pattern_fill(unsigned char *buf, size_t len, int from, int seq);
-/** @return how many bytes differ from that. */
+/** @return how many bytes of buf differ from message `seq` of process `from`. */
 size_t pattern_errors(const unsigned char *buf, size_t len, int from, int seq);
 
 /** A datatype for operations, and how to store a small number in it. */
@@ -44,7 +44,7 @@ struct number {
 	const char *name;
 	MPI_Datatype type;
 	size_t size;
-	bool bits; /* an integer type: bitwise operations are defined */
+	bool bits; /* the type is an integer type, for which bitwise operations are defined */
 	long (*get)(const void *at, size_t i);
 	void (*set)(void *at, size_t i, long value);
 };

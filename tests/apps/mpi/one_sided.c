@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * one_sided.c - memory of other processes: put, get, and operations of many processes on the same elements, for each
- * datatype. Numbers are small, so that their sums are exact in all types.
+ * one_sided.c - access to other processes' memory: put, get, and accumulate operations of many processes on the same
+ * elements, for each datatype. The numbers are small, so that their sums are exact in all types.
  */
 #include "mpi_check.h"
 
@@ -12,7 +12,8 @@ struct window {
 	void *mem;
 };
 
-/** Memory that the program has already, or the window's own, which processes of one host may share. */
+/** Open a window on memory that the program has allocated, or on memory allocated with the window, which processes on
+ * one host can share. */
 static struct window window_open(size_t len)
 {
 	struct window w = {0};
@@ -71,7 +72,7 @@ void case_put_get(void)
 	window_close(&w);
 }
 
-/* Each kind of synchronization, with strided and contiguous data. */
+/* Test each kind of synchronization, with strided and with contiguous data. */
 void case_epochs(void)
 {
 	struct window w = window_open(LONGEST);
@@ -94,7 +95,7 @@ void case_epochs(void)
 	MPI_Group_free(&to);
 	MPI_Group_free(&from);
 	MPI_Group_free(&world);
-	/* Every second byte, under a shared lock. */
+	/* Transfer every second byte, under a shared lock. */
 	MPI_Type_vector(1000, 1, 2, MPI_BYTE, &stride);
 	MPI_Type_commit(&stride);
 	memset(mem, 0, 4000);
@@ -124,8 +125,8 @@ void case_epochs(void)
 
 /* ---- operations ------------------------------------------------------------------------------------------ */
 
-/** An operation that every process executes with rank + 1 on elements that begin with `before`: the result does not
- * depend on the order. */
+/** An operation that every process executes with operand rank + 1 on elements whose first value is `before`. Its result
+ * does not depend on the order of the processes. */
 struct operation {
 	const char *name;
 	MPI_Op op;
@@ -165,7 +166,7 @@ static long bit_xor(long a, long b)
 }
 
 static const struct operation operations[] = {
-	/* Keep the sum first: it may be the only one tested. */
+	/* Keep sum in the first place: some runs test only the first operation. */
 	{"sum", MPI_SUM, false, 1, add},    {"max", MPI_MAX, false, 0, most},	   {"min", MPI_MIN, false, 100, least},
 	{"bor", MPI_BOR, true, 64, bit_or}, {"band", MPI_BAND, true, 15, bit_and}, {"bxor", MPI_BXOR, true, 5, bit_xor},
 };
@@ -214,8 +215,8 @@ void case_accumulate(void)
 	window_close(&w);
 }
 
-/* Every process adds 1 to each element of process 0 and gets the old value: these are all different. Reads back with
- * NO_OP. */
+/* Every process adds 1 to each element of process 0 and gets the old value: all old values must differ. Then MPI_NO_OP
+ * reads the elements back. */
 void case_get_accumulate(void)
 {
 	enum { N = 50 };
@@ -241,7 +242,7 @@ void case_get_accumulate(void)
 		MPI_Win_flush(0, w.win);
 		for (int i = 0; i < N; i++)
 			wrong += (all[i] != n_ranks * (n_ranks - 1) / 2) + (t->get(in_buf, (size_t)i) != i + n_ranks);
-		/* Each replaced value is returned once. */
+		/* Each value that MPI_REPLACE replaces is returned exactly once. */
 		t->set(out_buf, 0, rank + 1);
 		MPI_Barrier(MPI_COMM_WORLD);
 		MPI_Get_accumulate(out_buf, 1, t->type, in_buf, 1, t->type, n_ranks - 1,
@@ -297,8 +298,7 @@ void case_fetch_and_op(void)
 }
 
 /* All processes but 0 advance a counter of process 0 by compare and swap, for each integer type. Process 0 does not,
- * because Open MPI before 4.1.5 can do that on its own memory only through a network that does not support it, and
- * crashes. */
+ * because Open MPI before 4.1.5 crashes when a process does so on its own memory. */
 void case_compare_and_swap(void)
 {
 	enum { ROUNDS = 5 };
@@ -336,7 +336,7 @@ void case_compare_and_swap(void)
 	window_close(&w);
 }
 
-/* The holder of the lock reads a number and writes it, in two steps. */
+/* The holder of an exclusive lock reads a number and writes it back incremented: no increment is lost. */
 void case_lock(void)
 {
 	enum { ROUNDS = 5 };

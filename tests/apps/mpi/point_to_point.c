@@ -14,7 +14,7 @@ static int right(void)
 	return (rank + 1) % n_ranks;
 }
 
-/** Send to the right neighbour, receive from the left. */
+/** Send to the right neighbour, and receive from the left neighbour. */
 static void shift(size_t len, int seq)
 {
 	MPI_Status status;
@@ -69,7 +69,8 @@ void case_any_source(void)
 	free(next);
 }
 
-/* Messages with one tag do not overtake each other, whatever their sizes: all are sent before the first is received. */
+/* Messages with the same tag are received in the order of sending, whatever their sizes. All are sent before the first
+ * one is received. */
 void case_order(void)
 {
 	enum { MESSAGES = 40 };
@@ -120,7 +121,7 @@ void case_probe(void)
 		WANT(count, lens[i]);
 		WANT(status.MPI_TAG, 40 + i);
 		WANT(status.MPI_SOURCE, left());
-		/* A message matched by MPI_Mprobe is invisible to others. */
+		/* A message that MPI_Mprobe has matched is invisible to other probes. */
 		MPI_Iprobe(left(), 40 + i, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE);
 		WANT(flag, 0);
 		MPI_Mrecv(in_buf, count, MPI_BYTE, &message, &status);
@@ -129,7 +130,7 @@ void case_probe(void)
 	}
 }
 
-/* A canceled receive takes no message. */
+/* A canceled receive does not receive the next message. */
 void case_cancel(void)
 {
 	MPI_Request cancelled, other;
@@ -191,8 +192,8 @@ void case_persistent(void)
 		MPI_Request_free(&requests[i]);
 }
 
-/* A message longer than its receive: the receive reports an error, writes nothing beyond its end, and the next
- * message arrives intact. */
+/* A message is longer than its receive buffer: the receive reports an error, nothing is written beyond the buffer, and
+ * the next message arrives intact. */
 void case_truncation(void)
 {
 	static const int lens[] = {100, 100000};
@@ -220,7 +221,7 @@ void case_truncation(void)
 	MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
 }
 
-/* Columns of one matrix into rows of another. */
+/* A derived datatype sends columns of one matrix into rows of another. */
 void case_derived(void)
 {
 	enum { N = 200 };

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * check.c - what every message must look like, and whether it does: completions, data, memory around the data.
+ * check.c - checks every message: its completions, its data, and the memory around the data.
  *
- * A completed message is entered into the shadow of the area it went to. At the end of a phase memory and shadow must
- * be equal, so an extra byte written anywhere in the area is found as well as a wrong one.
+ * The data of a completed message is also written to the shadow of its target area. At the end of a phase memory and
+ * shadow must be equal, so an extra byte written anywhere in the area is found, as is a wrong byte.
  */
 #include <arpa/inet.h>
 #include <stdlib.h>
@@ -79,7 +79,7 @@ uint64_t msg_atomic(const struct phase *ph, unsigned dir, unsigned qp, unsigned 
 		before = value;
 		*swap = operand;
 		if (ph->op == OP_CAS) {
-			*compare_add = m & 1 ? value + 1 : value; /* every second comparison must fail */
+			*compare_add = m & 1 ? value + 1 : value; /* every second compare-and-swap must fail */
 			value = m & 1 ? value : operand;
 		} else {
 			*compare_add = ph->op == OP_FAA_SHARED ? 1 : operand;
@@ -98,7 +98,7 @@ static unsigned qp_index(const struct end *end, uint32_t qpn)
 	die("a completion names QP 0x%x, which is not ours", qpn);
 }
 
-/** Enter a READ's or an atomic's result into the shadow, and check its slot at once. */
+/** Write a READ's or an atomic's result to the shadow, and check its slot at once. */
 static void result_check(struct end *end, const struct phase *ph, struct progress *pr, unsigned qp, unsigned msg)
 {
 	struct area *result = &end->area[AREA_RESULT];
@@ -205,7 +205,7 @@ static bool sges_hold(const struct ibv_sge *sge, int count, size_t skip, const u
 	return !len;
 }
 
-/** Whether what arrived is message `msg` of the QP. */
+/** @return whether the received data and completion are those of message `msg` of the QP. */
 static bool recv_is(const struct end *end, const struct phase *ph, unsigned qp, unsigned msg, const struct ibv_wc *wc,
 		    const struct ibv_sge *sge, int count, uint8_t *data)
 {
@@ -246,7 +246,8 @@ void check_recv_wc(struct end *end, const struct phase *ph, struct progress *pr,
 		if (wc->src_qp != end->remote.link[qp].qpn)
 			die("UD: src_qp 0x%x, sent by 0x%x", wc->src_qp, end->remote.link[qp].qpn);
 	}
-	limit = ph->svc == SVC_RC ? pr->received[qp] + 1 : ph->msgs; /* unreliable services may have lost some */
+	/* An unreliable service may have lost messages before this one. */
+	limit = ph->svc == SVC_RC ? pr->received[qp] + 1 : ph->msgs;
 	for (msg = pr->received[qp]; msg < limit && !recv_is(end, ph, qp, msg, wc, sge, count, data);)
 		msg++;
 	if (msg >= limit || msg >= ph->msgs)
@@ -263,7 +264,7 @@ void check_recv_wc(struct end *end, const struct phase *ph, struct progress *pr,
 	end->total_bytes += ph->size;
 }
 
-/** Enter what the other end wrote into the shadow of the target area. */
+/** Write what the other end has written to the target area into the area's shadow. */
 static void target_expect(struct end *end, const struct phase *ph)
 {
 	struct area *target = &end->area[AREA_TARGET];
@@ -289,7 +290,7 @@ static void target_expect(struct end *end, const struct phase *ph)
 	}
 }
 
-/** A WRITE lost on UC may have placed some of its bytes (UC-03); anything else is damage. */
+/** A WRITE lost on UC may have placed some of its bytes (UC-03); any other change is an error. */
 static void target_only_old_or_new(const struct area *target, const uint8_t *old, size_t used)
 {
 	for (size_t i = 0; i < used; i++)

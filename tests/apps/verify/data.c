@@ -2,7 +2,7 @@
 /*
  * data.c - pseudo-random data, SGE layouts and shadows of the data verifier.
  *
- * Everything is derived from keys, so that both ends know what must arrive without sending it twice.
+ * All data is derived from keys, so that each end can compute the data that it must receive.
  */
 #include <stdlib.h>
 #include <string.h>

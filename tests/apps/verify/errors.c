@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * errors.c - error cases of RC through the verbs interface: which status each end sees, what is flushed, and that a
- * good request before the failing one still succeeds. Each case has a new pair of QPs; the client is the requester. The
- * names contain the ids of conformance points.
+ * errors.c - error cases of RC through the verbs interface: which completion status each end sees, which requests are
+ * flushed, and that a good request before the failing one still succeeds. Each case has a new pair of QPs; the client
+ * is the requester. The names contain the ids of conformance points.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -25,7 +25,7 @@ struct error_case {
 	enum fault fault;
 	enum ibv_wr_opcode opcode;
 	enum ibv_wc_status requester;
-	int responder; /* status of its receive, -1: it has none */
+	int responder; /* completion status of the responder's receive; -1: there is no receive */
 };
 
 static const struct error_case cases[] = {
@@ -63,7 +63,7 @@ static void wc_wait(struct ibv_cq *cq, struct ibv_wc *wc, const struct plan *pla
 		die("%s: ibv_poll_cq: %d", name, n);
 }
 
-/** The chain: a good WRITE, the failing request, and two more that must be flushed. */
+/** Post a chain of requests: a good WRITE, the failing request, and two more requests that must be flushed. */
 static void requester_run(struct end *end, const struct plan *plan, const struct error_case *c, const struct keys *peer)
 {
 	static const char *const step[] = {"the good write", "the failing request", "the third", "the fourth"};

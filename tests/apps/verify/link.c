@@ -185,7 +185,7 @@ void links_connect(struct end *end, const struct plan *plan, enum service svc, u
 	for (uint32_t i = 0; i < plan->qps; i++) {
 		uint32_t psn = data_u64(data_key(&ph, KIND_PSN, end->self, i, svc)) & 0xffffff;
 
-		/* Every second QP starts so close to the end of the PSN space that its PSNs wrap in the first
+		/* Every second QP starts close to the end of the PSN space, so that its PSNs wrap around in the first
 		 * phases. */
 		end->link[i].psn = i & 1 ? 0xffffff - (psn & 15) : psn;
 		qp_make(end, plan, svc, &end->link[i], svc == SVC_RC && plan->use_srq);

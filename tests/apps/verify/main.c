@@ -6,7 +6,7 @@
  *   verify -c ADDRESS [-d ...] [-g ...] [-p ...] [-t rc,uc,ud] [-o OPS] [-z SIZES] [-m MTU] [-q QPS] [-n MESSAGES]
  *          [-D client|server|both] [-T TIMEOUT_CODE] [-w STALL_MS] [-r SEED] [-e] [-S] [-I] [-v]
  *
- * Exit code 0: everything arrived, once, where it should, and nothing else changed.
+ * Exit code 0: all data arrived exactly once and in the right place, and no other memory changed.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -19,8 +19,9 @@
 #include "verify.h"
 
 #define PLAN_AREA_MAX	 ((size_t)24 << 20)
-#define PLAN_BURST_MAX	 ((size_t)8 << 20)  /* bytes in flight in a phase of reliable services ... */
-#define PLAN_LOSSY_MAX	 ((size_t)96 << 10) /* ... and of those where a full socket buffer means loss */
+#define PLAN_BURST_MAX	 ((size_t)8 << 20) /* bytes in flight in a phase, for reliable services */
+/* Bytes in flight in a phase, for services that lose packets when a socket buffer is full. */
+#define PLAN_LOSSY_MAX	 ((size_t)96 << 10)
 #define UNRELIABLE_TRIES 12
 
 static bool verbose;
@@ -171,13 +172,13 @@ static void async_events_check(struct end *end)
 {
 	struct ibv_async_event event;
 
-	if (end->lost_phases) /* late packets of a phase with losses may have met a QP that was closing */
+	if (end->lost_phases) /* after losses, late packets may have reached a QP that was being closed */
 		return;
 	while (!ibv_get_async_event(end->ctx, &event)) {
 		enum ibv_event_type type = event.event_type;
 
 		ibv_ack_async_event(&event);
-		/* The link of a guest may just have come up. */
+		/* A virtual machine's link may only just have come up. */
 		if (type != IBV_EVENT_COMM_EST && type != IBV_EVENT_QP_LAST_WQE_REACHED &&
 		    type != IBV_EVENT_PORT_ACTIVE)
 			die("asynchronous event: %s", ibv_event_type_str(type));

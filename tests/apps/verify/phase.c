@@ -2,7 +2,7 @@
 /*
  * phase.c - one transfer of the data verifier: prepare both ends, post everything, complete everything, check.
  *
- * Between the barriers an end does nothing for the other end's requests: one-sided operations must make progress
+ * Between the barriers an end does nothing to serve the other end's requests: one-sided operations must make progress
  * without the target's help.
  */
 #include <arpa/inet.h>
@@ -67,8 +67,7 @@ static void responder_prepare(struct end *end, const struct phase *ph, size_t us
 	}
 }
 
-/** SEND with invalidate needs something to invalidate: a type 2 window for each message, bound to the message's
- * slot. */
+/** SEND with invalidate needs a key to invalidate: bind a type 2 window for each message to the message's slot. */
 static void windows_bind(struct end *end, const struct phase *ph, struct ibv_mw **mw, uint32_t *rkeys)
 {
 	struct area *target = &end->area[AREA_TARGET];
@@ -155,8 +154,8 @@ static void requests_post(struct end *end, const struct phase *ph, unsigned qp, 
 		if (ph->op == OP_READ || op_is_atomic(ph->op)) {
 			count = msg_result_sges(end, ph, qp, m, sge[m]);
 		} else {
-			/* Without a scratch buffer the data goes into the shadow first, then to where the SGEs
-			 * point. */
+			/* Without a scratch buffer, the data is placed in the shadow first, and from there in the
+			 * memory that the SGEs describe. */
 			uint8_t *data = tx->shadow;
 
 			data_fill(data, ph->size, data_key(ph, KIND_DATA, end->self, qp, m));
@@ -183,7 +182,8 @@ static void requests_post(struct end *end, const struct phase *ph, unsigned qp, 
 	if (rc)
 		die("%s %s QP %u: post failed at entry %ld: %s", service_name(ph->svc), op_name(ph->op), qp,
 		    (long)(bad - wr), strerror(rc));
-	if (ph->inline_data) /* the data was copied at posting; changes of the buffer must not matter now */
+	/* Inline data was copied when the request was posted: changing the buffer now must not affect it. */
+	if (ph->inline_data)
 		memset(msg_slot(ph, tx, qp, 0), 0xee, (size_t)ph->msgs * ph->stride);
 }
 
@@ -206,7 +206,7 @@ static int completions_take(struct end *end, const struct phase *ph, struct prog
 	return total + n;
 }
 
-/** Sleep on the completion channel. @return whether an event came in time. */
+/** Sleep on the completion channel. @return whether an event arrived in time. */
 static bool event_wait(struct end *end, int timeout_ms)
 {
 	struct pollfd fd = {.fd = end->channel->fd, .events = POLLIN};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * verify.h - what the files of the data verifier share.
+ * verify.h - declarations shared by the files of the data verifier.
  *
  * The verifier is an ordinary verbs program (it uses only libibverbs' public interface), one binary for both ends. It
  * moves pseudo-random data with every operation and checks every byte, every immediate and every completion field;
@@ -18,7 +18,7 @@
 
 #define MAX_QPS	  16
 #define MAX_SIZES 24
-#define MAX_MSGS  32 /* of a QP in one phase */
+#define MAX_MSGS  32 /* maximum number of messages of a QP in one phase */
 #define MAX_SGES  8
 #define GRH_LEN	  40
 #define UD_QKEY	  0x22446688u
@@ -34,12 +34,12 @@ enum op {
 	OP_READ,
 	OP_CAS,
 	OP_FAA,
-	OP_FAA_SHARED, /* all QPs add to one counter */
+	OP_FAA_SHARED, /* all QPs add to the same counter */
 	OP_ERRORS,     /* not a transfer: the error cases of errors.c */
 	OP_COUNT,
 };
 
-/** Which ends send requests; also names the direction of a message (bit number). */
+/** Which ends send requests. As a bit, also the direction of a message. */
 enum { DIR_CLIENT = 1, DIR_SERVER = 2, DIR_BOTH = 3 };
 
 /** The options of a run; the client's are sent to the server. */
@@ -70,7 +70,7 @@ struct area {
 
 enum { AREA_TX, AREA_SINK, AREA_TARGET, AREA_RESULT, AREA_COUNT };
 
-/** What one end tells the other about a QP, and about its memory. */
+/** What one end tells the other about one of its QPs, and about its memory. */
 struct link_info {
 	uint32_t qpn, psn;
 };
@@ -88,10 +88,10 @@ struct link {
 	uint32_t psn;
 };
 
-/** One end. */
+/** State of one end of the test. */
 struct end {
 	int oob;
-	unsigned self; /* 0 client, 1 server: the direction in which this end is the requester */
+	unsigned self; /* 0 client, 1 server; also the direction in which this end is the requester */
 	uint8_t gid_index;
 	struct ibv_context *ctx;
 	struct ibv_pd *pd;
@@ -102,7 +102,7 @@ struct end {
 	struct link link[MAX_QPS];
 	uint32_t links;
 	uint32_t max_inline;
-	unsigned inv_flag; /* wc_flags bit of an invalidation */
+	unsigned inv_flag; /* bit in wc_flags that reports an invalidation */
 	struct end_info local, remote;
 	uint64_t total_msgs, total_bytes, lost_phases;
 };
@@ -117,10 +117,10 @@ int oob_accept(int port);
 void oob_swap(int fd, const void *mine, void *theirs, size_t len);
 void oob_send(int fd, const void *data, size_t len);
 void oob_recv(int fd, void *data, size_t len);
-/** Exchange one byte; @return the larger of the two. */
+/** Exchange one byte with the other end. @return the larger of the two bytes. */
 int oob_agree(int fd, int status);
 
-/* data.c: pseudo-random data and where it lies */
+/* data.c: pseudo-random data and its placement */
 uint64_t data_key(const struct phase *ph, unsigned kind, unsigned dir, unsigned qp, unsigned msg);
 void data_fill(uint8_t *buf, size_t len, uint64_t key);
 uint64_t data_u64(uint64_t key);
@@ -146,13 +146,13 @@ void qp_bring_up(struct end *end, const struct plan *plan, enum service svc, str
 
 /* phase.c: one transfer */
 enum { PHASE_OK = 0, PHASE_LOST = 1 };
-/** @return PHASE_OK, or PHASE_LOST when an unreliable service lost messages; anything wrong ends the process. */
+/** @return PHASE_OK, or PHASE_LOST when an unreliable service lost messages. Any other error ends the process. */
 int phase_run(struct end *end, struct phase *ph);
 size_t phase_stride(const struct phase *ph);
 const char *op_name(enum op op);
 const char *service_name(enum service svc);
 
-/* check.c: completions and memory against what is expected */
+/* check.c: compares completions and memory with the expected values */
 struct progress {
 	unsigned sent[MAX_QPS], received[MAX_QPS]; /* messages completed, for each QP */
 	unsigned send_left, recv_left;
@@ -169,7 +169,7 @@ uint64_t msg_atomic(const struct phase *ph, unsigned dir, unsigned qp, unsigned 
 void check_send_wc(struct end *end, const struct phase *ph, struct progress *pr, const struct ibv_wc *wc);
 void check_recv_wc(struct end *end, const struct phase *ph, struct progress *pr, const struct ibv_wc *wc,
 		   const uint32_t *mw_rkeys);
-/** Check the responder's and the requester's memory at the end. @return PHASE_OK or PHASE_LOST. */
+/** Check this end's memory as responder and as requester at the end of a phase. @return PHASE_OK or PHASE_LOST. */
 int check_memory(struct end *end, const struct phase *ph, struct progress *pr, bool requester, bool responder);
 bool op_takes_recv(enum op op);
 bool op_is_atomic(enum op op);
