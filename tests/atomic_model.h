@@ -22,7 +22,7 @@ static inline void model_bit_set(void *number, unsigned i, unsigned value)
 	*byte = (uint8_t)((*byte & ~(1u << i % 8)) | value << i % 8);
 }
 
-/** Add, without carry out of the bits set in `boundary`; NULL: none. */
+/** Add without carry out of the bits that are set in `boundary`; boundary NULL: carry everywhere. */
 static inline void model_add(void *target, unsigned bits, const void *add, const void *boundary)
 {
 	unsigned carry = 0;

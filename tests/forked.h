@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * forked.h - processes forked by one process, each connected to it by an RC QP for atomics of all kinds: for programs
- * that test or measure several initiators on one target.
+ * forked.h - one target process, which forks initiator processes. An RC QP for atomics of all kinds connects the target
+ * with each initiator. For programs that test or measure several initiators on one target.
  */
 #ifndef FORKED_H
 #define FORKED_H
@@ -11,10 +11,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define FORKED_MAX   16 /* processes */
-#define FORKED_DEPTH 32 /* outstanding requests of each */
+#define FORKED_MAX   16 /* maximum number of initiator processes */
+#define FORKED_DEPTH 32 /* maximum number of outstanding requests of each initiator */
 
-/** What the target's process (side 0) and an initiator's (side 1) exchange; in memory shared since before the fork. */
+/** What the target (side 0) and an initiator (side 1) tell each other, in memory shared since before the fork. */
 struct forked {
 	union ibv_gid gid[2];
 	uint32_t qpn[2];
@@ -33,13 +33,13 @@ struct forked_end {
 
 /** End the process with a message. */
 _Noreturn void forked_die(const char *what);
-/** Shared memory, zeroed. */
+/** @return zeroed memory that is shared with processes forked later. */
 void *forked_share(size_t size);
 /** Open a device, a PD and a CQ. If there are several devices, the target opens the first and initiators the last. */
 void forked_open(struct forked_end *end, int side);
-/** Create a QP and connect it to the other side's as soon as that exists. */
+/** Create a QP, and connect it to the other side's QP as soon as that QP exists. */
 void forked_connect(struct forked_end *end, struct forked *f, int side);
-/** The same for end->qp, which exists already. */
+/** Like forked_connect, for end->qp, which already exists. */
 void forked_join(struct forked_end *end, struct forked *f, int side);
 /** Wait until *count is n. */
 void forked_await(const atomic_uint *count, unsigned n);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * test_exchanges.c - the important exchanges as timed transcripts: what is lost, what is retransmitted and when, what
- * completes. Times are virtual microseconds; the wire delay is 10.
+ * test_exchanges.c - the important exchanges as timed transcripts, which show what is lost, what is retransmitted and
+ * when, and what completes. Times are virtual microseconds; the wire delay is 10.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -184,7 +184,8 @@ static void exchange__RS_02_ack_beyond_an_unanswered_read(void **state)
 	world_close(&w);
 }
 
-/* Three tries with retry_cnt 2; the timer doubles after each retry without progress, up to four times its value. */
+/* With retry_cnt 2 a request is sent three times. The timer doubles after each retry without progress, up to four times
+ * its value. */
 static void exchange__RT_02_retries_exhausted(void **state)
 {
 	static const struct world_options two = {.timeout = 6, .retry_cnt = 2, .rnr_timer = 5, .rnr_retry = 7};

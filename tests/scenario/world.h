@@ -38,11 +38,11 @@ struct world_options {
 struct world {
 	struct world_node node[2];
 	uint64_t now_ns, random;
-	struct world_flight flight[64]; /* FIFO */
+	struct world_flight flight[64]; /* frames on the wire, in FIFO order */
 	unsigned flying;
 	unsigned lose[8]; /* numbers of frames to lose, counted from 1 over both directions; 0 ends the list */
 	unsigned frames;
-	/* when the application posts a receive on B */
+	/* time at which the application posts a receive on B */
 	uint64_t recv_at_ns;
 	char text[8192];
 	unsigned length;
@@ -53,7 +53,7 @@ enum { A = 0, B = 1 };
 void world_open(struct world *w, const struct world_options *options);
 void world_close(struct world *w);
 
-/** Post a send WR on A. `at` is the offset in A's memory, `remote` the one in B's. */
+/** Post a send WR on A. `at` is an offset in A's memory, `remote` an offset in B's memory. */
 void world_post(struct world *w, uint64_t wr_id, uint32_t opcode, uint32_t at, uint32_t len, uint32_t remote);
 /** Post any send WR on A; addresses and keys filled in by the caller. */
 void world_post_wr(struct world *w, const struct nic_send_wr *wr);

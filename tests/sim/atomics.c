@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SPAN_MAX 4 /* cells */
+#define SPAN_MAX 4 /* maximum number of cells of one operation */
 
 /* ---- the model ----------------------------------------------------------------------------------------- */
 
@@ -23,7 +23,7 @@ static bool is_atomic(const struct wr *wr)
 	return (wr_is_read_atomic(wr) && wr->opcode != NIC_WR_RDMA_READ) || wr->opcode == NIC_WR_ELEMENTS;
 }
 
-/** One element. Numbers are little-endian. */
+/** Apply an operation to one element. Numbers are little-endian. */
 static void model_element(const struct wr *wr, uint8_t *target, const uint8_t *operand, const uint8_t *compare)
 {
 	uint8_t negative[NIC_ATOMIC_SIZE_MAX];
@@ -63,7 +63,7 @@ static void model_elements(const struct wr *wr, uint8_t *target)
 		model_element(wr, target + i, wr->elem.data + i, wr->elem.data + wr->len + i);
 }
 
-/** The operation of a WR on the wr->len bytes at target. */
+/** Apply the operation of a WR to the wr->len bytes at target. */
 static void model(const struct wr *wr, uint8_t *target)
 {
 	uint64_t value;
@@ -89,7 +89,7 @@ static void model(const struct wr *wr, uint8_t *target)
 	}
 }
 
-/** One past the last cell that the WR works on. */
+/** @return one past the last cell that the WR works on. */
 static unsigned cell_end(const struct wr *wr)
 {
 	return wr->cell + (wr->cell_byte + wr->len + 7) / 8;
@@ -200,8 +200,8 @@ void atomics_watch(struct node *node)
 
 /* ---- returned values ----------------------------------------------------------------------------------- */
 
-/** Whether the cells from `cell` on all held the values that the WR returned at one time between the changes `from` and
- *  `until`, and not only before it was posted. */
+/** @return whether the cells from `cell` on held the values that the WR returned, all at one time between the changes
+ * `from` and `until`, and not only before the WR was posted. */
 static bool was_seen(const struct wr *wr, const uint8_t *got, unsigned cell, uint64_t from, uint64_t until)
 {
 	const struct history *h = &wr->remote->cell[cell];
@@ -221,7 +221,7 @@ static bool was_seen(const struct wr *wr, const uint8_t *got, unsigned cell, uin
 		    was_seen(wr, got, cell + 1, start, end))
 			return true;
 		if (h->entry[i].at_ns < wr->posted_ns)
-			return false; /* this value was current when the WR was posted; older ones were not */
+			return false; /* this was the value when the WR was posted; earlier values are not allowed */
 	}
 	return false;
 }

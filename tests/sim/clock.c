@@ -108,7 +108,7 @@ static void stop(struct sim *sim, struct node *node)
 	sim_log(sim, "    node %u is stopped", node->index);
 	node->clock.stops++;
 	node->clock.stopped_until_ns = sim->stop_end_ns = sim->now_ns + STOP_NS;
-	/* Scheduled first among the events of that time. */
+	/* Scheduled as the first of the events at that time. */
 	sched_at(sim, sim->stop_end_ns, stop_end, node);
 	sim->stats.stops++;
 }
@@ -142,7 +142,8 @@ void clocks_start(struct sim *sim)
 		sched_at(sim, rng_below(&sim->clocks, EVENT_NS), clock_event, NULL);
 }
 
-/** Whether the node was stopped, or its clock may have jumped otherwise than once by an hour, which costs no retry. */
+/** @return whether the node was stopped, or its clock may have jumped in any way except once by an hour. Such a single
+ * jump costs no retry. */
 static bool was_odd(const struct node *node)
 {
 	return node->clock.stops > 0 || (node->clock.jumps > 0 && node->sim->opts.clock_jumps > 1);

@@ -146,7 +146,8 @@ static void complete_send(struct cq *cq, const struct nic_wc *wc, struct wr *wr)
 	work_kick(qp, rng_below(&qp->rng, 2000));
 }
 
-/** The QP is in ERR and its CQ is empty: the rest are unsignaled WRs that succeeded, or completions are missing. */
+/** The QP is in ERR and its CQ is empty, so every WR left must be an unsignaled one that succeeded. @return false: a
+ * completion is missing. */
 bool complete_tail(struct qp *qp)
 {
 	while (qp->done < qp->posted && !qp->send_failed && !qp->sim->failed) {
@@ -160,7 +161,7 @@ bool complete_tail(struct qp *qp)
 	return qp->done == qp->posted;
 }
 
-/** The QP was reset: its WRs end without a completion, and their buffers belong to the application. */
+/** The QP was reset: its WRs end without a completion, and their buffers belong to the application again. */
 void complete_none(struct qp *qp)
 {
 	for (; qp->done < qp->posted; qp->done++)
@@ -171,7 +172,7 @@ void complete_none(struct qp *qp)
 	}
 }
 
-/** A completion was polled. */
+/** Check a completion that was polled. */
 void complete(struct cq *cq, const struct nic_wc *wc)
 {
 	struct sim *sim = cq->node->sim;

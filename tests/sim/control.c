@@ -34,7 +34,7 @@ static void excuse(struct qp *qp)
 		qp->peer->err_expected = true;
 }
 
-/** This WR can no longer access memory. (A WR that failed at its sender may still be on the wire.) */
+/** @return whether the WR can no longer access memory. (A WR that failed at its sender may still be on the wire.) */
 static bool is_past(const struct wr *wr)
 {
 	const struct qp *qp = wr->qp;
@@ -42,7 +42,7 @@ static bool is_past(const struct wr *wr)
 	return wr->done && (wr->status == NIC_WC_SUCCESS || wr->index >= qp->posted || qp->sq[wr->index] != wr);
 }
 
-/** WRs that use memory about to be deregistered may fail from now on. */
+/** The bank is about to be deregistered: allow the WRs that use its memory to fail from now on. */
 static void excuse_users(struct sim *sim, const struct bank *bank)
 {
 	for (uint32_t i = 0; i < sim->wr_count; i++) {
@@ -91,7 +91,7 @@ static void bank_return(struct sim *sim, void *arg)
 
 	if (bank->registered || sim->failed || node_is_stopped(bank->node, bank_return, bank))
 		return;
-	memory_check(sim); /* nothing was written while it was gone */
+	memory_check(sim); /* nothing was written while the region was deregistered */
 	bank_register(bank);
 }
 
@@ -139,7 +139,7 @@ void control_start(struct sim *sim)
 
 /* ---- the end ----------------------------------------------------------------------------------------- */
 
-/** The first QP that is not at rest; NULL if all are. */
+/** @return the first QP that still has work in progress; NULL: there is none. */
 static const struct qp *restless(const struct sim *sim)
 {
 	for (unsigned i = 0; i < sim->qps; i++) {
@@ -198,7 +198,7 @@ static void become_quiet(struct sim *sim, void *arg)
 	watch_end(sim, NULL);
 }
 
-/** The last operation was posted. */
+/** The last operation has been posted: begin the end of the run. */
 void control_begin_end(struct sim *sim)
 {
 	if (sim->ending)

@@ -57,15 +57,15 @@ enum decoded_op {
 	DOP_FETCH_ADD,
 	DOP_SEND_LAST_INV = 0x16,
 	DOP_SEND_ONLY_INV = 0x17,
-	DOP_MASKED_CMP_SWAP = 0x20, /* these three: 0xc0, 0xc1, 0xc2 */
+	DOP_MASKED_CMP_SWAP = 0x20, /* this and the next two opcodes: 0xc0, 0xc1, 0xc2 */
 	DOP_MASKED_FETCH_ADD,
 	DOP_EXT_ATOMIC_ACK,
-	DOP_ELEMENTS = 0x24, /* and these: 0xc4, 0xc5, 0xc6 */
+	DOP_ELEMENTS = 0x24, /* this and the next two opcodes: 0xc4, 0xc5, 0xc6 */
 	DOP_FETCH_ELEMENTS,
 	DOP_ELEMENTS_ACK,
 };
 
-/** @return false if the frame is too short for what it claims to be. */
+/** @return false: the frame is too short for its headers. */
 bool decode_frame(const uint8_t *frame, unsigned len, struct decoded *out);
 
 /** "RC SEND ONLY" and so on. */

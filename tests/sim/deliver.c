@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * deliver.c - oracles over receive completions: message k of the peer, once, whole, in the receive it belongs to.
+ * deliver.c - oracles over receive completions: message k of the peer must be received exactly once, whole, in the
+ * right receive.
  *
  * Oracles: receive (of an outstanding WR, in posted order unless on an SRQ), receive_once, delivery (RC: exactly the
  * next message, with its data, flags and nothing beyond them; UC: a later one, whole), delivery_early (not before it
@@ -25,7 +26,7 @@ static bool is_untouched(const struct rwr *r, uint32_t from)
 	return true;
 }
 
-/** What is wrong with the completion of a receive for this message; NULL if nothing is. */
+/** @return what is wrong with the completion of receive r for this message; NULL: nothing. */
 static const char *message_fault(const struct wr *wr, const struct rwr *r, const struct nic_wc *wc)
 {
 	static uint8_t data[65536];
@@ -43,7 +44,7 @@ static const char *message_fault(const struct wr *wr, const struct rwr *r, const
 	for (unsigned i = 0; i < r->segs; i++)
 		if (slot_gone(&r->seg[i]))
 			return NULL;
-	/* On UC the receive may hold bytes of an earlier message that was lost in part. */
+	/* On UC the receive buffer may still hold bytes of an earlier message that was lost in part. */
 	if (wr->qp->type == NIC_QPT_RC && !is_untouched(r, write ? 0 : wr->len))
 		return "bytes beyond the message";
 	if (write)
@@ -53,7 +54,7 @@ static const char *message_fault(const struct wr *wr, const struct rwr *r, const
 	return pattern_check(wr->uid, 0, data, wr->len) ? NULL : "data";
 }
 
-/** Whether every packet of a message has reached the receiver, and on RC every packet before it. */
+/** @return whether every packet of the message has reached the receiver and, on RC, every earlier packet as well. */
 static bool has_arrived(const struct qp *qp, const struct wr *wr)
 {
 	const struct wire *w = &qp->peer->wire;
@@ -65,7 +66,7 @@ static bool has_arrived(const struct qp *qp, const struct wr *wr)
 	return qp->type != NIC_QPT_RC || w->prefix >= end;
 }
 
-/** RC: the next message, and all WRITEs before it are in memory. */
+/** RC: check that the message is the next one in order, and that the data of all earlier WRITEs is in memory. */
 static void deliver_rc(struct qp *qp, struct rwr *r, const struct nic_wc *wc)
 {
 	struct qp *peer = qp->peer;
@@ -105,7 +106,8 @@ static void deliver_rc(struct qp *qp, struct rwr *r, const struct nic_wc *wc)
 		window_invalidated(qp, wr->ex);
 }
 
-/** UC: some message not delivered before (any, if the network duplicates or reorders), whole. */
+/** UC: check that this is a whole message that was not delivered before (on a network that duplicates or reorders: any
+ * message). */
 static void deliver_uc(struct qp *qp, struct rwr *r, const struct nic_wc *wc)
 {
 	struct qp *peer = qp->peer;
@@ -162,7 +164,7 @@ static void consume(struct qp *qp, struct rwr *r)
 	recv_kick(qp, rng_below(&qp->recv_rng, 2000));
 }
 
-/** A completion that is not of a send WR. */
+/** Handle a completion that is not of a send WR. */
 void deliver_cq(struct cq *cq, const struct nic_wc *wc)
 {
 	struct sim *sim = cq->node->sim;
@@ -218,7 +220,8 @@ void delivered_check(struct qp *qp)
 	}
 }
 
-/** Whether this entry raises a solicited-only notification: an error, or a receive of a solicited message. */
+/** @return whether this CQE raises a solicited-only notification: it is an error, or the receive of a solicited
+ * message. */
 bool deliver_is_solicited(struct cq *cq, const struct nic_wc *wc)
 {
 	struct rwr *r = recv_of(cq->node->sim, wc);

@@ -88,7 +88,7 @@ static void deliver_later(struct link *link, struct frame *f, uint64_t at_ns)
 	sched_at(link->from->sim, at_ns, node_rx, f);
 }
 
-/** Rate, delay, jitter; overtaking only by the reorder stage. */
+/** @return the arrival time: after rate, delay and jitter. Only the reorder stage lets a frame overtake another. */
 static uint64_t stage_delay(struct sim *sim, struct link *link, uint32_t len)
 {
 	uint64_t at;
@@ -141,7 +141,8 @@ static void set_lengths(struct frame *f, uint32_t len)
 	udp[5] = (uint8_t)len;
 }
 
-/** Forge a frame from one the attacker has seen; never an identical one, which would be a duplicate. */
+/** Forge a frame from one that the attacker has seen. It always differs from the original, or it would be a duplicate.
+ */
 static void forge(struct rng *rng, struct frame *f)
 {
 	uint32_t udp = f->data[0] >> 4 == 4 ? 20 : 40, bth = udp + 8, addr = udp == 20 ? 12 : 8, n = udp == 20 ? 4 : 16;
@@ -155,18 +156,18 @@ static void forge(struct rng *rng, struct frame *f)
 	case 1: /* change one byte after the BTH, maybe in the tag */
 		f->data[bth + 12 + rng_below(rng, f->len - bth - 12)] ^= (uint8_t)(1 + rng_below(rng, 255));
 		break;
-	case 2: /* as from a NIC without a key */
+	case 2: /* a frame as sent by a NIC without a key */
 		f->data[bth + 1] &= 0xf0;
 		set_lengths(f, f->len - 4);
 		nic_frame_icrc_set(f->data, f->len);
 		break;
-	case 4: /* reflected to its sender */
+	case 4: /* a frame reflected to its sender */
 		memcpy(swap, f->data + addr, n);
 		memcpy(f->data + addr, f->data + addr + n, n);
 		memcpy(f->data + addr + n, swap, n);
 		f->link = &f->link->from->sim->link[f->link->to->index][f->link->from->index];
 		break;
-	default: /* cut short */
+	default: /* a frame cut short */
 		set_lengths(f, f->len - 4 * (1 + (uint32_t)rng_below(rng, (f->len - bth - 12) / 4)));
 	}
 }

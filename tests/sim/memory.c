@@ -69,7 +69,8 @@ static const struct {
 			  1},
 };
 
-/** Pattern identity of the static bank; it includes the node's index, so that mixing up nodes is detected. */
+/** @return the pattern ID of the static bank. It includes the node's index, so that data of the wrong node is detected.
+ */
 static uint64_t static_uid(const struct node *node)
 {
 	return 0x57a71c0000000000ull + node->index;
@@ -105,7 +106,7 @@ void bank_register(struct bank *bank)
 {
 	struct node *node = bank->node;
 
-	/* I/O virtual addresses that the NIC must translate, and that repeat from run to run; cells keep their
+	/* Use I/O virtual addresses that differ from memory addresses and repeat from run to run. Cells keep their
 	 * alignment. */
 	bank->iova = (rng_u64(&node->rng) & 0x7fffffffffffff00ull) +
 		     (bank->kind == BANK_CELLS ? 0 : (uintptr_t)bank->mem % 16);
@@ -131,7 +132,7 @@ void bank_deregister(struct bank *bank)
 	}
 	bank->registered = false;
 	bank->gen++;
-	/* From here on it may not be read or written: refill it, and guard all of it. */
+	/* The memory may not be accessed any more: refill it, and guard all of it. */
 	memset(bank->mem, SIM_GONE_BYTE, bank->size);
 	memcpy(bank->shadow, bank->all, bank->size + 2 * SIM_EDGE);
 	memset(bank->mask, 0, bank->size + 2 * SIM_EDGE);
@@ -143,7 +144,7 @@ void bank_free(struct bank *bank)
 	bank->all = NULL;
 }
 
-/* A slot starts 16 to 31 bytes into its first granule, followed by 16 guard bytes. */
+/* @return the slot's first granule: a slot starts 16 to 31 bytes into it, and 16 guard bytes follow the slot. */
 static uint32_t slot_granule(uint32_t off)
 {
 	return (off - 16) / GRANULE;

@@ -36,7 +36,7 @@ static void node_address(const struct sim *sim, unsigned index, struct nic_gid *
 	gid->raw[15] = (uint8_t)(index + 1);
 }
 
-/* A CQ for WAITs that gets an entry on each node_tick(). */
+/* Create a CQ for WAITs, which gets an entry on each node_tick(). */
 static bool ticks_init(struct node *node)
 {
 	struct nic_qp_init init = {.type = NIC_QPT_RC, .pd = node->pd[0], .cap = {1, 0, 0, 0, 0}};
@@ -160,7 +160,7 @@ static void transmit(struct node *node, struct nic_tx_frame *f)
 	link_send(&sim->link[node->index][to->index], f->data, f->len, qp);
 }
 
-/** Fetch frames of both paths: a UD QP may change its path with each datagram. */
+/** Fetch frames on both paths: a UD QP may use another path for each datagram. */
 static unsigned fetch(struct node *node, struct nic_tx_frame *frames, unsigned n)
 {
 	const unsigned rounds = node->path ? 100 : 1;
@@ -227,7 +227,7 @@ static bool hand_in(struct node *node, struct frame *f)
 	return nic_rx(node->nic, &rx, node_time(node));
 }
 
-/** Packets refused before the QP lookup, for reasons an attacker can cause. */
+/** @return how many packets were refused before the QP lookup, for reasons that an attacker can cause. */
 static uint64_t refused(const struct nic *nic)
 {
 	const uint64_t *c = nic_counters(nic);
@@ -341,7 +341,7 @@ static void node_timer(struct sim *sim, void *arg)
 	uint64_t now;
 
 	if (sim->now_ns != node->timer_ns)
-		return; /* superseded by an earlier one */
+		return; /* another timer event, set for an earlier time, has replaced this one */
 	if (node_is_stopped(node, node_timer, node)) {
 		node->timer_ns = node->clock.stopped_until_ns;
 		return;
@@ -412,7 +412,7 @@ static void cq_poll(struct sim *sim, void *arg)
 		cq->since_arm = nic_cq_count(cq->cq);
 		nic_cq_arm(cq->cq, cq->armed_solicited);
 	}
-	/* Entries left in the CQ, and unsolicited ones, raise no event: poll again without one. */
+	/* CQEs left in the CQ, and CQEs that are not solicited, raise no event: poll again later without an event. */
 	if (nic_cq_count(cq->cq) > 0 || cq->armed_solicited)
 		cq_poll_soon(cq, sim_pause(sim, 1000 + rng_below(&cq->rng, 4ull * cq->interval_ns)));
 	node_kick(cq->node);

@@ -75,7 +75,8 @@ static void choose_faults(struct sim_opts *o, struct rng *rng)
 	o->windows = PICK(0, 0, 1);
 	o->cq_small = rng_chance(rng, 30);
 	o->mask_ops = 0;
-	/* A clean run with a patient timer must not retransmit at all: keep enough such runs. */
+	/* A run without network faults and with a patient timer must not retransmit, so make sure that enough runs are
+	 * of this kind. */
 	if (clean && rng_chance(rng, 700)) {
 		o->timeout = PICK(14, 15, 16);
 		o->rnr = PICK(0, 0, 1);
@@ -90,7 +91,7 @@ static void choose_faults(struct sim_opts *o, struct rng *rng)
 	o->managed = PICK(0, 0, 300, 1000);
 }
 
-/** Drawn from a separate stream, so that they do not change the other options of a seed. */
+/** The clock options come from a separate random stream, so that they do not change a seed's other options. */
 static void choose_clocks(struct sim_opts *o, uint64_t seed)
 {
 	struct rng clocks, *rng = &clocks;

@@ -340,7 +340,7 @@ static void pair_bury(struct qp *qp)
 	for (unsigned i = 0; i < qp->sim->qps; i++)
 		if (qp->sim->qp[i].life != QP_DEAD)
 			return;
-	control_begin_end(qp->sim); /* no QP is left to work */
+	control_begin_end(qp->sim); /* every QP is gone, so no work is left */
 }
 
 static void pair_step(struct sim *sim, void *arg)
@@ -385,7 +385,7 @@ static void pair_step(struct sim *sim, void *arg)
 	connect(qp);
 }
 
-/** Something put this QP or its peer into ERR: mend the pair after a while. */
+/** This QP or its peer was put into ERR: reconnect the pair after a while. */
 void qp_break(struct qp *qp, const char *why)
 {
 	struct sim *sim = qp->sim;
@@ -400,7 +400,7 @@ void qp_break(struct qp *qp, const char *why)
 		qp->peer->life = QP_BROKEN;
 		qp->peer->err_expected = true;
 	}
-	/* Mostly soon; sometimes late enough for the peer to time out by itself. */
+	/* Usually reconnect soon, sometimes so late that the peer's own timer expires. */
 	sched_at(sim, sim->now_ns + (rng_chance(&lead->pair_rng, 200) ? 20000000 : rng_below(&lead->pair_rng, 100000)),
 		 pair_step, lead);
 }

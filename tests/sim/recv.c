@@ -8,7 +8,8 @@
 #include <stdlib.h>
 
 #define RECV_ID	   0x4e00000000000000ull
-#define RECV_BYTES 24576 /* limit outstanding per QP, so that one QP does not take all memory */
+/* Limit on the receive bytes outstanding for each QP, so that one QP does not use up all memory. */
+#define RECV_BYTES 24576
 
 static struct rwr *rwr_new(struct sim *sim)
 {
@@ -42,7 +43,7 @@ static bool rwr_fill(struct node *node, struct rwr *r, uint32_t cap, struct rng 
 {
 	uint32_t left = cap;
 	unsigned want = 1 + (unsigned)rng_below(rng, rng_chance(rng, 300) ? SIM_SEGS : 1);
-	/* SRQ receives never use frail memory: they outlive the QPs they would break. */
+	/* SRQ receives never use memory that may be deregistered: a failed one would break QPs created later. */
 	bool frail = r->srq == NULL && node->sim->opts.dereg && rng_chance(rng, 100);
 
 	r->cap = cap;
@@ -63,7 +64,7 @@ static bool rwr_fill(struct node *node, struct rwr *r, uint32_t cap, struct rng 
 	return true;
 }
 
-/** A receive that must fail: one of its keys is wrong. Its message gets REM_OP_ERR. */
+/** Give one segment of a receive a wrong key: the receive must fail, and its message must get REM_OP_ERR. */
 static bool plant_bad_key(struct qp *qp, struct rwr *r)
 {
 	if (qp == NULL || qp->type != NIC_QPT_RC || r->cap == 0 || !rng_chance(&qp->recv_rng, qp->sim->opts.errors / 2))
@@ -90,7 +91,7 @@ static int rwr_post(struct node *node, struct qp *qp, struct rwr *r)
 	return rc;
 }
 
-/** Length for the next receive of a QP. */
+/** @return the length of the next receive of a QP. */
 static uint32_t choose_cap(struct qp *qp)
 {
 	struct sim *sim = qp->sim;
@@ -172,7 +173,7 @@ static void recv_event(struct sim *sim, void *arg)
 		recv_kick(qp, rng_below(&qp->recv_rng, 500));
 }
 
-/** Schedule posting of receives. With the rnr option they come late. */
+/** Schedule the posting of receives. With the rnr option they are posted late. */
 void recv_kick(struct qp *qp, uint64_t delay_ns)
 {
 	struct sim *sim = qp->sim;

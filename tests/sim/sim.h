@@ -72,7 +72,7 @@ struct bank {
 
 #define SIM_EDGE 256
 
-/** A range handed out by bank_alloc. bank is NULL if it is empty. */
+/** A range handed out by bank_alloc. bank is NULL if the range is empty. */
 struct slot {
 	struct bank *bank;
 	uint32_t off, len, gen;
@@ -81,7 +81,7 @@ struct slot {
 /** A remote range written by one requester: every value its bytes may hold, in the order written. */
 struct target {
 	struct slot slot;
-	uint64_t uid[SIM_CHAIN]; /* patterns written, oldest first */
+	uint64_t uid[SIM_CHAIN]; /* IDs of the patterns written, oldest first */
 	unsigned writes, refs;	 /* refs: outstanding WRs that use it */
 	bool failed;		 /* a write to it failed: contents uncertain until the QP is reset */
 	bool retired;		 /* no more WRs on it */
@@ -94,7 +94,7 @@ struct target {
 
 /** A send WR, from post to the end of the run. */
 struct wr {
-	uint32_t id, index; /* in sim->wrs; in qp->sq */
+	uint32_t id, index; /* id: index in sim->wrs; index: position in qp->sq */
 	struct qp *qp;
 	uint32_t opcode, flags, len, ex;
 	uint64_t uid; /* its payload is pattern(uid) */
@@ -108,21 +108,21 @@ struct wr {
 	uint32_t rkey;
 	unsigned cell;
 	uint64_t compare_add, swap;
-	struct nic_atomic masked; /* extended atomics: operands; byte offset in the cell: */
+	struct nic_atomic masked; /* extended atomics: operands, and (cell_byte) the byte offset in the cell */
 	unsigned cell_byte;
 	struct {
 		uint8_t op, datatype;
 		unsigned count, size;
-		uint8_t data[2 * NIC_ATOMIC_SIZE_MAX]; /* operands; compare values behind them */
-	} elem;					       /* element operations: on wr->len bytes from remote_addr on */
-	unsigned executed;			       /* atomics: times it changed memory */
+		uint8_t data[2 * NIC_ATOMIC_SIZE_MAX]; /* operands, followed by compare values */
+	} elem;					       /* element operations: wr->len bytes from remote_addr on */
+	unsigned executed;			       /* atomics: how often the WR has changed memory */
 	uint64_t exec_before[NIC_ATOMIC_WORDS];	       /* values before execution */
-	uint64_t first;				       /* running number of its first PSN */
+	uint64_t first;				       /* running number of the WR's first PSN */
 	uint32_t psns;
 	uint32_t must; /* bit set of statuses, one of which is required; 0: success */
 	uint32_t may;  /* statuses allowed in place of success */
 	bool signaled, message, done, delivered, solicited;
-	bool waits; /* a NOP that is a WAIT */
+	bool waits; /* a NOP that stands for a WAIT */
 	uint32_t status;
 	uint64_t posted_ns, done_ns;
 	struct qp *ud_to;
@@ -169,7 +169,7 @@ enum psn_flags { PSN_SENT = 1, PSN_DELIVERED = 2, PSN_ANSWERED = 4, PSN_REPLIED 
 /** One PSN of a requester and the packet sent with it. */
 struct psn {
 	struct wr *wr;
-	uint64_t hash; /* of its first transmission */
+	uint64_t hash; /* hash of the packet's first transmission */
 	uint8_t flags;
 };
 
@@ -185,10 +185,10 @@ struct wire {
 	uint64_t answered;	/* one past the highest PSN answered by any response */
 	uint64_t replied;	/* one past the highest READ or atomic PSN that was replied to */
 	uint64_t ack_scan;	/* READs and atomics before this have been replied to */
-	uint64_t nak;		/* PSN of the last sequence NAK */
+	uint64_t nak;		/* the packet that the NAK asks for has not arrived since */
 	bool nak_open;		/* ... the packet it asks for has not arrived since */
 	uint32_t rnr_naks_sent; /* RNR NAKs that the responder sent */
-	uint32_t rnr_naks;	/* ... and that reached the requester */
+	uint32_t rnr_naks;	/* RNR NAKs that have reached the requester */
 	uint64_t rnr_until_ns;
 	uint64_t counted;  /* PSNs before this are counted in messages */
 	uint32_t messages; /* request messages that end before `counted` */
@@ -211,7 +211,7 @@ struct qp {
 	unsigned incarnation;
 	enum qp_life life;
 
-	struct wr **sq; /* of this incarnation */
+	struct wr **sq; /* send WRs since the last reset */
 	uint32_t posted, done, sq_room, unsignaled_run;
 	struct rwr **rq;
 	uint32_t rposted, rdone, rq_room;
@@ -228,7 +228,7 @@ struct qp {
 	struct wire wire;
 	/* [0]: send queue, [1]: receive queue */
 	bool managed[2], enable_scheduled[2];
-	uint32_t enabled[2]; /* upper bound, of this incarnation */
+	uint32_t enabled[2]; /* upper bound of enabled WRs since the last reset */
 	struct target *targets;
 	struct window windows[SIM_WINDOWS];
 	unsigned break_step;
@@ -245,7 +245,7 @@ struct cq {
 	struct nic_cq *cq;
 	struct rng rng;
 	bool armed, armed_solicited, dead, poll_scheduled;
-	uint32_t since_arm;		   /* entries in it when it was armed */
+	uint32_t since_arm;		   /* entries that the CQ had when it was armed */
 	uint32_t interval_ns, empty_polls; /* polling slows down while the CQ is empty */
 };
 
@@ -444,7 +444,7 @@ void work_kick(struct qp *qp, uint64_t delay_ns);
 
 /* enable.c; recv: 0 of a send queue, 1 of a receive queue */
 bool enable_init(struct node *node);
-/** Schedule enabling of what has been posted. */
+/** Schedule the enabling of the WRs posted so far. */
 void enable_later(struct qp *qp, unsigned recv);
 /** The WR at `index` has started, or was consumed: it must have been enabled. */
 void enable_check(struct qp *qp, unsigned recv, uint32_t index);
@@ -475,7 +475,7 @@ void complete_none(struct qp *qp);
 void complete(struct cq *cq, const struct nic_wc *wc);
 void deliver_cq(struct cq *cq, const struct nic_wc *wc);
 void delivered_check(struct qp *qp);
-/** Was the entry of a kind that raises a solicited-only notification? */
+/** @return whether the CQE is of a kind that raises a solicited-only notification. */
 bool deliver_is_solicited(struct cq *cq, const struct nic_wc *wc);
 
 /* atomics.c */
@@ -504,9 +504,10 @@ void clocks_start(struct sim *sim);
 uint64_t node_time(struct node *node);
 /** Global time at which the node's clock reaches `due_local_ns`; UINT64_MAX: never. */
 uint64_t node_due(const struct node *node, uint64_t due_local_ns);
-/** Whether the node is stopped now. If so, `fn` (unless NULL) is scheduled for when it resumes. */
+/** @return whether the node is stopped now. If it is, `fn` (unless NULL) is scheduled for the time when the node
+ * resumes. */
 bool node_is_stopped(struct node *node, event_fn fn, void *arg);
-/** Polling interval of the others: longer while a node is stopped, since stops are very long. */
+/** @return a polling interval: ns, or longer while a node is stopped, since stops are very long. */
 uint64_t sim_pause(const struct sim *sim, uint64_t ns);
 /** Whether clock faults may have used up a retry of this QP. */
 bool clock_excuses(const struct qp *qp);

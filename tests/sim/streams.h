@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* streams.h - purposes with their own random stream. Append new ones at the end. */
+/* streams.h - the purposes that have a random stream of their own. Append new ones at the end. */
 #ifndef SIM_STREAMS_H
 #define SIM_STREAMS_H
 

@@ -30,7 +30,7 @@ static bool among(const struct target *t, uint32_t at, uint8_t byte, unsigned fr
 	return false;
 }
 
-/** Whether every byte is of one of the writes [from, to). */
+/** @return whether every byte of data comes from one of the writes [from, to). */
 bool target_holds(const struct target *t, const uint8_t *data, unsigned from, unsigned to)
 {
 	if (from < t->writes && pattern_check(t->uid[from], 0, data, t->slot.len))
@@ -81,7 +81,7 @@ void target_unref(struct wr *wr, bool success)
 	target_release(t);
 }
 
-/** The QP is settled: no more writes can arrive. */
+/** The QP has no traffic left: no more writes can arrive. */
 void target_release_all(struct qp *qp, bool keep_windows)
 {
 	struct target *t, **p = &qp->targets;

@@ -15,14 +15,16 @@
 
 #define CNTRS 3
 #define JOBS  48
-#define FAR   (UINT64_MAX - 100) /* counters are set there occasionally: their sum overflows 64 bits */
+/* Counters are sometimes set to this value, so that successes plus errors overflow 64 bits. */
+#define FAR   (UINT64_MAX - 100)
 
 struct job {
 	struct nic_trig_work work;
 	struct node *node;
 	enum { JOB_OVER, JOB_WAITS, JOB_REACHED } state;
 	unsigned cntr;
-	uint64_t threshold, order; /* order: of queueing, then of being reached */
+	/* order: position in the queue while waiting, later the order in which thresholds were reached. */
+	uint64_t threshold, order;
 	bool refused;
 	struct qp *qp; /* the QP it posts to; NULL: it changes a counter */
 	unsigned counts_in;
@@ -41,7 +43,7 @@ struct triggers {
 
 /* ---- the model --------------------------------------------------------------------------------------- */
 
-/** The next job in order, of this counter and in this state. */
+/** @return the next job in order that waits for this counter and is in this state. */
 static struct job *first(struct triggers *t, unsigned cntr, int state)
 {
 	struct job *best = NULL;
@@ -143,12 +145,12 @@ static int fire(struct nic_trig_work *work)
 		if (j->qp == NULL)
 			change(node, j->counts_in, j->failed, j->value, j->sets);
 	}
-	nic_trig_run(node->nic); /* nested: must start nothing */
+	nic_trig_run(node->nic); /* nested call: must start no work */
 	t->firing = node->amid = false;
 	return j->refused ? -EAGAIN : 0;
 }
 
-/** A random QP of the node; NULL: none. */
+/** @return a random QP of the node; NULL: there is none. */
 static struct qp *some_qp(struct node *node, struct rng *rng)
 {
 	struct sim *sim = node->sim;
@@ -186,7 +188,8 @@ static void queue(struct node *node, struct job *j)
 	reach(t, j->cntr);
 }
 
-/** Cancel a job; it may be waiting, reached in the same call, or refused for lack of room. */
+/** Cancel a job, which may be waiting, may have been reached in the same call, or may have been refused for lack of
+ * room. */
 static void cancel(struct node *node, struct job *j)
 {
 	bool canceled = nic_trig_cancel(&j->work);
@@ -195,7 +198,7 @@ static void cancel(struct node *node, struct job *j)
 		sim_fail(node->sim, "trigger_cancel", "node %u: work that is %s is said to be %s", node->index,
 			 canceled ? "over" : "waiting", canceled ? "canceled" : "over");
 	j->state = JOB_OVER;
-	nic_trig_retry(node->nic); /* others may have queued behind it */
+	nic_trig_retry(node->nic); /* other jobs may have been waiting behind the canceled one */
 }
 
 static void trigger_event(struct sim *sim, void *arg)
@@ -260,7 +263,8 @@ void triggers_end(struct node *node)
 
 	if (t == NULL)
 		return;
-	for (unsigned i = 0; i < 2 && !node->sim->failed; i++) { /* no other work is posted: all of it fits */
+	/* The run posts no other work any more, so all of this work fits. */
+	for (unsigned i = 0; i < 2 && !node->sim->failed; i++) {
 		nic_trig_retry(node->nic);
 		run(node);
 	}

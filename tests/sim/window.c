@@ -6,7 +6,7 @@
  */
 #include "sim.h"
 
-/** A window of the peer that may be used now. */
+/** @return a window of the peer that this QP may use now; NULL: there is none. */
 struct window *window_usable(struct qp *qp)
 {
 	struct window *w;
@@ -45,7 +45,8 @@ static bool post_local_invalidate(struct qp *qp, struct window *w)
 	return wr_post(wr);
 }
 
-/** The peer ends its use of a window. Fenced: a retransmitted READ must still find its key valid. */
+/** The peer ends its use of a window by SEND with invalidate, with a fence: a retransmitted READ must still find the
+ * key valid. */
 static bool post_send_invalidate(struct qp *qp, struct window *w)
 {
 	struct wr *wr = wr_new(qp, NIC_WR_SEND_WITH_INV);
@@ -64,7 +65,7 @@ static bool post_send_invalidate(struct qp *qp, struct window *w)
 	return wr_post(wr);
 }
 
-/** Use of a key that has been invalidated must be refused. */
+/** Post a request with an invalidated key, which must be refused. */
 static bool post_stale(struct qp *qp, const struct window *w)
 {
 	struct wr *wr = wr_new(qp, NIC_WR_RDMA_WRITE);

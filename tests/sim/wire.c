@@ -18,7 +18,7 @@ uint32_t sim_mtu(const struct sim *sim)
 	return 128u << sim->opts.mtu;
 }
 
-/** Running number of a 24-bit PSN: the one nearest to the last PSN sent. */
+/** @return the running number of a 24-bit PSN: of all numbers with this PSN, the one nearest to the last one sent. */
 uint64_t wire_number(const struct qp *qp, uint32_t psn)
 {
 	uint64_t sent = qp->wire.sent;
@@ -67,7 +67,7 @@ bool wr_is_read_atomic(const struct wr *wr)
 	       wr->opcode == NIC_WR_FETCH_ELEMENTS;
 }
 
-/** Opcode (low five bits) of packet k of a WR. */
+/** @return the opcode (low five bits) that packet k of a WR must have. */
 static int expected_op(const struct wr *wr, uint64_t k)
 {
 	bool first = k == 0, last = k + 1 == wr->psns;
@@ -120,7 +120,7 @@ static bool operand_is(const uint8_t *wire, const uint64_t *words, uint32_t size
 	return true;
 }
 
-/** As packet_fault(), for masked atomics. */
+/** Like packet_fault(), for masked atomics. */
 static const char *masked_fault(const struct wr *wr, const struct decoded *d, const uint8_t *operands)
 {
 	const struct nic_atomic *a = &wr->masked;
@@ -138,7 +138,7 @@ static const char *masked_fault(const struct wr *wr, const struct decoded *d, co
 	return NULL;
 }
 
-/** Payload bytes of an element operation: operands and compare values. */
+/** @return the payload length of an element operation: its operands and compare values. */
 uint32_t wr_elements_data(const struct wr *wr)
 {
 	bool compares = wr->elem.op >= NIC_ELEM_CSWAP && wr->elem.op <= NIC_ELEM_MSWAP;
@@ -146,7 +146,8 @@ uint32_t wr_elements_data(const struct wr *wr)
 	return wr->elem.op == NIC_ELEM_ATOMIC_READ ? 0 : compares ? 2 * wr->len : wr->len;
 }
 
-/** As packet_fault(), for element operations. The complex datatype in use has parts of four bytes. */
+/** Like packet_fault(), for element operations. The complex datatype that the simulator uses has parts of four bytes.
+ */
 static const char *elements_fault(const struct wr *wr, const struct decoded *d, const uint8_t *wire)
 {
 	unsigned part = wr->elem.datatype == NIC_DT_FLOAT_COMPLEX ? 4 : wr->elem.size;
@@ -162,7 +163,7 @@ static const char *elements_fault(const struct wr *wr, const struct decoded *d, 
 	return NULL;
 }
 
-/** What is wrong with packet k of a WR; NULL if nothing is. */
+/** @return what is wrong with packet k of a WR; NULL: nothing. */
 static const char *packet_fault(const struct wr *wr, uint64_t k, const struct decoded *d, const uint8_t *frame)
 {
 	uint32_t mtu = sim_mtu(wr->qp->sim), done = (uint32_t)k * mtu,
@@ -202,8 +203,8 @@ static const char *packet_fault(const struct wr *wr, uint64_t k, const struct de
 		return "immediate or R_Key";
 	if (d->payload_len != want)
 		return "payload length";
-	/* No exception for WRs whose memory is deregistered: deregistration refills memory, which must never be read
-	 * after that. */
+	/* This also holds for WRs whose memory was deregistered: that memory was refilled, and the NIC must not read it
+	 * afterwards. */
 	return pattern_check(wr->uid, done, frame + d->payload, d->payload_len) ? NULL : "payload";
 }
 
@@ -216,7 +217,7 @@ static uint64_t packet_hash(const struct decoded *d, const uint8_t *frame)
 		uint8_t byte = frame[i];
 
 		if (i == d->bth + 8)
-			byte &= 0x7f; /* AckReq may differ */
+			byte &= 0x7f; /* a retransmission may differ in AckReq */
 		h = (h ^ byte) * 0x100000001b3ull;
 	}
 	return h | 1;
@@ -231,8 +232,8 @@ static uint32_t span_of(const struct wr *wr, const struct decoded *d)
 	return (d->dma_len + mtu - 1) / mtu;
 }
 
-/** Whether the last response of a READ or atomic was delivered. Responses that the NIC may have dropped count too, so
- *  only "no" is certain. */
+/** @return whether the last response of a READ or atomic was delivered. Responses that the NIC may have dropped count
+ * as delivered, so only "no" is certain. */
 static bool answered(const struct qp *qp, const struct wr *wr)
 {
 	return (qp->wire.psn[wr->first + wr->psns - 1].flags & PSN_ANSWERED) != 0;
@@ -251,7 +252,7 @@ static void check_first_sending(struct qp *qp, struct wr *wr, uint64_t n, const 
 			 qp->qpn, d->psn, (unsigned long long)w->sent, (unsigned long long)n);
 	if (qp->drained)
 		sim_fail(sim, "drained", "QP %06x: PSN %u sent for the first time after SQ_DRAINED", qp->qpn, d->psn);
-	/* A READ longer than the window may be sent when nothing else is unacknowledged. */
+	/* A READ longer than the window may be sent only when no other request is unacknowledged. */
 	if (qp->type == NIC_QPT_RC && end - w->acked > window && !(d->op == DOP_READ_REQ && w->acked == n))
 		sim_fail(sim, "window", "QP %06x: %llu PSNs unacknowledged, window %llu", qp->qpn,
 			 (unsigned long long)(end - w->acked), (unsigned long long)window);
@@ -265,7 +266,8 @@ static void check_first_sending(struct qp *qp, struct wr *wr, uint64_t n, const 
 			 qp->qpn, wr->id, outstanding);
 }
 
-/** Whether `qp` may be in ERR, perhaps before its application has seen it, by exhausted RNR retries. */
+/** @return whether `qp` may be in ERR because its RNR retries are exhausted, perhaps before its application has
+ * noticed. */
 static bool may_be_gone(const struct qp *qp)
 {
 	return qp->err_expected || (qp->sim->opts.rnr_retry < 7 && qp->wire.rnr_naks > qp->sim->opts.rnr_retry);
@@ -325,7 +327,7 @@ static void request_sent(struct qp *qp, const struct decoded *d, const uint8_t *
 		w->sent = end;
 }
 
-/** A frame leaves a NIC for `to` (NULL if its destination QP is unknown). */
+/** A NIC sends a frame to `to` (NULL if the destination QP is unknown). */
 void wire_sent(struct node *from, const struct decoded *d, const uint8_t *frame, struct qp *to)
 {
 	struct sim *sim = from->sim;
@@ -350,7 +352,7 @@ void wire_sent(struct node *from, const struct decoded *d, const uint8_t *frame,
 		request_sent(to->peer, d, frame);
 }
 
-/** A packet was handed to the NIC of `qp`, which found it intact. */
+/** The NIC of `qp` was handed an intact packet. */
 void wire_received(const struct decoded *d, struct qp *qp)
 {
 	uint64_t n, end;

@@ -9,7 +9,7 @@
  */
 #include "sim.h"
 
-/** Delay that an RNR NAK code asks for, ns (IBTA table of RNR timer values). */
+/** @return the delay that an RNR NAK code requests, in ns (IBTA table of RNR timer values). */
 static uint64_t rnr_delay_ns(unsigned code)
 {
 	static const uint32_t unit_10us[32] = {65536, 1,    2,	  3,	4,    6,     8,	    12,	   16,	  24,	32,
@@ -19,7 +19,7 @@ static uint64_t rnr_delay_ns(unsigned code)
 	return unit_10us[code & 31] * 10000ull;
 }
 
-/** Request messages that end at or before running number `to`. */
+/** @return how many request messages end at or before running number `to`. */
 static uint32_t messages_until(struct wire *w, uint64_t to)
 {
 	while (w->counted < to) {
@@ -68,13 +68,14 @@ static void ack_sent(struct qp *qp, const struct decoded *d, uint64_t n)
 			return;
 		}
 	least = messages_until(w, until);
-	/* More may have been executed than acknowledged; a READ requested in parts counts several times. */
+	/* The responder may have executed more than it has acknowledged, and a READ requested in parts counts several
+	 * times. */
 	if (((d->msn - least) & 0xffffff) > w->prefix)
 		sim_fail(sim, "msn", "QP %06x: response PSN %u has MSN %u, at least %u messages are complete", qp->qpn,
 			 d->psn, d->msn, least);
 }
 
-/** A response leaves for the requester `qp`. */
+/** The responder sends a response to the requester `qp`. */
 void wire_response_sent(struct qp *qp, const struct decoded *d)
 {
 	struct sim *sim = qp->sim;
@@ -133,7 +134,7 @@ void wire_response_received(struct qp *qp, const struct decoded *d)
 		until = n;
 	if (d->op == DOP_ACK && d->syndrome >> 5 == 1) {
 		w->rnr_naks++;
-		/* By the requester's clock. */
+		/* Convert the delay, which the requester measures with its own clock. */
 		w->rnr_until_ns = qp->sim->now_ns + rnr_delay_ns(d->syndrome) * 1000 / qp->node->clock.rate;
 	}
 	if (until > w->acked)

@@ -42,7 +42,7 @@ void wr_release(struct wr *wr)
 	wr->segs = 0;
 }
 
-/** Allocate the local segments of a WR: filled with its payload, or writable for a result. */
+/** Allocate the local segments of a WR. `fill`: with its payload; otherwise they are writable, for a result. */
 bool wr_gather(struct wr *wr, uint32_t len, bool fill)
 {
 	struct qp *qp = wr->qp;
@@ -72,7 +72,7 @@ bool wr_gather(struct wr *wr, uint32_t len, bool fill)
 	return true;
 }
 
-/** A length: often small, often at the edges of packets, sometimes long. */
+/** @return a random length: often small, often close to a multiple of the packet size, sometimes long. */
 uint32_t work_length(struct qp *qp)
 {
 	uint32_t mtu = sim_mtu(qp->sim), max = qp->sim->opts.max_len, len;
@@ -110,7 +110,8 @@ static void choose_flags(struct wr *wr)
 	struct qp *qp = wr->qp;
 	struct sim *sim = qp->sim;
 	uint32_t queued = qp->posted - qp->done;
-	/* The last free entry, and one after at most 20 unsignaled, is signaled so that the queue can be emptied. */
+	/* The last free entry of the queue, and a WR after 20 unsignaled ones, is signaled: otherwise the queue could
+	 * never be emptied. */
 	bool quiet_ok = queued + 1 < sim->opts.sq_depth && qp->unsignaled_run < 20;
 
 	wr->signaled = !quiet_ok || !rng_chance(&qp->rng, sim->opts.unsignaled);
@@ -213,7 +214,7 @@ static void queue_wr(struct wr *wr)
 	}
 }
 
-/** Post it. @return false if the NIC refused, which is a violation. */
+/** Post the WR. @return false: the NIC refused it, which violates an oracle. */
 bool wr_post(struct wr *wr)
 {
 	struct qp *qp = wr->qp;
@@ -247,7 +248,7 @@ bool wr_post(struct wr *wr)
 
 /* ---- what to post ------------------------------------------------------------------------------------ */
 
-/** Limit `len` to the receive that the message will consume. */
+/** @return `len`, limited to the receive that the message will consume. */
 static uint32_t fit(struct qp *qp, uint32_t len)
 {
 	struct qp *peer = qp->peer;
@@ -270,7 +271,7 @@ static bool post_send(struct qp *qp, uint32_t opcode)
 	return wr_gather(wr, len, true) && wrong_plant(wr) && wr_post(wr);
 }
 
-/** The range a WRITE goes to: a new one, the one written last, or a window. */
+/** Choose the range of a WRITE: a new range, the one written last, or a window. */
 static struct target *choose_target(struct qp *qp, uint32_t len, struct window **window)
 {
 	bool frail = qp->sim->opts.dereg && rng_chance(&qp->rng, 300);
@@ -349,7 +350,7 @@ static bool post_read(struct qp *qp)
 	return wrong_plant(wr) && wr_post(wr);
 }
 
-/** Bits that are most of a number, some of it, or all. */
+/** @return a random mask: most bits of a number, some bits, or all. */
 static uint64_t some_bits(struct rng *rng)
 {
 	switch (rng_below(rng, 4)) {
@@ -576,7 +577,7 @@ bool work_triggered(struct qp *qp)
 {
 	struct sim *sim = qp->sim;
 
-	/* The last operation is left to work_event, which begins the end of the run with it. */
+	/* The last operation is left to work_event, which begins the end of the run after it. */
 	if (sim->ending || qp->life != QP_UP || qp->emptied || sim->ops_left <= 1)
 		return true;
 	if (qp->posted - qp->done >= sim->opts.sq_depth)
@@ -614,7 +615,7 @@ void work_close(struct qp *qp)
 		opcode = NIC_WR_RDMA_READ;
 	wr = wr_new(qp, opcode);
 	wr->remote_addr = 4096;
-	while (!wr_gather(wr, 0, true)) /* until it picks a registered bank */
+	while (!wr_gather(wr, 0, true)) /* repeat until wr_gather picks a registered bank */
 		;
 	wr_post(wr);
 }

@@ -10,7 +10,7 @@ static uint64_t bank_end(const struct bank *bank)
 	return bank->iova + bank->size;
 }
 
-/** A remote range that must be refused with a remote access error. */
+/** Choose a remote range that must be refused with a remote access error. */
 static void wrong_range(struct wr *wr, struct rng *rng, uint32_t right)
 {
 	struct node *node = wr->remote;
@@ -24,13 +24,13 @@ static void wrong_range(struct wr *wr, struct rng *rng, uint32_t right)
 		wr->rkey ^= 1u << rng_below(rng, 32);
 		wr->remote_addr = good->iova;
 		break;
-	case 1: /* a key of another protection domain */
+	case 1: /* a key of a region in another protection domain */
 		good = &node->bank[BANK_FOREIGN];
 		wr->rkey = bank_rkey(good);
 		wr->remote_addr = good->iova & ~7ull;
 		wr->remote_addr += wr->remote_addr < good->iova ? 8 : 0;
 		break;
-	case 2: /* one byte, or one word, too far */
+	case 2: /* one byte or one word past the end */
 	case 3:
 		wr->remote_addr = bank_end(good) - wr->len + step;
 		break;
@@ -41,17 +41,17 @@ static void wrong_range(struct wr *wr, struct rng *rng, uint32_t right)
 		wr->remote_addr = UINT64_MAX - wr->len + 1;
 		wr->remote_addr &= ~7ull;
 		break;
-	case 6: /* far off */
+	case 6: /* far outside the region */
 		wr->remote_addr = good->iova ^ 0x4000000000000000ull;
 		break;
-	default: /* a region without the right */
+	default: /* a region that does not allow this access */
 		good = &node->bank[right == NIC_ACCESS_REMOTE_WRITE ? BANK_STATIC : BANK_LOCAL];
 		wr->rkey = bank_rkey(good);
 		wr->remote_addr = (good->iova + 7) & ~7ull;
 	}
 }
 
-/** SEND longer than the receive it will consume. */
+/** Make a SEND longer than the receive that it will consume. */
 static bool wrong_length(struct wr *wr)
 {
 	struct qp *qp = wr->qp, *peer = qp->peer;
@@ -72,7 +72,8 @@ static bool wrong_length(struct wr *wr)
 
 static void drop_target(struct wr *wr)
 {
-	/* A diverted READ drops its reference to the intended range; a WRITE's caller counts it anyway. */
+	/* A READ moved to a wrong range drops its reference to the intended range. For a WRITE, the caller counts the
+	 * reference anyway. */
 	if (wr->opcode == NIC_WR_RDMA_READ && wr->target != NULL) {
 		wr->target->refs--;
 		wr->target = NULL;
@@ -92,7 +93,7 @@ static void wrong_atomic(struct wr *wr, struct rng *rng)
 	wrong_range(wr, rng, NIC_ACCESS_REMOTE_ATOMIC);
 }
 
-/** Occasionally plant a mistake in a WR. @return false if there was no memory for it. */
+/** Occasionally plant a mistake in a WR. @return false: there was no memory for it. */
 bool wrong_plant(struct wr *wr)
 {
 	struct qp *qp = wr->qp;

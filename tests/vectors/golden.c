@@ -81,7 +81,8 @@ static int rocev2_length(const uint8_t *ip, uint32_t captured, unsigned *udp_at)
 	return total > captured ? -1 : (int)total;
 }
 
-/** Check that the packet is accepted, and re-encoded to the same bytes. @return whether *p can be used further. */
+/** Check that the packet is accepted, and that encoding it again yields the same bytes. @return whether *p can be used
+ * further. */
 static bool check_exact(struct tally *tally, const char *file, unsigned number, const struct nic_rx_frame *frame,
 			unsigned total, struct packet *p)
 {
@@ -124,7 +125,7 @@ static void check_flips(struct tally *tally, const char *file, unsigned number, 
 	}
 }
 
-/** The same packet as received from a UDP socket. */
+/** Check the same packet as a UDP socket delivers it, with the IPv4 ID hidden. */
 static void check_hidden_id(struct tally *tally, const char *file, unsigned number, const struct packet *exact,
 			    uint8_t *bth, unsigned len)
 {

@@ -8,7 +8,7 @@
 
 struct pcap_file {
 	FILE *file;
-	int swapped;	    /* written on a host of the other byte order */
+	int swapped;	    /* the file was written on a host of the other byte order */
 	uint32_t link_type; /* 1 Ethernet, 12 and 101 raw IP, 113 and 276 Linux cooked */
 	uint32_t captured;  /* bytes in frame[] */
 	uint32_t original;  /* bytes the frame had on the wire */

@@ -33,13 +33,15 @@ static bool silent(const uint8_t *bytes, uint32_t len)
 	return true;
 }
 
-/** A message of the other end must be its application's, or of a CM that has no application to ask. */
+/** Private data in an event must come from the other end's application, or be empty if the CM acted without its
+ * application. */
 static void check_said(struct cm_end *end, const struct nic_cm_event *e)
 {
 	struct said said = say(end->conn->number, e->type, !end->passive);
 	bool own_accord = e->type == NIC_CM_EVENT_REJ || e->type == NIC_CM_EVENT_DREQ || e->type == NIC_CM_EVENT_DREP;
 
-	uint32_t len = e->type == NIC_CM_EVENT_DREP ? NIC_CM_DREQ_PRIVATE : e->private_len; /* as disconnect allows */
+	/* The length that nic_cm_disconnect allows. */
+	uint32_t len = e->type == NIC_CM_EVENT_DREP ? NIC_CM_DREQ_PRIVATE : e->private_len;
 
 	if (!e->private_data || !memcmp(said.bytes, e->private_data, len))
 		return;
@@ -149,14 +151,14 @@ static void do_disconnect(struct cm_end *end, enum cm_end_state then)
 	struct nic_cm_info info;
 
 	nic_cm_id_info(end->id, &info);
-	/* A connection found stale is being disconnected already. */
+	/* If the CM has found the connection stale, it is already being disconnected. */
 	if (end->state == END_ESTABLISHED && info.state != NIC_CM_ESTABLISHED) {
 		end->state = END_LEAVING;
 		return;
 	}
 	end->state = then;
 	if (then == END_WAITS && info.state == NIC_CM_TIMEWAIT)
-		return; /* found stale, and then the peer's DREQ crossed ours */
+		return; /* the CM found the connection stale, and the peer's DREQ crossed ours */
 	expect(end, nic_cm_disconnect(end->id, said.bytes, NIC_CM_DREQ_PRIVATE), "disconnect");
 	if (then == END_LEAVING && rng_chance(&end->function->world->app, 200))
 		cm_act_later(end->function->world, end, rng_below(&end->function->world->app, 50000));
@@ -215,7 +217,7 @@ static void act_answered(struct cm_end *end, unsigned dice)
 static void act_accepted(struct cm_end *end, unsigned dice)
 {
 	if (dice < 500) {
-		/* Its QP gets data: the other end is established. */
+		/* The active end's QP received data before the RTU: valid only if the active end is established. */
 		if (!end->conn->active.established || end->conn->replaced)
 			return;
 		expect(end, nic_cm_notify(end->id), "notify");
@@ -304,7 +306,7 @@ static void ask(struct cm_function *f, struct cm_conn *c)
 	struct cm_world *w = f->world;
 	struct said said = say(c->number, NIC_CM_EVENT_REQ, false);
 	struct nic_cm_connect connect = {
-		/* one in twenty for a service that nobody listens for */
+		/* one request in twenty is for a service without a listener */
 		.service_id = CM_SERVICE + rng_below(&w->app, CM_SERVICES) + (rng_chance(&w->app, 50) ? 100 : 0),
 		.route = {.own = cm_host_gid(f->host), .peer = cm_host_gid(c->to)},
 		.qpn = c->active.qpn = qpn_of(f),
@@ -354,7 +356,7 @@ void cm_app_operation(struct cm_function *f)
 
 /* ---- Events ----------------------------------------------------------------------------------------------------- */
 
-/** A flood's REQ: some are refused, some forgotten, and some wait as long as there is room. */
+/** Handle a flood's REQ: refuse some, forget others, and let the rest wait while there is room. */
 static void flood_wanted(struct cm_function *f, struct nic_cm_id *id)
 {
 	struct nic_cm_reject reject = {.reason = NIC_CM_REJ_CONSUMER};
@@ -407,7 +409,7 @@ static void on_request(struct cm_function *f, const struct nic_cm_event *e)
 		return;
 	}
 	c = &w->conns[number];
-	/* A flood may push out what was kept of a refusal. */
+	/* A flood may evict the record of an earlier rejection. */
 	if (c->passive.function && !c->passive.killed && !sidr && !(w->opts->flood == 7 && c->passive.destroyed)) {
 		cm_violation(w, "connection %u: a second REQ event", number);
 		return;
@@ -433,7 +435,7 @@ static const enum cm_end_state follows[END_STATES][NIC_CM_EVENTS] = {
 	[END_WANTED] = {ON(REJ) = END_OVER},
 	[END_ACCEPTED] = {ON(MRA) = END_ACCEPTED, ON(RTU) = END_ESTABLISHED, ON(USER_ESTABLISHED) = END_ESTABLISHED,
 			  ON(REJ) = END_WAITS, ON(REP_ERROR) = END_WAITS, ON(DREQ) = END_LEFT},
-	/* DREP and DREQ_ERROR: the CM has found it stale */
+	/* DREP and DREQ_ERROR: the CM has found the connection stale */
 	[END_ESTABLISHED] = {ON(REJ) = END_WAITS, ON(DREQ) = END_LEFT, ON(DREP) = END_WAITS,
 			     ON(DREQ_ERROR) = END_WAITS},
 	[END_LEAVING] = {ON(REJ) = END_WAITS, ON(DREQ) = END_WAITS, ON(DREP) = END_WAITS, ON(DREQ_ERROR) = END_WAITS},
@@ -445,7 +447,7 @@ static void check_rep(struct cm_end *end, const struct nic_cm_event *e)
 {
 	const struct cm_conn *c = end->conn;
 
-	if (c->replaced) /* the REP may be the first one's */
+	if (c->replaced) /* the REP may come from the first function that got the REQ */
 		return;
 	if (!c->passive.accepted)
 		cm_violation(end->function->world, "connection %u: a REP that nobody sent", c->number);
@@ -516,7 +518,7 @@ void cm_app_event(void *ctx, const struct nic_cm_event *e)
 	struct cm_end *end = nic_cm_id_user(e->id);
 
 	if (f->doomed)
-		return; /* the process has died within the call that brings this */
+		return; /* the process was killed inside the call that delivers this event */
 	f->world->hash = rng_mix(f->world->hash ^ (uint64_t)e->type);
 	if (!f->live)
 		cm_violation(f->world, "event %d for function %u, which is dead", e->type, f->number);
@@ -548,7 +550,7 @@ void cm_app_killed(struct cm_function *f)
 	f->held = 0;
 }
 
-/** Whether the end may have ended without its peer's knowledge: its CM gave up after all retries. */
+/** @return whether this end may have ended without its peer's knowledge, because its CM gave up after all retries. */
 static bool may_differ(const struct cm_end *end)
 {
 	const struct cm_function *f = end->function;

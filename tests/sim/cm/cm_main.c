@@ -94,7 +94,7 @@ static struct cm_opts choose(const struct arguments *a, uint64_t seed)
 
 		rng_init(&rng, seed, 100, i);
 		*values[i] = (uint32_t)rng_range(&rng, options[i].lo, options[i].hi);
-		if (fault && rng_chance(&rng, 250)) /* one seed in four is without this fault */
+		if (fault && rng_chance(&rng, 250)) /* one seed in four runs without this fault */
 			*values[i] = 0;
 		if (a->set[i])
 			*values[i] = a->value[i];

@@ -26,12 +26,12 @@
 #include "rng.h"
 
 #define CM_HOSTS     4
-#define CM_FUNCTIONS 96 /* of all hosts, dead ones included */
+#define CM_FUNCTIONS 96 /* functions on all hosts, including dead ones */
 #define CM_CONNS     4096
 #define CM_RECORDS   1024
 #define CM_SERVICE   0x0000000001060000ull
 #define CM_SERVICES  3
-#define CM_FLOOD     UINT32_MAX /* the number that a flood's REQs carry */
+#define CM_FLOOD     UINT32_MAX /* number that the REQs of a flood carry in place of a connection's */
 
 #define CM_OPTIONS(X)                                                                                                  \
 	X(hosts, 2, CM_HOSTS, "hosts")                                                                                 \
@@ -58,40 +58,40 @@ struct cm_opts {
 #undef X
 };
 
-/** Where an end is, as its application sees it. */
+/** State of one end of a connection, as its application sees it. */
 enum cm_end_state {
 	END_NONE,
-	END_ASKED,    /* active: connect */
-	END_ANSWERED, /* active: REP came */
-	END_WANTED,   /* passive: REQ came */
-	END_ACCEPTED, /* passive: accept */
+	END_ASKED,    /* active side: has called connect */
+	END_ANSWERED, /* active side: has received a REP */
+	END_WANTED,   /* passive side: has received a REQ */
+	END_ACCEPTED, /* passive side: has called accept */
 	END_ESTABLISHED,
-	END_LEAVING, /* disconnect */
-	END_LEFT,    /* DREQ came */
-	END_WAITS,   /* time-wait */
+	END_LEAVING, /* has called disconnect */
+	END_LEFT,    /* has received a DREQ */
+	END_WAITS,   /* in time-wait */
 	END_OVER,
 	END_STATES,
 };
 
 struct cm_end {
 	struct cm_conn *conn;
-	struct cm_function *function; /* NULL: there is no such end yet */
-	struct nic_cm_id *id;	      /* NULL: destroyed, or its process is dead */
+	struct cm_function *function; /* NULL: this end does not exist yet */
+	struct nic_cm_id *id;	      /* NULL: destroyed, or the process is dead */
 	enum cm_end_state state;
 	uint32_t qpn;
 	bool passive, mra;
 	bool accepted, established;
-	bool gave_up; /* after all retries */
+	bool gave_up; /* the CM gave up after all retries */
 	bool killed, destroyed;
 };
 
 struct cm_conn {
 	uint32_t number;
-	unsigned to; /* host */
+	unsigned to; /* index of the destination host */
 	uint8_t responder_resources, initiator_depth, passive_responder, passive_depth;
 	bool sidr;
 	bool asked, replied;
-	bool replaced; /* its REQ reached a second function, after the first was killed */
+	bool replaced; /* the REQ reached a second function after the first was killed */
 	struct cm_end active, passive;
 };
 
@@ -100,8 +100,8 @@ struct cm_function {
 	unsigned host;
 	uint32_t number;
 	bool live;
-	bool doomed;	   /* dies when the current call returns: `snapshot` has its last records */
-	uint64_t timeouts; /* of the one that adopted */
+	bool doomed;	   /* dies when the current call returns; `snapshot` is a copy of its records */
+	uint64_t timeouts; /* timeouts of the CM that adopted the connections */
 	struct nic_cm *cm, *adopter;
 	struct nic_cm_id *listener[CM_SERVICES];
 	struct nic_cm_record records[CM_RECORDS], snapshot[CM_RECORDS];
@@ -142,7 +142,7 @@ struct cm_world {
 	uint32_t n_conns, ops_left;
 	uint32_t next_qpn[CM_HOSTS];
 	bool faults, ending;
-	uint8_t request[NIC_CM_MAD_LEN]; /* a REQ that was seen: the flood's pattern */
+	uint8_t request[NIC_CM_MAD_LEN]; /* a REQ seen on the network, used as the pattern of floods */
 	bool have_request;
 	struct cm_stats stats;
 };
@@ -166,7 +166,7 @@ void cm_app_operation(struct cm_function *f);
 /** The end's application does something that its state allows. */
 void cm_app_act(struct cm_end *end);
 void cm_app_killed(struct cm_function *f);
-/** All have had time to settle: whether both ends of each connection agree. */
+/** After all connections have had time to settle, check that both ends of each connection agree. */
 void cm_app_agree(struct cm_world *w);
 void cm_app_destroy_all(struct cm_world *w);
 

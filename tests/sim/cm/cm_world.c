@@ -7,7 +7,7 @@
 #include <string.h>
 
 #define ID_BITS	  20
-#define SETTLE_NS 600000000000ull /* virtual: longer than all retries of everything */
+#define SETTLE_NS 600000000000ull /* virtual time that exceeds all retries of every operation */
 #define STRANGER  200		  /* the last byte of a stranger's address */
 #define ADOPT_US  1000000
 
@@ -113,15 +113,15 @@ static struct cm_item *packet(struct cm_world *w, const struct nic_gid *from, co
 	return item;
 }
 
-/** A copy that must change nothing: with wrong bytes, from an address that has no connection; from the right one, but
- *  no MAD; or a DREQ for another QP. */
+/** Send a strange copy of a MAD, which must change nothing: with wrong bytes, from an address without a connection, not
+ * a valid MAD, or a DREQ for another QP. */
 static void strange_copy(struct cm_world *w, const struct nic_gid *from, const struct nic_gid *to, const uint8_t *mad)
 {
 	struct nic_gid stranger = cm_host_gid(STRANGER);
 	bool broken = rng_chance(&w->net, 300), dreq = mad[17] == 0x14 && rng_chance(&w->net, 500);
 	struct cm_item *item = packet(w, broken || dreq ? from : &stranger, to, mad);
 
-	if (dreq) { /* made of an RTU, which has the ids in the same place */
+	if (dreq) { /* an RTU turned into a DREQ, which has the communication IDs in the same place */
 		item->mad[17] = 0x15;
 		memset(item->mad + 24 + 8, 0xff, 3);
 	} else if (broken && rng_chance(&w->net, 500)) {
@@ -167,7 +167,7 @@ static void on_send(void *ctx, const struct nic_cm_route *route, const uint8_t *
 		packet(w, &route->own, &route->peer, mad);
 }
 
-/** The instance that a host gives a MAD to. */
+/** @return the CM instance to which the host delivers a MAD. */
 static struct nic_cm *steer(struct cm_world *w, unsigned host, const struct cm_item *item)
 {
 	struct nic_cm *any = NULL;
@@ -290,7 +290,7 @@ static void adopt(struct cm_function *f)
 
 /* ---- Operations ------------------------------------------------------------------------------------------------ */
 
-/** A REQ from nowhere: another address, and another id, each time. */
+/** Send a REQ of a flood: each has another source address and another communication ID. */
 static void flood(struct cm_world *w)
 {
 	struct nic_gid from = cm_host_gid(0), to = cm_host_gid((unsigned)rng_below(&w->app, w->opts->hosts));
@@ -301,7 +301,7 @@ static void flood(struct cm_world *w)
 		return;
 	w->stats.floods++;
 	memcpy(mad, w->request, sizeof(mad));
-	rng_bytes(&w->net, mad + 8, 8);	 /* transaction */
+	rng_bytes(&w->net, mad + 8, 8);	 /* transaction ID */
 	rng_bytes(&w->net, mad + 24, 4); /* communication ID */
 	mad[27] |= 1;
 	rng_bytes(&w->net, from.raw + 13, 2);
@@ -387,7 +387,7 @@ static void check_function(struct cm_function *f)
 		cm_violation(f->world, "function %u has %u ids", f->number, nic_cm_ids(f->cm));
 }
 
-/** When the next deadline of an instance is, and whose. */
+/** @return the time of the earliest deadline of any CM instance. *whose: that instance. */
 static uint64_t deadline(struct cm_world *w, struct nic_cm **whose)
 {
 	uint64_t earliest = UINT64_MAX;
@@ -418,7 +418,7 @@ static void after_step(struct cm_world *w, unsigned step)
 	}
 }
 
-/** Until nothing is to come, or until a time. */
+/** Run until no event is left, or until time `end`. */
 static void run_until(struct cm_world *w, uint64_t end)
 {
 	for (unsigned step = 0; !w->failed; step++) {
@@ -439,7 +439,7 @@ static void run_until(struct cm_world *w, uint64_t end)
 	}
 }
 
-/** Where nobody is killed, only bad luck with all retries ends in an error. */
+/** Without killed processes, an error can only come from bad luck with all retries. */
 static void check_errors(struct cm_world *w)
 {
 	uint64_t some = w->opts->loss ? 2 + w->stats.connects / 50 : 0;
