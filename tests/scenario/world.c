@@ -19,7 +19,7 @@ static void say(struct world *w, const char *format, ...)
 	va_end(ap);
 	w->length += (unsigned)snprintf(w->text + w->length, sizeof(w->text) - w->length, "\n");
 	if (w->length >= sizeof(w->text))
-		abort(); /* make it larger */
+		abort(); /* text[] is too small */
 }
 
 static void fixed_random(void *ctx, void *buf, size_t len)
@@ -211,7 +211,7 @@ static void step(struct world *w)
 		struct nic_rx_frame rx = {.data = w->flight[0].data, .len = w->flight[0].len};
 
 		if (!nic_rx(w->node[w->flight[0].to].nic, &rx, w->now_ns))
-			abort(); /* our own packet refused */
+			abort(); /* a NIC has refused the other NIC's packet */
 		memmove(w->flight, w->flight + 1, --w->flying * sizeof(w->flight[0]));
 	}
 	for (unsigned i = 0; i < 2; i++) {

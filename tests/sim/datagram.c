@@ -37,7 +37,7 @@ bool datagram_post(struct qp *qp)
 		return false;
 	}
 	bool ok = wr_post(wr);
-	nic_ah_destroy(wr->ah); /* the queued WR keeps its own copy */
+	nic_ah_destroy(wr->ah); /* the queued WR has its own copy of the address */
 	wr->ah = NULL;
 	return ok;
 }

@@ -41,7 +41,7 @@ static bool number(const char *text, uint64_t *out)
 	return errno == 0 && end != text && *end == '\0';
 }
 
-/** --name=value or --name value. @return false on nonsense. */
+/** --name=value or --name value. @return false: not a valid option. */
 static bool parse_one(struct arguments *a, char **argv, int *i)
 {
 	char name[64], *arg = argv[*i], *eq = strchr(arg, '=');

@@ -144,7 +144,7 @@ void bank_free(struct bank *bank)
 	bank->all = NULL;
 }
 
-/* @return the slot's first granule: a slot starts 16 to 31 bytes into it, and 16 guard bytes follow the slot. */
+/* @return the first granule of the slot at `off`. A slot starts 16 to 31 bytes into its first granule. */
 static uint32_t slot_granule(uint32_t off)
 {
 	return (off - 16) / GRANULE;

@@ -43,7 +43,8 @@ static bool rwr_fill(struct node *node, struct rwr *r, uint32_t cap, struct rng 
 {
 	uint32_t left = cap;
 	unsigned want = 1 + (unsigned)rng_below(rng, rng_chance(rng, 300) ? SIM_SEGS : 1);
-	/* SRQ receives never use memory that may be deregistered: a failed one would break QPs created later. */
+	/* SRQ receives never use memory that may be deregistered: an SRQ outlives its QPs, and a bad receive would
+	 * break whichever QP uses it. */
 	bool frail = r->srq == NULL && node->sim->opts.dereg && rng_chance(rng, 100);
 
 	r->cap = cap;

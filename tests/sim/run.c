@@ -23,7 +23,7 @@ void *sim_alloc(struct sim *sim, size_t len)
 
 	len = (len + 15) & ~(size_t)15;
 	if (len > BLOCK_BYTES)
-		abort(); /* nothing here is that large */
+		abort(); /* the simulator allocates nothing that large */
 	if (b == NULL || b->used + len > BLOCK_BYTES) {
 		b = malloc(sizeof(*b));
 		if (b == NULL)

@@ -34,8 +34,8 @@
 #define SIM_CQS	    20
 
 /* Fill bytes of memory that nothing may write. */
-#define SIM_FREE_BYTE 0xa5 /* not handed out */
-#define SIM_GONE_BYTE 0xdd /* was in a registration that has ended */
+#define SIM_FREE_BYTE 0xa5 /* memory not handed out */
+#define SIM_GONE_BYTE 0xdd /* memory whose registration has ended */
 
 struct sim;
 struct node;
@@ -46,7 +46,7 @@ struct wr;
 /* ---- memory ------------------------------------------------------------------------------------------ */
 
 enum bank_kind {
-	BANK_TARGET,	   /* remote read and write, windows; never deregistered */
+	BANK_TARGET,	   /* target of remote READs and WRITEs, and windows; never deregistered */
 	BANK_TARGET_FRAIL, /* as BANK_TARGET, but deregistered now and then */
 	BANK_LOCAL,	   /* send and receive buffers */
 	BANK_LOCAL_FRAIL,
@@ -221,7 +221,7 @@ struct qp {
 
 	bool send_failed, recv_failed;	/* an error completion occurred */
 	bool err_expected;		/* this QP may legitimately go to ERR */
-	bool flush_due;			/* the application moved it to ERR */
+	bool flush_due;			/* the application moved the QP to ERR */
 	bool trouble;			/* a request or receive may put its responder into ERR */
 	uint32_t may_all;		/* statuses allowed for any WR of this incarnation */
 	uint32_t reqs_access, reqs_err; /* async events seen */
@@ -297,7 +297,7 @@ struct frame {
 	bool corrupt; /* bits that the ICRC covers were flipped */
 	bool touched; /* any bits were flipped */
 	bool copy;    /* a duplicate made by the network */
-	bool forged;  /* by an attacker */
+	bool forged;  /* made by an attacker */
 	struct qp *to;
 	unsigned incarnation;
 	struct frame *next_free;

@@ -403,7 +403,8 @@ static bool post_masked(struct qp *qp, uint32_t opcode)
 	return wrong_plant(wr) && wr_post(wr);
 }
 
-/** Choose operands so that a change of memory identifies its operation; one without a result always changes memory. */
+/** Choose operands so that a change of memory identifies its operation; an operation without a result always changes
+ * memory. */
 static void choose_elements(struct wr *wr, struct rng *rng)
 {
 	static const uint8_t base[] = {NIC_ELEM_SUM, NIC_ELEM_DIFF, NIC_ELEM_BXOR, NIC_ELEM_ATOMIC_WRITE};
@@ -595,7 +596,8 @@ void work_kick(struct qp *qp, uint64_t delay_ns)
 	sched_at(qp->sim, qp->sim->now_ns + delay_ns, work_event, qp);
 }
 
-/** After the last operation, post a signaled WR behind any unsignaled tail, so that its completion is visible. */
+/** After the last operation, post a signaled WR if the last WRs are unsignaled, so that their completion becomes
+ * visible. */
 void work_close(struct qp *qp)
 {
 	uint32_t opcode = NIC_WR_RDMA_WRITE;

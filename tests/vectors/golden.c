@@ -7,7 +7,7 @@
  * For every UDP packet to port 4791 in each *.pcap in FOLDER it checks that
  *   - packet_parse accepts it, ICRC included, and packet_encode yields the same bytes;
  *   - without its IP header, as from a UDP socket that hides the IPv4 ID, it is accepted too, with the right ID found,
- *     and refused if its ID is not 0 and ID 0 is taken for certain;
+ *     and refused when its ID is not 0 but the receiver assumes 0;
  *   - it is refused with one bit flipped. With a hidden ID, 2^-16 of damaged packets pass with a wrong ID (icrc.h):
  *   those
  *     are counted, and must not be more than is likely;
@@ -31,7 +31,7 @@
 
 struct tally {
 	unsigned long packets, ipv6, cm, recovered, cut, failures;
-	unsigned long flips, residual; /* for packets with a hidden ID: damaged ones tried, and accepted */
+	unsigned long flips, residual; /* damaged packets with a hidden ID: tried; accepted */
 };
 
 static unsigned long cm_attribute[CM_APR - CM_REQ + 1];

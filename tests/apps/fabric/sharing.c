@@ -385,7 +385,7 @@ static void count_what_peers_do(struct fid_domain *domain, struct fid_cntr *cntr
 	struct fi_info *info = info_of(FI_EP_RDM, caps, NULL);
 	struct fid_ep *ep;
 
-	/* Set after fi_getinfo, which would add sub-capabilities: FI_RMA alone means all RMA operations and roles. */
+	/* The program sets the capabilities itself: FI_RMA alone means all RMA operations and both roles. */
 	info->caps = caps;
 	WANT_OK(fi_endpoint(domain, info, &ep, NULL));
 	WANT(fi_ep_bind(ep, &cntr->fid, FI_RECV | FI_REMOTE_READ | FI_REMOTE_WRITE), rc);

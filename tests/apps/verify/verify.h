@@ -42,7 +42,7 @@ enum op {
 /** Which ends send requests. As a bit, also the direction of a message. */
 enum { DIR_CLIENT = 1, DIR_SERVER = 2, DIR_BOTH = 3 };
 
-/** The options of a run; the client's are sent to the server. */
+/** The options of a run. The client sends its options to the server. */
 struct plan {
 	uint64_t seed;
 	uint32_t services, ops; /* bit masks of enum service and enum op */

@@ -149,7 +149,7 @@ struct cm_world {
 
 /* ---- cm_world.c ------------------------------------------------------------------------------------------------ */
 
-/** Run one seed. @return false: an oracle was violated, and what is printed */
+/** Run one seed. @return false: an oracle was violated, and a message was printed. */
 bool cm_world_run(const struct cm_opts *opts, bool verbose, struct cm_stats *stats, uint64_t *hash);
 void cm_violation(struct cm_world *w, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void cm_trace(struct cm_world *w, const char *format, ...) __attribute__((format(printf, 2, 3)));

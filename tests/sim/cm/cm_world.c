@@ -8,7 +8,7 @@
 
 #define ID_BITS	  20
 #define SETTLE_NS 600000000000ull /* virtual time that exceeds all retries of every operation */
-#define STRANGER  200		  /* the last byte of a stranger's address */
+#define STRANGER  200		  /* last byte of the address of a stranger, a host outside the simulation */
 #define ADOPT_US  1000000
 
 /* ---- Reports --------------------------------------------------------------------------------------------------- */
