@@ -82,9 +82,9 @@ struct slot {
 struct target {
 	struct slot slot;
 	uint64_t uid[SIM_CHAIN]; /* IDs of the patterns written, oldest first */
-	unsigned writes, refs;	 /* refs: outstanding WRs that use it */
-	bool failed;		 /* a write to it failed: contents uncertain until the QP is reset */
-	bool retired;		 /* no more WRs on it */
+	unsigned writes, refs;	 /* refs: outstanding WRs that use the target */
+	bool failed;		 /* a WRITE failed: contents uncertain until the QP is reset */
+	bool retired;		 /* no new WR may use the target */
 	struct window *window;
 	uint32_t rkey;
 	struct target *next; /* in qp->targets */
@@ -97,11 +97,11 @@ struct wr {
 	uint32_t id, index; /* id: index in sim->wrs; index: position in qp->sq */
 	struct qp *qp;
 	uint32_t opcode, flags, len, ex;
-	uint64_t uid; /* its payload is pattern(uid) */
+	uint64_t uid; /* the WR's payload is pattern(uid) */
 	struct slot seg[SIM_SEGS];
 	unsigned segs;
 	struct target *target;
-	unsigned chain_from, chain_to; /* READ: first and last element of target->uid it may see */
+	unsigned chain_from, chain_to; /* READ: first and last element of target->uid that may be read */
 	uint64_t static_off;	       /* READ of the static bank */
 	struct node *remote;
 	uint64_t remote_addr;
@@ -186,7 +186,7 @@ struct wire {
 	uint64_t replied;	/* one past the highest READ or atomic PSN that was replied to */
 	uint64_t ack_scan;	/* READs and atomics before this have been replied to */
 	uint64_t nak;		/* the packet that the NAK asks for has not arrived since */
-	bool nak_open;		/* ... the packet it asks for has not arrived since */
+	bool nak_open;		/* the packet that the NAK asks for has not arrived yet */
 	uint32_t rnr_naks_sent; /* RNR NAKs that the responder sent */
 	uint32_t rnr_naks;	/* RNR NAKs that have reached the requester */
 	uint64_t rnr_until_ns;
@@ -259,9 +259,9 @@ struct history {
 
 /** A node's own clock. */
 struct node_clock {
-	uint64_t base_ns, base_local_ns; /* local time at a global time ... */
-	uint64_t rate;			 /* ... and its rate since, in 1/1000 */
-	uint64_t told_ns, told_local_ns; /* when the node last read it, and the value */
+	uint64_t base_ns, base_local_ns; /* a global time, and the local time then */
+	uint64_t rate;			 /* rate of the clock since base_ns, in 1/1000 */
+	uint64_t told_ns, told_local_ns; /* when the node last read its clock, and the value */
 	uint64_t stopped_until_ns;
 	unsigned jumps, stops;
 };

@@ -26,7 +26,7 @@ struct job {
 	/* order: position in the queue while waiting, later the order in which thresholds were reached. */
 	uint64_t threshold, order;
 	bool refused;
-	struct qp *qp; /* the QP it posts to; NULL: it changes a counter */
+	struct qp *qp; /* the QP that the job posts to; NULL: the job changes a counter */
 	unsigned counts_in;
 	bool failed, sets;
 	uint64_t value;

@@ -20,7 +20,7 @@ static void wrong_range(struct wr *wr, struct rng *rng, uint32_t right)
 	wr->must = BIT(NIC_WC_REM_ACCESS_ERR);
 	wr->rkey = bank_rkey(good);
 	switch (rng_below(rng, 8)) {
-	case 0: /* no such key */
+	case 0: /* a key that does not exist */
 		wr->rkey ^= 1u << rng_below(rng, 32);
 		wr->remote_addr = good->iova;
 		break;
@@ -86,7 +86,7 @@ static void wrong_atomic(struct wr *wr, struct rng *rng)
 		wr->must = BIT(NIC_WC_REM_INV_REQ_ERR);
 		wr->remote_addr += wr_is_elements(wr) ? 1 : 1 + rng_below(rng, wr->len - 1); /* elements may be short */
 		if (wr->cell * 8 + wr->cell_byte + 2 * wr->len >
-		    SIM_CELLS * 8) /* the range check may come first: stay inside */
+		    SIM_CELLS * 8) /* stay in range: the NIC may check the range before the alignment */
 			wr->remote_addr -= wr->len;
 		return;
 	}

@@ -432,8 +432,8 @@ void case_target_of_triggered(struct pair *p)
 	friends_go_on();
 }
 
-/* Close the endpoint without waiting for its work, some of which is under way, some waits for a counter, and some was
- * started by one. */
+/* Close the endpoint without waiting for its work, which is under way, waits for a counter, or was started by a
+ * counter. */
 void case_target_closing(struct pair *p)
 {
 	struct load *l = load_open(p);

@@ -104,8 +104,8 @@ static bool start_and_cancel(struct pair *p, struct racer *r, unsigned i, struct
 	return canceled || i % SURE == 1;
 }
 
-/* A cancel that races with the start of a job reports truthfully whether the job was canceled: the job ran if and only
- * if it was not. */
+/* A cancel that races with the start of a job reports truthfully whether the job was canceled: a canceled job never
+ * runs, and any other job runs. */
 void case_deferred_race(struct pair *p)
 {
 	struct racer r = {.go = open_counter(p)};

@@ -36,7 +36,7 @@ static void injected(struct pair *p, struct fid_cntr *go, struct fid_cntr *done)
 	await_count(done, 1, 0);
 }
 
-/* The provider does not touch the buffers before the work starts: they are inaccessible until then. */
+/* The provider must not touch a job's buffers before the job starts: the memory is inaccessible until then. */
 static void untouched(struct pair *p, struct fid_cntr *go, struct fid_cntr *done)
 {
 	char *page = mmap(NULL, 2 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

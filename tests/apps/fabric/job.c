@@ -8,7 +8,7 @@ void job_init(struct job *j, enum fi_op_type type, struct fid_cntr *trigger, uin
 	      struct fid_cntr *completion)
 {
 	memset(j, 0, sizeof(*j));
-	memset(&j->work.context, 0xee, sizeof(j->work.context)); /* the provider must not read it */
+	memset(&j->work.context, 0xee, sizeof(j->work.context)); /* the provider must not read the context */
 	j->work.op_type = type;
 	j->work.triggering_cntr = trigger;
 	j->work.threshold = threshold;

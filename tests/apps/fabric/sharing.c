@@ -308,7 +308,7 @@ void case_forks(struct pair *p)
 			_exit(child(&o));
 		WANT(waitpid(pid, &status, 0), pid);
 		WANT(status, 0);
-		WANT_OK(open_shared(p, FI_READ, &av)); /* the vector still exists: the parent has it open */
+		WANT_OK(open_shared(p, FI_READ, &av)); /* the vector still exists: the parent has not closed it */
 		if (!failures)
 			WANT_OK(fi_close(&av->fid));
 	}

@@ -42,7 +42,7 @@ struct board_member {
 	uint64_t incarnation;	/* 0: the device is not open yet */
 	uint64_t closed;	/* 1: the process has ended in an orderly way */
 	uint64_t retry_exc;	/* completions with IBV_WC_RETRY_EXC_ERR: the peer is gone */
-	uint64_t flushed;	/* completions flushed after such an error */
+	uint64_t flushed;	/* completions flushed after a failed request */
 	uint64_t other;		/* completions with any other error */
 	uint64_t wrong;		/* data that differed from what was expected */
 	uint64_t talks, ending; /* connections; those of them that only wait for their last completions */
