@@ -55,7 +55,7 @@ struct talk {
 	struct forked_end end, data, runner; /* end: has the device, a PD and a CQ */
 	struct ibv_cq *received;
 	struct ibv_mr *mr;
-	uint32_t words[3 * LAPS]; /* word sent to the other side, word sent to itself, word received */
+	uint32_t words[3 * LAPS]; /* LAPS each: sent; received from the other side; from itself */
 };
 
 static unsigned failures;
