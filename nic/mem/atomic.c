@@ -100,7 +100,7 @@ DMA static void execute_4(const struct nic_atomic *a, uint32_t *target, uint64_t
 	} while (!__atomic_compare_exchange_n(target, &old, (uint32_t)next, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST));
 }
 
-/** @return true: a single CPU instruction has executed it; false: there is none. */
+/** @return true: a single CPU instruction has executed the operation; false: the CPU has none for it. */
 DMA static inline bool execute_8_at_once(const struct nic_atomic *a, uint64_t *target, uint64_t *orig)
 {
 	if (a->op == NIC_ATOMIC_FAA || (a->op == NIC_ATOMIC_MFA && (a->boundary[0] & INT64_MAX) == 0)) {
@@ -109,7 +109,7 @@ DMA static inline bool execute_8_at_once(const struct nic_atomic *a, uint64_t *t
 	}
 	if (a->op == NIC_ATOMIC_CAS ||
 	    (a->op == NIC_ATOMIC_MCS && (a->compare_mask[0] & a->swap_mask[0]) == UINT64_MAX)) {
-		*orig = a->compare[0]; /* on failure gets the value found */
+		*orig = a->compare[0]; /* on failure *orig gets the value found */
 		__atomic_compare_exchange_n(target, orig, a->swap_add[0], false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
 		return true;
 	}
@@ -136,15 +136,15 @@ DMA static void execute_16(const struct nic_atomic *a, uint128 *target, uint64_t
 {
 	uint64_t next[2];
 
-	orig[0] = __atomic_load_n((uint64_t *)target + place(0, 2), __ATOMIC_RELAXED); /* a guess: two loads */
+	orig[0] = __atomic_load_n((uint64_t *)target + place(0, 2), __ATOMIC_RELAXED); /* may be torn */
 	orig[1] = __atomic_load_n((uint64_t *)target + place(1, 2), __ATOMIC_RELAXED);
 	do
 		next_words(a, 2, orig, next);
 	while (!cas16(target, orig, next));
 }
 
-/** Update each word on its own, from its value at that moment, which also gives the carry of an addition. Whether the
- *  comparison holds is decided beforehand, over all words. */
+/** Update each word on its own, from the value it has when updated, which also gives the carry of an addition. The
+ * comparison is made before, over all words. */
 DMA static void execute_32(const struct nic_atomic *a, uint64_t *target, uint64_t *orig)
 {
 	uint64_t next;

@@ -15,11 +15,11 @@
 #include "nic.h"
 
 /**
- * Execute. Up to 16 bytes this is one atomic step with respect to all atomic instructions on the same memory, by CPUs
- * and NICs of this and other processes. On 32 bytes it is atomic only with respect to 32-byte operations by NICs of
- * this process (strictly, of this copy of the library), and must run between atomic_try_lock and atomic_unlock. All
- * others see one atomic step per word: they may see some words old and some new, but none of their changes is undone,
- * and an addition adds to the value that they left.
+ * Execute an atomic operation. Up to 16 bytes this is one atomic step with respect to all atomic instructions on the
+ * same memory, by CPUs and NICs of this and other processes. On 32 bytes it is atomic only with respect to 32-byte
+ * operations by NICs of this process (strictly, of this copy of the library), and must run between atomic_try_lock and
+ * atomic_unlock. All other CPUs and NICs see one atomic step per word: they may see some words old and some new. No
+ * change that they make is lost: an addition adds to the value that they stored.
  * @param target application memory, aligned to the size. @param orig gets the old value, in words for `size` bytes.
  */
 void atomic_execute(const struct nic_atomic *a, void *target, uint64_t *orig);

@@ -67,7 +67,8 @@ static void atomic_run(void *arg)
 	atomic_execute(job->a, job->target, job->orig);
 }
 
-/** Take the lock. Another NIC holds it for nanoseconds only, unless that NIC's thread has lost the CPU. */
+/** Take the lock for 32-byte operations. Another NIC holds it only for nanoseconds, unless that NIC's thread has lost
+ * its CPU. */
 static void wait_for_lock(struct nic *nic, const void *app)
 {
 	for (unsigned n = 1; !atomic_try_lock(app); n++)
@@ -134,7 +135,7 @@ bool mem_elements(struct nic *nic, const struct nic_elements *e, uint8_t *app)
 
 	if (!elem_rounds(e->datatype))
 		return elements(nic, e, app);
-	/* An application thread may be running this, with its own rounding mode and traps. */
+	/* This may run on an application's thread, with the application's rounding mode and floating-point traps. */
 	fegetenv(&of_application);
 	fesetenv(FE_DFL_ENV);
 	done = elements(nic, e, app);

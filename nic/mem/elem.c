@@ -38,7 +38,7 @@ union element {
 
 /* ---- the operations ------------------------------------------------------------------------------------------ */
 
-/** What becomes of an element: unchanged; a bitwise copy of the operand; a calculated value. */
+/** What an operation makes of an element: unchanged; a bitwise copy of the operand; a calculated value. */
 enum fate { STAYS, REPLACED, CALCULATED };
 
 /*
@@ -245,8 +245,8 @@ DMA INLINE void one_word(const struct shape *s, next_fn next, uint32_t op, uint8
 	while (!swap_word(target, size, old, &is));
 }
 
-/** Update part by part an element too large or misaligned for one instruction. A change of the second part by code
- *  without the lock is lost if it comes in between. */
+/** Update part by part an element too large or misaligned for one instruction. If code that does not take the lock
+ * changes the second part meanwhile, its change can be lost. */
 DMA INLINE void by_parts(const struct shape *s, next_fn next, uint32_t op, uint8_t *target, const uint8_t *operand,
 			 const uint8_t *compare, union element *old)
 {

@@ -41,17 +41,17 @@ static inline bool elem_compares(uint32_t op)
 bool elem_rounds(uint32_t datatype);
 
 /**
- * Execute element by element, first to last. Each is one atomic step with respect to all atomic instructions on the
- * same memory. An element that needs the lock is atomic only with respect to other operations under the lock; all
- * others see one step per part.
+ * Execute an operation element by element, first to last. Each element is updated in one atomic step with respect to
+ * all atomic instructions on the same memory. An element that needs the lock is atomic only with respect to other
+ * operations under the lock; all other code sees one step per part.
  * @param e a valid operation and datatype (nic_elem_valid) with the operands they need; count 1 if the lock is needed.
  * @param target application memory, aligned to the parts of an element (nic_elem_align).
  */
 void elem_execute(const struct nic_elements *e, void *target);
 
 /** A datatype's code in packets: its number, plus a flag bit for long double types if this host's long double is not
- *  x87's, so that hosts with different formats refuse each other's. And back; NIC_DT_COUNT: this host does not have the
- *  type. */
+ *  x87's, so that hosts with different formats refuse each other's requests. The second function is the inverse; it
+ * returns NIC_DT_COUNT if this host does not have the type. */
 uint32_t elem_wire_of_type(uint32_t datatype);
 uint32_t elem_type_of_wire(uint32_t wire);
 /** Convert elements to network order, and back: most significant byte first in each part, padding included. `to` and

@@ -15,7 +15,7 @@ struct nic_pd {
 	struct nic *nic;
 	uint32_t users;	    /* MRs, MWs, AHs, SRQs, QPs */
 	struct table names; /* regions' mkeys by R_Key, for those with a chosen one (nic_mr_reg_named) */
-	struct list node;   /* on nic.all_pds */
+	struct list node;   /* node on nic.all_pds */
 };
 
 enum mkey_kind { MKEY_MR, MKEY_MW1, MKEY_MW2 };
@@ -24,33 +24,33 @@ enum mkey_kind { MKEY_MR, MKEY_MW1, MKEY_MW2 };
 struct mkey {
 	uint32_t key;
 	enum mkey_kind kind;
-	bool valid; /* windows: while bound. regions: always */
+	bool valid; /* true for regions always, for windows while they are bound */
 	uint32_t access;
 	struct nic_pd *pd;
 	uint64_t va, len; /* address range that requests use */
 	uint8_t *base;	  /* application memory at va */
-	uint32_t qpn;	  /* type 2 windows: the QP it is bound to */
+	uint32_t qpn;	  /* type 2 windows: the QP that the window is bound to */
 };
 
 struct nic_mr {
 	struct mkey mkey;
 	struct nic *nic;
-	uint32_t windows; /* bound to it */
+	uint32_t windows; /* windows bound to the region */
 	bool own;	  /* registered by the NIC for its own use */
-	bool named;	  /* its R_Key for peers is: */
+	bool named;	  /* the region has a chosen R_Key for peers, `name` */
 	uint32_t name;
 };
 
 struct nic_mw {
 	struct mkey mkey;
 	struct nic *nic;
-	struct nic_mr *mr; /* bound to, or NULL */
+	struct nic_mr *mr; /* the region that the window is bound to, or NULL */
 };
 
 struct nic_ah {
 	struct nic_pd *pd;
 	struct nic_av av;
-	struct list node; /* on nic.all_ahs */
+	struct list node; /* node on nic.all_ahs */
 };
 
 enum mem_verdict { MEM_OK, MEM_BAD_KEY, MEM_BAD_RIGHTS, MEM_BAD_RANGE, MEM_FAULT, MEM_UNREAD };
