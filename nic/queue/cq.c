@@ -2,8 +2,8 @@
 /*
  * cq.c - completion queues: a ring of entries in the layout that verbs programs see, notification, overflow.
  * Overflow is an error of the CQ (C9-218, C11-37): present entries stay readable, none is overwritten, and all QPs that
- * use the CQ go to the error state (nic.c does that later, outside of the completion). Exception: CQs that are only
- * counted may overrun (nic_cq_ignore_overrun).
+ * use the CQ go to the error state (nic.c moves the QPs later, after the call that completes). Exception: CQs that are
+ * only counted may overrun (nic_cq_ignore_overrun).
  */
 #include "cq.h"
 
@@ -111,8 +111,9 @@ static void announce(struct nic_cq *cq)
 
 /*
  * Unread entries raise the event at once, as on ConnectX, whose arming doorbell carries the consumer index: otherwise
- * an application that polls a fixed number of entries per event (perftest) would sleep on the rest. A single entry that
- * the last event announced raises nothing, as the application will poll it: a ping-pong costs one event per message.
+ * an application that polls a fixed number of entries per event (perftest) would sleep on the rest. If the only unread
+ * entry is one that the last event announced, no event is raised, as the application will poll the entry: so a
+ * ping-pong costs one event per message.
  */
 void nic_cq_arm(struct nic_cq *cq, bool solicited_only)
 {
@@ -154,7 +155,7 @@ static bool overrun(struct nic_cq *cq)
 	return false;
 }
 
-/* @return false: the entry is lost. */
+/* Add an entry to the ring. @return false: the entry is lost. */
 static inline bool add(struct nic_cq *cq, const struct nic_wc *wc, bool solicited)
 {
 	struct nic *nic = cq->nic;

@@ -12,7 +12,7 @@ struct nic_cq {
 	struct nic *nic;
 	struct nic_wc *ring;
 	uint32_t mask;	     /* ring size - 1 */
-	uint64_t head, tail; /* free-running: entries tail..head-1 are unread */
+	uint64_t head, tail; /* free-running indices: entries tail..head-1 are unread */
 	uint64_t announced;  /* head when the last event was raised */
 	uint64_t solicited;  /* head after the last entry that fires a solicited-only arming */
 	enum cq_arm arm;
@@ -23,18 +23,18 @@ struct nic_cq {
 	struct list failed; /* on nic.cq_failed until its QPs have been put in error */
 	struct list node;   /* on nic.all_cqs */
 	struct event_source events;
-	/** Unless NULL, handles each completion in place of add() (cq.c); called amid other work of the NIC. */
+	/** Unless NULL, handles each completion in place of add() (cq.c); called while the NIC is doing other work. */
 	void (*sink)(struct nic_cq *cq, const struct nic_wc *wc, bool solicited);
 	void *sink_arg;
 	/* For WAITs (cross.c): */
 	struct nic_trig_cntr
 		produced;    /* entries ever added; counted only from the first WAIT on; overflow wakes all WAITs */
 	uint64_t wait_index; /* base that posted WAITs count from */
-	uint32_t wait_count; /* largest count of a WAIT since wait_index last moved */
+	uint32_t wait_count; /* largest count of a WAIT posted since wait_index last moved */
 	uint32_t waiters;    /* WAITs posted and not yet ended */
 };
 
-/** Add an entry. If the CQ is full (and may not overrun), the entry is lost, the CQ is in error for good, and CQ_ERR is
+/** Add an entry. If the CQ is full (and may not overrun), the entry is lost, the CQ stays in error, and CQ_ERR is
  *  raised. */
 void cq_push(struct nic_cq *cq, const struct nic_wc *wc, bool solicited);
 

@@ -41,7 +41,7 @@ int rq_post(struct rq *rq, const struct nic_recv_wr *wr)
 	}
 	w->wr_id = wr->wr_id;
 	w->num_sge = wr->num_sge;
-	w->length = length < NIC_MSG_MAX ? length : NIC_MSG_MAX; /* no message is longer (C9-94) */
+	w->length = length < NIC_MSG_MAX ? length : NIC_MSG_MAX; /* no message is longer than NIC_MSG_MAX (C9-94) */
 	rq->head++;
 	if (!rq->managed)
 		rq->open = rq->head;
@@ -64,7 +64,7 @@ bool srq_pop(struct nic_srq *srq, struct rwqe *out)
 	if (!rq_pop(&srq->rq, out))
 		return false;
 	if (srq->limit && rq_count(&srq->rq) < srq->limit) {
-		srq->limit = 0; /* raised once, until armed again */
+		srq->limit = 0; /* the event is raised once, then the limit must be armed again */
 		event_raise(srq->pd->nic, &srq->events, NIC_EVENT_SRQ_LIMIT);
 	}
 	return true;

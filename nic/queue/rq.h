@@ -40,7 +40,7 @@ static inline size_t rwqe_size(uint32_t max_sge)
 	return sizeof(struct rwqe) + max_sge * sizeof(struct nic_sge);
 }
 
-/** @return 0, -ENOMEM. */
+/** Initialize an empty queue. @return 0, -ENOMEM. */
 int rq_init(struct rq *rq, uint32_t capacity, uint32_t max_sge);
 void rq_fini(struct rq *rq);
 /** Queue a work request. @return 0, -EINVAL (too many SGEs), -ENOMEM (full). */
@@ -62,7 +62,7 @@ static inline const struct rwqe *rq_peek(const struct rq *rq)
 /** Take the next element into *out, which has room for max_sge SGEs. @return false if there is none. */
 bool rq_pop(struct rq *rq, struct rwqe *out);
 
-/** As rq_pop, from a shared queue; raises the limit event if due. */
+/** Take the next element as rq_pop does, from a shared queue; raise the limit event if due. */
 bool srq_pop(struct nic_srq *srq, struct rwqe *out);
 
 #endif

@@ -15,12 +15,13 @@
 
 #define TAG_ANY_SOURCE UINT64_MAX
 
-/* Applications use few ignore masks. For this many at a time, a lookup searches one hash bucket per mask. */
+/* Number of ignore masks that have hash buckets at a time: a lookup searches one bucket per mask. Applications use few
+ * masks. */
 #define TAG_MASKS	4
 #define TAG_BUCKET_BITS 8
 #define TAG_BUCKETS	(1u << TAG_BUCKET_BITS)
 
-/** A posted receive. The caller's memory; must not move until the receive is matched or cancelled. */
+/** A posted receive. The caller owns its memory, which must not move until the receive is matched or cancelled. */
 struct tag_recv {
 	uint64_t tag, ignore; /* bits set in ignore may differ */
 	uint64_t source;      /* TAG_ANY_SOURCE: from anywhere */
@@ -31,7 +32,7 @@ struct tag_recv {
 	uint32_t mask; /* index of its mask; TAG_MASKS: in `others` */
 };
 
-/** An unexpected message. The caller's memory; must not move until the message is taken. */
+/** An unexpected message. The caller owns its memory, which must not move until the message is taken. */
 struct tag_message {
 	uint64_t tag, source;
 	/* The unit's own: */
@@ -54,29 +55,31 @@ struct tag_unit {
 	uint32_t n_recvs, n_messages;
 };
 
-/** Initialize a unit (33 KiB, the caller's). It allocates nothing; the caller frees the receives and messages in it. */
+/** Initialize a unit in the caller's memory (33 KiB). The unit allocates nothing; the caller frees the receives and
+ * messages that are in it. */
 void tag_init(struct tag_unit *u);
 
 /**
  * Post a receive.
- * @return the message that it matches: neither is in the unit then. NULL: the receive waits.
+ * @return the message that it matches: the unit then holds neither the message nor the receive. NULL: the receive
+ * waits.
  */
 struct tag_message *tag_post(struct tag_unit *u, struct tag_recv *r);
 
 /** Find the receive that would take a message. @return NULL: none. */
 struct tag_recv *tag_find(struct tag_unit *u, uint64_t tag, uint64_t source);
 
-/** As tag_find, but only among receives posted after `after`; NULL: among all. */
+/** Search as tag_find does, but only among receives posted after `after`; if `after` is NULL, among all receives. */
 struct tag_recv *tag_find_after(struct tag_unit *u, uint64_t tag, uint64_t source, const struct tag_recv *after);
 
-/** A message has arrived. @return the receive that takes it, removed from the unit unless its `stays` is set; NULL:
- *  none, and the caller may want to tag_hold the message. */
+/** Match a message that has arrived. @return the receive that takes the message, removed from the unit unless its
+ * `stays` is set; NULL: none matches, and the caller can keep the message with tag_hold. */
 struct tag_recv *tag_arrive(struct tag_unit *u, uint64_t tag, uint64_t source);
 
 /** Keep an unexpected message. */
 void tag_hold(struct tag_unit *u, struct tag_message *m);
 
-/** Find the message that such a receive would take now. @return NULL: none. */
+/** Find the message that a receive with this tag, mask and source would take now. @return NULL: none. */
 struct tag_message *tag_peek(const struct tag_unit *u, uint64_t tag, uint64_t ignore, uint64_t source);
 
 /** Remove an unexpected message without matching: it has been claimed, or its sender has gone. */

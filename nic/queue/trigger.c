@@ -7,8 +7,8 @@
  * ready work are on a list of the NIC, from which trig_run takes them one by one; the work it starts may add counters
  * to that list. trig_run is called wherever something may have completed; called within itself it does nothing.
  *
- * Counters whose work found no room are on separate lists, and all are tried again when something has completed: some
- * per call, because there may be many for which a completion makes no room.
+ * Counters whose work found no room are on separate lists, and all are tried again when something has completed. Each
+ * call tries only some of them, because a completion may make no room for most of them.
  *
  * Owns: nic.trig.
  */
@@ -20,10 +20,10 @@
 #include "trig.h"
 
 #define ROOM_FIRST 16u
-/* Retry interval for room that appears without a completion, such as memory. */
+/* How often to retry in any case, as room can appear without a completion, e.g. memory. */
 #define RETRY_NS   100000000u
-/* Failed tries per call of counters waiting for room; the others are tried SOON_NS later. A completion does not tell
- * for which counter it made room. */
+/* After this many failed tries of counters waiting for room a call stops, and tries the other counters SOON_NS later. A
+ * completion does not tell for which counter it made room. */
 #define TRIES	   16u
 #define SOON_NS	   1000u
 #define READY	   UINT32_MAX /* nic_trig_work.at of work on a ready list, in no heap */
@@ -202,8 +202,9 @@ static void stall(struct nic *nic, struct nic_trig_cntr *c, struct nic_trig_work
 {
 	COUNT(nic, trig_no_room);
 	work->cntr = c;
-	list_append(list_first(&c->ready), &work->node); /* to the front (list_first of an empty list: the list) */
-	list_remove(&c->node);				 /* fire() may have listed the counter again */
+	list_append(list_first(&c->ready),
+		    &work->node); /* put the work at the front (list_first of an empty list is the list itself) */
+	list_remove(&c->node);	  /* fire() may have listed the counter again */
 	list_append(fed ? &nic->trig.fed : &nic->trig.hungry, &c->node);
 	nic->trig.retry_ns = nic->now + RETRY_NS;
 }
@@ -266,7 +267,7 @@ void trig_run(struct nic *nic)
 	goes_on = !list_empty(&nic->trig.untried);
 	if (goes_on)
 		nic->trig.retry_ns = nic->now + SOON_NS;
-	/* While counters wait for room, every call that may complete something comes here. */
+	/* While counters wait for room, every call that may complete something must run trig_run. */
 	nic->trig_due = goes_on || !list_empty(&nic->trig.hungry) || !list_empty(&nic->trig.fed);
 	if (!nic->trig_due)
 		nic->trig.retry_ns = TIME_NEVER;
