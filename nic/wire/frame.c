@@ -126,7 +126,7 @@ static void recover_ip_id(uint8_t *ip, uint32_t len)
 	if (carrier != IPV4_LEN + UDP_LEN || len >= 8192)
 		return;
 	if ((ip[carrier + BTH_FLAGS] & BTH_TVER_MASK) == BTH_TVER_KEYED)
-		return; /* it ends with a tag */
+		return; /* the packet ends with a tag, not with an ICRC */
 	difference = icrc_of(ip, len, carrier) ^ wire_get32le(ip + len - ICRC_LEN);
 	if (difference == 0 || !icrc_find_ip_id(difference, len, &id))
 		return;

@@ -13,7 +13,7 @@ uint32_t icrc_update(uint32_t crc, const uint8_t *bytes, size_t len)
 	return crc32_gzip_refl(crc, bytes, len);
 }
 
-/* x^(-8 * m) modulo the polynomial for m = 16^row * column: what undoes m bytes of zeroes. */
+/* x^(-8 * m) modulo the polynomial for m = 16^row * column: multiplying by it undoes m bytes of zeroes. */
 static const uint32_t undo_bytes[4][16] = {
 	{0x80000000, 0x6567cb95, 0xd7125358, 0x1f81b6e1, 0x5b358fd3, 0xeb21cebf, 0x2ff880c5, 0x97fc423c, 0x2e9bb40b,
 	 0x2fb98a7d, 0xd6f6fa3c, 0x2059d4a0, 0x36511375, 0x525983aa, 0x31619cb3, 0x0f125cae},
@@ -46,7 +46,7 @@ bool icrc_find_ip_id(uint32_t difference, unsigned len, uint16_t *id)
 		if (undo & 15)
 			v = gf_multiply(undo_bytes[row][undo & 15], v);
 
-	/* The byte that went in first, the ID's upper half, stands in the low byte. */
+	/* The ID's upper byte, which the CRC took in first, is in the low byte. */
 	*id = (uint16_t)(v << 8 | (v >> 8 & 0xff));
 	return v >> 16 == 0;
 }

@@ -16,7 +16,7 @@
 #include <immintrin.h>
 
 #define BLOCK	   64 /* four lanes of 16 bytes */
-#define BLOCKS_MIN 4  /* shorter copies do not gain */
+#define BLOCKS_MIN 4  /* shorter copies are not faster this way */
 
 /* Reflected, as the CRC is: x^(n+32), x^(n-32) modulo the polynomial. */
 #define FOLD_512 _mm_set_epi64x(0x1c6e41596, 0x154442bd4)

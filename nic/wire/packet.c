@@ -18,7 +18,7 @@
 
 #include <string.h>
 
-#define HEADERS_MAX (IPV6_LEN + UDP_LEN + BTH_LEN) /* the part with masked fields */
+#define HEADERS_MAX (IPV6_LEN + UDP_LEN + BTH_LEN) /* the headers that contain masked fields */
 _Static_assert(HEADERS_MAX + XRCETH_LEN + RETH_LEN + IMMDT_LEN + NIC_PAYLOAD_MAX + KEYED_TAG_LEN <= NIC_FRAME_MAX,
 	       "longest packet");
 

@@ -56,13 +56,13 @@ struct packet {
 
 	const uint8_t *payload; /* NULL with a reference */
 	uint32_t payload_len;	/* without pad */
-	/** Received RC SEND, WRITE or READ response: NULL, or how to fetch its payload, which may be that of many
-	 *  packets. */
+	/** Received RC SEND, WRITE or READ response: NULL, or how to fetch the payload, which may stand for the payload
+	 * of many packets. */
 	const struct nic_reference *reference;
 	/** Received RC SEND ONLY with its payload in the packet: NULL, or the message that it offers. */
 	const struct nic_reference *offer;
 	uint32_t referred;    /* our own packets: payload bytes that lie in the frame's pieces, not in the packet */
-	bool offers;	      /* our own packets: the pieces are an offered message, not its payload */
+	bool offers;	      /* our own packets: the frame's pieces are an offered message, not the packet's payload */
 	const uint8_t *ip;    /* IP header as received; NULL if the carrier hides it */
 	bool ip_id_recovered; /* the ICRC held only with a nonzero ID that the carrier hides */
 	bool ecn_ce;	      /* congestion experienced */
@@ -78,9 +78,9 @@ struct packet {
 	const struct keyed *key;
 };
 
-/** Begin one of our own packets: set the fields that are mostly constant or that no opcode implies. The caller sets
- *  the addresses, the rest of the BTH and the opcode's extension headers: clearing it all would cost as much as
- *  building it. */
+/** Begin a packet to be sent: set the fields that are mostly constant or that no opcode implies. The caller sets
+ *  the addresses, the rest of the BTH and the opcode's extension headers: clearing the whole struct would cost as much
+ * as building it. */
 static inline void packet_init(struct packet *p)
 {
 	p->ip_id = 0;
@@ -101,8 +101,9 @@ enum packet_verdict {
 	PACKET_NOT_ROCE,    /* not IPv4/IPv6 + UDP + port 4791, a fragment, IPv4 options, IPv6 extension headers */
 	PACKET_BAD_IP,	    /* IP or UDP lengths disagree with the bytes present, IPv4 header checksum wrong */
 	PACKET_TOO_SHORT,   /* shorter than BTH + ICRC, or than the header chain of its opcode + ICRC or tag */
-	PACKET_TOO_LONG,    /* more than 4096 bytes of payload, or any if the opcode has none */
-	PACKET_BAD_VERSION, /* TVer neither 0 nor that of tags, or that of tags where the carrier vouches */
+	PACKET_TOO_LONG,    /* more than 4096 bytes of payload, or any payload with an opcode that has none */
+	PACKET_BAD_VERSION, /* TVer is neither 0 nor that of tags; or it is that of tags, but the carrier vouches for
+			       the frame */
 	PACKET_BAD_OPCODE,
 	PACKET_BAD_REFERENCE, /* payload besides the reference, bad length, opcode takes no reference or offer */
 	PACKET_BAD_PAD,	      /* pad longer than the payload, length not a multiple of 4 */

@@ -2,8 +2,8 @@
 /*
  * packet_build.c - from struct packet to bytes (IBTA 9.2-9.6, annex A17).
  *
- * It trusts its caller. This is on the path of every packet: fixed-size copies, no loops over payload, one CRC call
- * where possible. Stateless.
+ * Packets to be built are not validated: the caller is trusted. This code is on the path of every packet: fixed-size
+ * copies, no loops over payload, one CRC call where possible. Stateless.
  */
 #include <string.h>
 
@@ -57,7 +57,7 @@ static inline void put_extensions(const struct packet *p, uint8_t *h)
 	}
 	if (op_has(op, HDR_DETH)) {
 		wire_put32(h + DETH_QKEY, p->qkey);
-		wire_put32(h + DETH_SRC_QPN - 1, p->src_qpn); /* with the reserved byte before it */
+		wire_put32(h + DETH_SRC_QPN - 1, p->src_qpn); /* also writes the reserved byte before the QPN */
 		h += DETH_LEN;
 	}
 	if (op_has(op, HDR_FETH)) {
@@ -183,7 +183,8 @@ unsigned packet_close(struct packet *p, uint8_t *buf)
 {
 	unsigned payload = payload_offset(p), pad = payload + p->payload_len, end = pad + p->pad;
 
-	wire_put32(buf + pad, 0); /* RQ-06; what it covers of the ICRC or tag is written next */
+	wire_put32(buf + pad,
+		   0); /* pad with zeroes (RQ-06); the bytes of ICRC or tag that this clears are written next */
 	if (p->no_icrc) {
 		wire_put32(buf + end, 0);
 		return end + ICRC_LEN;
