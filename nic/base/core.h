@@ -15,7 +15,7 @@
 #include "nic.h"
 #include "table.h"
 
-#define NIC_RETIRED_QPNS 256 /* a QPN is not reused before so many others have been destroyed (QS-18) */
+#define NIC_RETIRED_QPNS 256 /* a QPN is not reused until this many other QPs have been destroyed (QS-18) */
 
 #define TIME_NEVER UINT64_MAX
 
@@ -28,8 +28,8 @@ struct timer_entry {
 struct path {
 	bool open;
 	uint32_t flags;	   /* enum nic_path_flags */
-	struct list ready; /* QPs with something to send on it, in turn */
-	uint32_t turn;	   /* packets that the first of them has sent this turn */
+	struct list ready; /* QPs with something to send on the path; they take turns */
+	uint32_t turn;	   /* packets that the first QP of the list has sent in its turn */
 };
 
 /** State of the trigger unit. */
@@ -43,13 +43,13 @@ struct trig {
 };
 
 struct nic {
-	struct nic_config cfg; /* defaults filled in */
+	struct nic_config cfg; /* the configuration, with defaults filled in */
 	bool port_up;
-	bool refers;		   /* payload has been sent by reference at some time */
-	bool answers_stranger;	   /* the datagram being posted answers a sender that has proved nothing */
-	uint64_t now;		   /* the NIC's own time (time.c), which all deadlines use */
-	uint64_t told_ns;	   /* the owner's time, as last given; 0: not yet */
-	uint64_t spared;	   /* deadlines up to this have been postponed once because of a gap */
+	bool refers;	       /* payload has been sent by reference at some time */
+	bool answers_stranger; /* the datagram being posted answers a sender that has proved nothing */
+	uint64_t now;	       /* the NIC's own time (time.c), which all deadlines use */
+	uint64_t told_ns;      /* the time last given by the owner; 0: none yet */
+	uint64_t spared;       /* deadlines up to this time have been postponed once because of a gap in the clock */
 	const struct keyed *keyed; /* NULL: packets end with an ICRC; else &tag_key */
 	struct keyed tag_key;
 	struct nic_gid gids[NIC_GID_TABLE_LEN];
@@ -81,9 +81,9 @@ struct nic {
 	struct event_source port_events;
 
 	uint8_t scratch[NIC_PAYLOAD_MAX]
-		__attribute__((aligned(64))); /* elements on their way to a packet or from one */
+		__attribute__((aligned(64))); /* buffer for elements being copied to or from a packet */
 
-	uint64_t completions; /* ever generated */
+	uint64_t completions; /* number of completions ever generated */
 	uint64_t counters[NIC_CNT_COUNT];
 	struct nic_trace_entry *trace;
 	uint64_t trace_head;

@@ -47,7 +47,7 @@ bool keyed_derive(struct keyed *out, const uint8_t secret[KEYED_KEY_LEN])
 	return false;
 }
 
-/* Never called: keyed_derive fails, so there is no struct keyed to call it with. */
+/* Never called: keyed_derive fails, so there is no valid struct keyed to pass. */
 void keyed_tag(const struct keyed *keyed, const uint8_t *bytes, size_t len, uint8_t tag[KEYED_TAG_LEN])
 {
 	memset(tag, 0, KEYED_TAG_LEN);

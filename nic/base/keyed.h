@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 #define KEYED_KEY_LEN 16
-#define KEYED_TAG_LEN 8 /* as wire.h draws it */
+#define KEYED_TAG_LEN 8 /* bytes; layout: wire.h */
 
 /** The key of tags, derived from the user's key. */
 struct keyed {
@@ -30,7 +30,7 @@ bool keyed_derive(struct keyed *out, const uint8_t secret[KEYED_KEY_LEN]);
 /** Write the tag of len bytes to `tag`, which may directly follow them. */
 void keyed_tag(const struct keyed *keyed, const uint8_t *bytes, size_t len, uint8_t tag[KEYED_TAG_LEN]);
 
-/** Whether this is the tag of len bytes. The comparison takes constant time. */
+/** Whether `tag` is the right tag for len bytes. The comparison takes constant time. */
 bool keyed_holds(const struct keyed *keyed, const uint8_t *bytes, size_t len, const uint8_t tag[KEYED_TAG_LEN]);
 
 #endif
