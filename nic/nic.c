@@ -43,7 +43,7 @@ int nic_create(const struct nic_config *config, struct nic **out)
 		free(nic);
 		return -EINVAL;
 	}
-	nic->cfg.key = NULL; /* it stays the caller's */
+	nic->cfg.key = NULL; /* the key's memory stays the caller's: do not keep the pointer */
 	if (config->key) {
 		if (!keyed_derive(&nic->tag_key, config->key)) {
 			free(nic);
@@ -197,7 +197,7 @@ static bool dispatch(struct nic *nic, const struct packet *p)
 		return false;
 	}
 	psns = refer_psns(qp, p);
-	COUNT_BY(nic, rx_packets, psns - 1); /* nic_rx() has counted one */
+	COUNT_BY(nic, rx_packets, psns - 1); /* nic_rx() has already counted one packet */
 	qp->counters.rx_packets += psns;
 	qp->counters.rx_bytes += p->payload_len;
 	trace_add(nic, qp->qpn, NIC_TR_rx, p->psn, p->op->value);
