@@ -53,8 +53,7 @@ static bool elements_room(const struct nic_qp *qp, const struct nic_send_wr *wr)
 static int elements_check(const struct nic_qp *qp, const struct nic_send_wr *wr, uint64_t *length)
 {
 	uint32_t op = wr->elements.op, datatype = wr->elements.datatype;
-	uint32_t packet =
-		qp->state == NIC_QPS_ERR ? NIC_PAYLOAD_MAX : qp->pmtu; /* in state ERR the PMTU may be unset */
+	uint32_t packet = qp->state == NIC_QPS_ERR ? NIC_PAYLOAD_MAX : qp->pmtu; /* in ERR the PMTU may be unset */
 	bool fetch = wr->opcode == NIC_WR_FETCH_ELEMENTS;
 	enum nic_elem_form form = !fetch ? NIC_ELEM_BASE : elem_compares(op) ? NIC_ELEM_COMPARE : NIC_ELEM_FETCH;
 	uint64_t data_len;

@@ -98,8 +98,7 @@
 
 /** Bits of swqe.flags besides those of enum nic_send_flags. */
 enum {
-	NIC_SEND_OFFERS =
-		1 << 6, /* reliable datagram endpoints only: the request offers a message, see nic_reference.psns */
+	NIC_SEND_OFFERS = 1 << 6, /* reliable datagram endpoints only: offers a message (nic_reference.psns) */
 	/** reliable datagram endpoints only: the request sets no AckReq on lossless paths and completes with a later
 	   ACK */
 	NIC_SEND_UNAWAITED = 1 << 7,
@@ -204,7 +203,7 @@ struct requester {
 	uint8_t taken;		      /* enum req_taken; see req_taken.c */
 	uint64_t taken_mark;	      /* *mark of nic_config.untaken */
 	struct requester_tlp tlp;
-	bool retrying; /* went back to comp.una, not because of a timeout, and no progress since */
+	bool retrying; /* went back to comp.una, not by timeout, without progress since */
 	bool forgiven; /* went back without using a retry (referenced payload not fetched), no progress since */
 	bool referred; /* unacknowledged packets before referred_end were sent by reference */
 	uint32_t referred_end;
@@ -259,10 +258,9 @@ struct responder {
 	uint32_t nak_psn;
 	uint32_t unacked; /* packets since the last ACK went out */
 	uint64_t ack_at;
-	bool ack_lazy;	      /* the peer did not set AckReq */
-	struct list ack_node; /* on nic.ack_wait or nic.ack_lazy */
-	struct resp_resource
-		*res;	/* ring of res_size resources, a power of two; res_head counts all resources ever taken */
+	bool ack_lazy;		   /* the peer did not set AckReq */
+	struct list ack_node;	   /* on nic.ack_wait or nic.ack_lazy */
+	struct resp_resource *res; /* ring of res_size, a power of two; res_head counts resources ever taken */
 	uint8_t *saved; /* original elements in wire format: sq.max_fetch bytes per resource; NULL until needed */
 	uint32_t res_size, res_head;
 	uint32_t res_next; /* no resource before this one has todo set */

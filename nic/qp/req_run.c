@@ -84,8 +84,7 @@ static uint32_t gather(const struct nic_qp *qp, uint32_t n, uint8_t *to, enum er
 {
 	for (uint32_t i = 0; i < n; i++) {
 		const struct swqe *w = sq_at(qp, qp->sq.next + i);
-		const struct nic_sge *data =
-			w->sge + w->num_sge; /* operand SGEs follow the result SGEs, as in a single request */
+		const struct nic_sge *data = w->sge + w->num_sge; /* operands follow result SGEs in a WQE */
 		uint8_t *operand = to + ELEMENT_ADDR_LEN;
 
 		wire_put64(to, w->remote_addr);

@@ -159,8 +159,7 @@ static enum error_id execute_resource(struct nic_qp *qp, const struct packet *p,
 	};
 
 	if (r->todo)
-		resp_resource_done(resp,
-				   r); /* drops a queued response to a duplicate of the resource's previous request */
+		resp_resource_done(resp, r); /* drops a queued response to a duplicate */
 	r->used = false;
 	if (next.atomic) {
 		COUNT(qp->nic, rx_atomic_requests);

@@ -18,9 +18,7 @@
 #include "qp.h"
 #include "resp_ack.h"
 
-#define BACK_NS                                                                                                        \
-	20000000u /* threads' clocks may differ: a step back up to this just stops the NIC's time until the clock has  \
-		     caught up */
+#define BACK_NS	 20000000u  /* threads' clocks may differ: for a step back up to this, time stands still */
 #define LATE_NS	 500000000u /* an owner that works normally can be this late */
 #define GRACE_NS 100000000u /* time left to the next timer after a gap, unless it had less */
 

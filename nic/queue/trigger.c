@@ -202,9 +202,8 @@ static void stall(struct nic *nic, struct nic_trig_cntr *c, struct nic_trig_work
 {
 	COUNT(nic, trig_no_room);
 	work->cntr = c;
-	list_append(list_first(&c->ready),
-		    &work->node); /* put the work at the front (list_first of an empty list is the list itself) */
-	list_remove(&c->node);	  /* fire() may have listed the counter again */
+	list_append(list_first(&c->ready), &work->node); /* at the front (list_first of an empty list is the list) */
+	list_remove(&c->node);				 /* fire() may have listed the counter again */
 	list_append(fed ? &nic->trig.fed : &nic->trig.hungry, &c->node);
 	nic->trig.retry_ns = nic->now + RETRY_NS;
 }

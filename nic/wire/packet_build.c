@@ -183,8 +183,7 @@ unsigned packet_close(struct packet *p, uint8_t *buf)
 {
 	unsigned payload = payload_offset(p), pad = payload + p->payload_len, end = pad + p->pad;
 
-	wire_put32(buf + pad,
-		   0); /* pad with zeroes (RQ-06); the bytes of ICRC or tag that this clears are written next */
+	wire_put32(buf + pad, 0); /* zero pad (RQ-06); also clears bytes of ICRC or tag, which are written next */
 	if (p->no_icrc) {
 		wire_put32(buf + end, 0);
 		return end + ICRC_LEN;

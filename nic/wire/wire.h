@@ -62,7 +62,7 @@ static inline void wire_put64(uint8_t *p, uint64_t v)
 	p[7] = (uint8_t)v;
 }
 
-/** The ICRC alone goes low byte first, like an Ethernet FCS (IBTA 7.8.1). */
+/** Only the ICRC is sent low byte first, like an Ethernet FCS (IBTA 7.8.1). */
 static inline uint32_t wire_get32le(const uint8_t *p)
 {
 	return (uint32_t)p[3] << 24 | (uint32_t)p[2] << 16 | (uint32_t)p[1] << 8 | p[0];
