@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * bench_util.h - shared by the benchmark programs: clock, percentiles, and two processes with a channel and shared
- * memory, their placement on CPUs, and waiting.
+ * bench_util.h - shared by the benchmark programs: the clock, percentiles, starting two processes with a channel and
+ * shared memory, pinning them to CPUs, and waiting.
  */
 #ifndef BENCH_UTIL_H
 #define BENCH_UTIL_H

@@ -39,8 +39,8 @@ struct side {
 	struct fi_context2 context[2 * WINDOW];
 	fi_addr_t peer;
 	struct introduction remote;
-	/** Memory in three parts: a buffer for data to send, and for READ results; a buffer for receives, and for the
-	 *  peer's WRITEs; the buffers of fabric_deferred.c. */
+	/** Memory in three parts: first, data to send and the results of READs; second, received data and what the
+	 *  peer WRITEs; third, the buffers of fabric_deferred.c. */
 	uint8_t *buf;
 	uint64_t sent, received; /* numbers of completions */
 	bool one_cpu;

@@ -21,7 +21,7 @@
 #include "nic_rdm.h"
 #include "trigger.h"
 
-#define BATCH	    8u /* requests in a batch: as many as fetching operations may be in flight */
+#define BATCH	    8u /* requests in a batch; no more than 8 fetching operations may be in flight */
 #define WAITING_MAX (1u << 20)
 #define PORT	    7
 #define NOINLINE    __attribute__((noinline))

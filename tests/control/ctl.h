@@ -44,7 +44,7 @@ struct ctl_daemon {
 	char said[300];	    /* last message on stderr */
 	struct daemon *d;   /* the daemon's state, while it runs */
 	struct nic_gid key; /* key of its device when it last ran */
-	bool unkept;	    /* when it last ran, its keeper lacked the sockets */
+	bool unkept;	    /* when it last ran, the keeper, which saves its sockets for the next daemon, lacked them */
 	uint64_t stale;	    /* how many keepers it discarded: they lacked sockets of the killed daemon */
 };
 
@@ -85,7 +85,7 @@ struct ctl_function {
 	unsigned n_commands, next_command;
 	uint16_t services[CTL_SERVICES]; /* ports that it serves, and that the daemon has granted */
 	unsigned n_services;
-	uint64_t datagrams, strange; /* numbers of datagrams received: all; those for service QPNs */
+	uint64_t datagrams, strange; /* datagrams received: in all, and those of them for service QPNs */
 	uint32_t random;
 	unsigned netns;
 	bool left_behind; /* it was stopped when the interface's next daemon started with another key */
@@ -103,7 +103,7 @@ static inline bool ctl_is_live(const struct ctl_function *f)
 }
 void ctl_functions_free(void);
 
-/** Whether no daemon can adopt the function, because the current daemon serves another device or user. */
+/** Whether no daemon can adopt the function; oracle.c lists the cases. */
 bool ctl_is_orphan(const struct ctl_function *f);
 
 /* ---- hostile processes ------------------------------------------------------------------------------------ */

@@ -16,7 +16,7 @@
 #include "ctl.h"
 
 #define PATIENCE_S   120 /* real time limit of one seed */
-#define KEEPERS_MANY 50	 /* fewer keepers than this say nothing about the share of useless ones */
+#define KEEPERS_MANY 50	 /* with fewer keepers than this, the share of useless ones is not checked */
 
 struct arguments {
 	uint64_t first, count;

@@ -488,9 +488,9 @@ static void visit(void)
 	for (unsigned i = 0; i < w.o->opens; i++) {
 		const struct ctl_function *owner = owner_of(&ctl_opens[i], false, 0);
 
-		/* A visitor may fail to join in three cases: an orphan still has the address; the previous functions
-		 * have ended and another user's daemon has the address; the user has too many descriptors in flight,
-		 * which the error says. */
+		/* A visitor may fail to join in four cases: an orphan still has the address; a function of another
+		 * user has it; all functions with the address have ended, and another user's daemon has it (-EACCES);
+		 * the visitor's user has too many descriptors in flight (-ETOOMANYREFS). */
 		if (visitors[i] && !(owner ? ctl_is_orphan(owner) : visitors[i]->rc == -EACCES) &&
 		    visitors[i]->state != CTL_LIVE && visitors[i]->rc != -ETOOMANYREFS &&
 		    !owner_of(&ctl_opens[i], true, vk_uid(visitors[i]->proc)))

@@ -50,7 +50,7 @@ struct vk_config {
 	unsigned sndbuf;       /* send buffer of a socket, bytes */
 	unsigned nofile;       /* descriptor limit of a process */
 	unsigned program_room; /* maximum instructions of a BPF program; 0: 4096 */
-	bool slow_exit;	       /* an ending process closes one descriptor per turn, while other processes run */
+	bool slow_exit;	       /* an ending process closes its descriptors one by one, while other processes run */
 	bool fuzz;	       /* for fuzzing: threads yield only in calls that wait */
 };
 
@@ -59,7 +59,8 @@ void vk_start(const struct vk_config *config);
 void vk_stop(void);
 
 uint64_t vk_now_ns(void);
-/** Run threads until `until_ns`, for at most `turns` turns. @return false: the turns ran out first. */
+/** Run threads until `until_ns`, for at most `turns` turns. In a turn, one thread runs until it yields, or an ending
+ *  process releases resources. @return false: the turns ran out first. */
 bool vk_run(uint64_t until_ns, uint64_t turns);
 /** Run until every thread waits, without advancing the clock to a deadline. */
 void vk_run_ready(void);

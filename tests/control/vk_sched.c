@@ -106,7 +106,7 @@ static void thread_main(void)
 	t->started = true;
 	errno = 0;
 	t->run(t->arg);
-	vk_die(); /* the process ends when its first thread returns */
+	vk_die(); /* the process ends as soon as one of its threads returns */
 }
 
 static void thread_new(struct vk_proc *p, void (*run)(void *), void *arg)

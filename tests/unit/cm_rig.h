@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * cm_rig.h - two connection managers, a and b, and the network between them, for tests that read like transcripts.
+ * cm_rig.h - two connection managers, side a and side b, and the network between them, for tests that read like
+ * transcripts.
  *
  * The transcript has every MAD sent and every event: "a>REQ" is a REQ that side a sends, "a:REP" the event that a REP
  * has arrived at side a. MADs stay queued until rig_pass or rig_time delivers them; delivery takes no virtual time.
@@ -26,7 +27,8 @@
 #define RIG_LIFE    10 /* packet life: 4.2 ms */
 /* How long the active end waits for a response before it retransmits. */
 #define RIG_WAIT    (nic_cm_time_ns(RIG_ANSWER) + 2 * nic_cm_time_ns(RIG_LIFE))
-/* How long the passive end waits. It knows the packet life only as half the path's ACK timeout in the REQ. */
+/* How long the passive end waits. The REQ does not contain the packet life; the passive end takes half of the REQ's ACK
+ * timeout for it, which is twice RIG_LIFE's time. */
 #define RIG_WAIT_B  (nic_cm_time_ns(RIG_ANSWER) + 2 * nic_cm_time_ns(RIG_LIFE + 1))
 #define RIG_RETRIES 3
 
@@ -57,7 +59,8 @@ struct rig {
 	uint64_t now;
 	struct rig_mad queue[RIG_QUEUE];
 	unsigned queued;
-	/* Index: attribute ID - CM_REQ. How many of the next such MADs are lost, or arrive twice. */
+	/* For each attribute ID, at index ID - CM_REQ: how many of the next MADs with this ID are lost, or arrive
+	 * twice. */
 	unsigned drop[32], twice[32];
 	struct cm_mad last; /* the last MAD that left, and its bytes */
 	uint8_t last_bytes[NIC_CM_MAD_LEN];

@@ -83,7 +83,7 @@ unsigned cross_sent(struct cross_rig *b)
 	unsigned n = 0;
 
 	while (rig_tx(b->rig, &p)) {
-		assert_int_equal(p.op->value & 0x1f, SEND_ONLY); /* SEND_ONLY of RC, UC or UD */
+		assert_int_equal(p.op->value & 0x1f, SEND_ONLY); /* whatever the service: bits 5 to 7 */
 		n++;
 	}
 	return n;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* cross_rig.h - fixture for tests of nic/qp/cross.c: a rig whose send queue can wait on a counted CQ. */
+/* cross_rig.h - fixture for tests of nic/qp/cross.c: a rig whose send queue can wait until a CQ has got n entries. */
 #ifndef UNIT_CROSS_RIG_H
 #define UNIT_CROSS_RIG_H
 

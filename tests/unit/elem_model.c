@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * elem_model.c - what operations on elements do (elem_model.h). The model has only the numbers of datatypes and
- * operations in common with nic/mem/elem.c. Integers are computed digit by digit in base 256; FLOAT and DOUBLE with
- * more digits than they have, rounded once; small formats by a search for the nearest number that they can represent;
- * complex products by the formula, unless it yields NaN.
+ * operations in common with nic/mem/elem.c. Integers are computed digit by digit in base 256. FLOAT and DOUBLE are
+ * computed in a type with more digits, and the result is rounded once. For small formats, the model searches for the
+ * nearest number that the format can represent. Complex products follow the formula, unless it yields NaN.
  */
 #include "elem_model.h"
 
@@ -274,7 +274,7 @@ void model_put(unsigned dt, uint8_t *bytes, long double value)
 
 static wide real_calculate(unsigned dt, unsigned op, wide a, wide b)
 {
-	/* Calculated in long double: no wider type here has twice its digits. */
+	/* Calculate in long double itself: no wider type has the digits to hold the exact result. */
 	if (dt == NIC_DT_LONG_DOUBLE) {
 		long double x = (long double)a, y = (long double)b;
 
@@ -450,8 +450,8 @@ bool model_same(unsigned dt, unsigned op, const uint8_t *got, const uint8_t *exp
 		wide x = real_get(part, expected), y = real_get(part, expected + size);
 		wide u = real_get(part, got), v = real_get(part, got + size);
 
-		/* Both parts are NaN by the formula. C's Annex G wants an infinity if a factor is infinite; see
-		 * test_elem.c. */
+		/* If both parts are NaN by the formula, accept an infinity too: C's Annex G wants one if a factor is
+		 * infinite. See test_elem.c. */
 		if (x != x && y != y)
 			return isinf((long double)u) || isinf((long double)v) || (u != u && v != v);
 	}

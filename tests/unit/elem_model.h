@@ -23,8 +23,8 @@ const char *model_name(unsigned dt);
 /** Whether fi_atomic(3) defines `op` for this datatype in this form. Accepts any `op` and `dt`. */
 bool model_valid(unsigned op, unsigned dt, unsigned form);
 
-/** Execute `op` on element a with operand b and, for comparing operations, the compare value or mask c.
- *  @return whether the element is written, with the value in r. */
+/** Execute `op` on element `a` with operand `b` and, for comparing operations, the compare value or mask `c`.
+ *  @return whether the element is written; if so, `r` is its new value. */
 bool model_execute(unsigned dt, unsigned op, uint8_t *r, const uint8_t *a, const uint8_t *b, const uint8_t *c);
 /** Whether `got` is a valid result where the model says `expected`. Payloads of calculated NaNs may differ; a complex
  *  product whose parts are both NaN by the formula may be infinite. */

@@ -13,7 +13,7 @@ static inline uint32_t aligned(const struct rig *rig)
 	return (uint32_t)(-(uintptr_t)rig->arena & 63) + 1024;
 }
 
-/** A work request for an operation on elements, and the places of its data and its result in the requester's arena. */
+/** A work request for an operation on elements, with SGEs for its data and its result in the requester's arena. */
 struct operation {
 	struct nic_sge data[4], result[4];
 	struct nic_send_wr wr;

@@ -22,8 +22,8 @@ struct end {
 	bool event; /* atomic: a completion event has arrived; the waiter clears it */
 };
 
-/** List n devices on loopback addresses unique to this process, since all processes that open a device share it.
- *  `more`: UROCE_DEVICES entries to append, or NULL. @return the number of devices */
+/** Fill in n devices, on loopback addresses that only this process uses: processes that open the same device would
+ *  share it. `more`: UROCE_DEVICES entries to append, or NULL. @return the number of devices */
 int ends_devices(struct pmd_device *devices, unsigned n, const char *more);
 
 void end_open(struct end *e, const struct pmd_device *device);

@@ -106,7 +106,8 @@ int fake_connect(struct fake_producer *f, const struct end *e)
 
 	assert_true(memfd >= 0);
 	pmd_name_function(&e->gid, FAKE_FUNCTION, &name);
-	/* The engine checks who owns this name. The result is < 0 if the test already listens under it. */
+	/* Listen under the fake function's name, because the engine checks which process owns the name. The result is
+	 * < 0 if another part of the test already listens. */
 	f->name_fd = proto_listen(&name);
 	pmd_name_function(&e->gid, e->engine->host.function, &name);
 	f->fd = proto_connect(&name);

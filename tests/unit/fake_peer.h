@@ -6,7 +6,7 @@
 #include "ends.h"
 #include "ring.h"
 
-#define FAKE_FUNCTION 200 /* number of the fake function; the daemon assigns low numbers first */
+#define FAKE_FUNCTION 200 /* number of the fake function; free, since the daemon assigns low numbers first */
 #define FAKE_QPN      (FAKE_FUNCTION << 16 | 7)
 
 /** Fake function that an engine sends to. */

@@ -18,7 +18,7 @@ static uint8_t *guard; /* set by main: util_guard_map() */
 #define FADD_V4                                                                                                        \
 	"45020048123440004011146d0a0000010a000002c12312b7003400001440ffff00000abc8000ffff"                             \
 	"000000000000100001020304000000000000000100000000000000002042f467"
-/* UD SEND ONLY to QP 1 over IPv6, Q_Key 0x80010000, source QP 1, four zero bytes */
+/* UD SEND ONLY to QP 1 over IPv6, Q_Key 0x80010000, source QP 1, payload of four zero bytes */
 #define UD_V6                                                                                                          \
 	"6020000000241140fd000000000000000000000000000001fd000000000000000000000000000002c12312b700240000"             \
 	"6440ffff0000000100000000800100000000000100000000a7f3206d"

@@ -246,6 +246,6 @@ void part_gone(struct part *p)
 void part_end(struct part *p)
 {
 	part_do(p, PART_CLOSE, 0, 0);
-	/* Closing the pipe would not end the part: parts started later have inherited the pipe. */
+	/* Kill the part: it would not notice that we close its pipe, as parts started later have inherited the pipe. */
 	part_kill(p);
 }

@@ -69,7 +69,7 @@ static uint32_t route(void *ctx, const struct nic_gid *dgid, uint32_t dest_qpn)
 	return n->path;
 }
 
-/** Of the packets sent, only the held one can still be in flight: revoke its references. */
+/** Revoke the references of the held packet, if the QP or the key matches. No other packet can still be in flight. */
 static void revoke(void *ctx, uint32_t qpn, bool answers, uint32_t key)
 {
 	struct rdm_node *n = ctx;

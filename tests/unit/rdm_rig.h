@@ -41,8 +41,8 @@ struct rdm_node {
 	uint8_t *arena;
 	struct nic_rdm_done done[RDM_DONES];
 	unsigned n_done, n_seen;    /* completions that have arrived, and those consumed by rdm_next and rdm_expect */
-	unsigned n_written, n_read; /* requests of peers that were served */
-	uint32_t path, revocations; /* used with rig.refers */
+	unsigned n_written, n_read; /* requests of peers that were served: those that wrote, and those that read */
+	uint32_t path, revocations; /* if rig.refers: path with references, and number of revocations */
 	bool unmapped;		    /* all memory the NIC accesses is unmapped */
 	struct nic_trig_cntr *completions, *requests; /* NULL, or count completions and served requests */
 	/** NULL, or called for each completion, as nic_rdm_init.done, instead of storing it. */

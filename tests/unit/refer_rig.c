@@ -136,7 +136,7 @@ bool refer_carry(struct refer *r, enum pair_side side)
 		  (p.n && r->fetches >= r->fail_from && r->fetches < r->fail_to);
 	r->fetches += p.n > 0;
 	refer_give(r, !side, data, frame.len, &p);
-	/* The payload could not be fetched: the packet counts as lost. */
+	/* If the payload cannot be fetched, the receiver treats the packet as lost, and nothing changes. */
 	if (p.n && p.fails && !r->fail_odds) {
 		assert_int_equal(to->qp->resp.epsn, epsn);
 		assert_int_equal(to->qp->comp.una, una);

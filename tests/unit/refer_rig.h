@@ -8,7 +8,7 @@
 
 #define A	PAIR_A
 #define B	PAIR_B
-#define LEN	(40u * 1024 + 77) /* bytes: one packet if by reference, else 161 */
+#define LEN	(40u * 1024 + 77) /* bytes: one packet if sent by reference, else PACKETS packets */
 #define PACKETS 161u
 #define THERE	(64u * 1024)
 
@@ -27,10 +27,10 @@ struct refer {
 	uint32_t sent[2], referring[2]; /* packets sent, and those of them with references */
 	uint32_t fail_from, fail_to;	/* fetches [fail_from, fail_to) fail */
 	uint32_t fetches;
-	uint32_t fail_odds; /* in 64: chance that a fetch fails */
+	uint32_t fail_odds; /* chance in 64ths that a fetch fails */
 	bool gone;	    /* the receiver's memory is unmapped */
-	bool lose_next;	    /* lose the next packet of A */
-	uint32_t odds;	    /* in 64: chance of a packet's loss, and of its duplication; a fetch fails with 4 * odds */
+	bool lose_next;	    /* lose the next packet of side A */
+	uint32_t odds;	    /* chance in 64ths that a packet is lost, or else doubled; 4 * odds: that a fetch fails */
 	uint64_t seed;
 };
 

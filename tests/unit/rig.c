@@ -451,7 +451,7 @@ struct nic_wc rig_expect_wc_at(struct nic_cq *cq, uint64_t wr_id, enum nic_wc_st
 
 void rig_advance(struct rig *rig, uint64_t ns)
 {
-	/* The owner works and tells the NIC the time in steps, but does not run timers until the end. */
+	/* Tell the NIC the time in steps, as a busy owner does, but run the timers only at the end. */
 	const uint64_t step = 100000000;
 
 	for (; ns > step; ns -= step) {

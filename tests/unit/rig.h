@@ -89,10 +89,10 @@ struct rig_opts {
 	bool cross_channel, managed_send, managed_recv; /* as in nic_qp_init */
 	uint32_t cq_depth;				/* 0: 256 */
 	uint32_t be_replies;				/* as in nic_qp_init; max_atomic_arg is 32 for RC */
-	uint32_t max_fetch;				/* as in nic_qp_init; 0: 256 for RC, RIG_NO_ELEMENTS: 0 */
+	uint32_t max_fetch;				/* of nic_qp_init; 0: use 256 for RC; RIG_NO_ELEMENTS: use 0 */
 	struct nic_qp_cap cap;				/* fields that are 0: 64 WRs, 4 SGEs, 128 B inline */
 	struct nic_config
-		nic; /* rig_create sets random and ctx; active_mtu 0: 4096; rig_tx checks with the key, if any */
+		nic; /* rig_create sets random and ctx; active_mtu 0: 4096; rig_tx checks tags, if there is a key */
 };
 
 struct rig {

@@ -10,7 +10,7 @@
 #define STRANGER_CARRIER 28u /* bytes of IPv4 and UDP header; the UDP payload follows */
 #define STRANGER_BYTES	 (STRANGER_CARRIER + 12 + 8 + 16 + 4)
 #define STRANGER_UD_SEND 0x64
-#define STRANGER_RC_SEND 0x04 /* has no DETH: these bytes are payload then */
+#define STRANGER_RC_SEND 0x04 /* has no DETH: the bytes of the DETH become payload */
 
 /** Build an IPv4 packet of STRANGER_BYTES between two IPv4-mapped addresses, from UDP port `sport`. */
 static inline void stranger_packet(uint8_t *ip, const struct nic_gid *from, uint16_t sport, const struct nic_gid *to,

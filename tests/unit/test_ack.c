@@ -89,8 +89,8 @@ static void ack__AK_01_requests_of_ones_own_do_not_keep_acks_back(void **state)
 	rig_destroy(rig);
 }
 
-/* A program posts an answer while the ACK of the message is held back. If it sleeps for completions (a CQ is armed),
- * the ACK leaves before the answer, otherwise after it. */
+/* A program posts an answer while the NIC still holds back the ACK of the message. If the program sleeps for
+ * completions (a CQ is armed), the ACK leaves before the answer, otherwise after it. */
 static void ack__a_held_ack_goes_before_the_answer_of_who_sleeps(void **state)
 {
 	for (unsigned armed = 0; armed < 3; armed++) {

@@ -139,8 +139,8 @@ static void *cpu_add(void *arg)
 }
 
 /*
- * Two QPs of the device and a thread of the application add to one word: no addition is lost. The test runs until the
- * thread has been seen adding during enough of the NIC's additions, or for so long that there seems to be only one
+ * Two QPs of the device and a thread of the application add to one word: no addition is lost. The test ends when the
+ * thread has added during MEETINGS of the NIC's additions, or after ROUNDS additions: then there seems to be only one
  * core.
  */
 static void atomic__AT_04_atomic_among_qps_and_towards_the_cpu(void **state)

@@ -333,7 +333,7 @@ static void check_path_closes(enum nic_wr_opcode opcode, bool came)
 	expect_whole(pair, op, RIG_SQ_PSN + 1);
 	assert_true(has_come(pair, opcode == NIC_WR_SEND ? RECV_AT + RECV_LEN : THERE));
 	pair_run(pair);
-	assert_int_equal(pair_count(pair, A, op), 0); /* no request was left to send */
+	assert_int_equal(pair_count(pair, A, op), 0); /* pair_run had no request to send */
 	for (unsigned i = 0; i < 2; i++) {
 		rig_expect_wc(a->send_cq, 1 + i, NIC_WC_SUCCESS);
 		if (opcode == NIC_WR_SEND)
@@ -554,7 +554,7 @@ static void bare__cut_short(void **state)
 	const struct nic_rx_frame whole = one_from(pair, path, data);
 
 	(void)state;
-	for (uint32_t len = 0; len < 16; len++) { /* BTH and ICRC */
+	for (uint32_t len = 0; len < 16; len++) { /* shorter than BTH and ICRC */
 		uint8_t *copy = malloc(len ? len : 1);
 		struct nic_rx_frame frame = whole;
 

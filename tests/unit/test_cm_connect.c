@@ -307,13 +307,13 @@ static void cm__CM_06_depths_are_swapped_and_limited(void **state)
 	struct rig *rig = *state;
 	struct nic_cm_accept accept = rig_accept_args();
 	struct nic_cm_info info;
-	struct nic_cm_id *a = rig_connect(rig), *b; /* side a answers 4 READs at a time, and asks for 8 */
+	struct nic_cm_id *a = rig_connect(rig), *b; /* side a answers 4 READs at a time, and may send 8 */
 
 	rig_pass(rig);
 	b = rig->side[B].id;
 	assert_int_equal(rig->side[B].event.req.responder_resources, 8);
 	assert_int_equal(rig->side[B].event.req.initiator_depth, 4);
-	accept.responder_resources = 3; /* less than side a asks for */
+	accept.responder_resources = 3; /* less than side a wants to send */
 	accept.initiator_depth = 200;	/* more than side a can answer */
 	assert_int_equal(nic_cm_accept(b, &accept), 0);
 	rig_pass(rig);
@@ -334,7 +334,8 @@ static void cm__CM_08_the_ack_timeout_is_twice_the_life_and_the_delay(void **sta
 	struct rig *rig = *state;
 
 	rig_connect(rig);
-	/* 2 * 2^10 + 2^10 units of 4.096 us: 2^12 is the first power of two that is enough. */
+	/* Twice the packet life and the ACK delay are 2 * 2^10 + 2^10 units of 4.096 us. 2^12 is the first power of two
+	 * that is enough. */
 	assert_int_equal(rig->last.req.primary.ack_timeout, RIG_LIFE + 2);
 	rig_pass(rig);
 	assert_int_equal(rig->side[B].event.req.ack_timeout, RIG_LIFE + 2);

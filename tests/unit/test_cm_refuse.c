@@ -310,7 +310,7 @@ static void cm__CM_04_a_rej_with_wrong_ids_ends_nothing(void **state)
 	rig_inject(rig, 2, &rej);
 	rig_expect(rig, "");
 	assert_int_equal(rig_state(b), NIC_CM_ESTABLISHED);
-	/* A REJ can have remote ID 0 only before its sender has learned the id. */
+	/* A REJ can have remote ID 0 only as long as its sender does not know the receiver's ID. */
 	rej.remote_id = 0;
 	rig_inject(rig, A, &rej);
 	rig_expect(rig, "");

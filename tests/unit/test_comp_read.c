@@ -28,7 +28,7 @@ static void comp__RS_02_a_response_beyond_a_read_implies_its_loss(void **state)
 	rig_post_send(rig, 3, NIC_WR_SEND, 0, 8);
 	rig_drain(rig);
 	rig_ack(rig, RIG_SQ_PSN + 3, SYN_ACK);
-	rig_expect_wc(rig->send_cq, 1, NIC_WC_SUCCESS); /* the SEND before the READ was executed */
+	rig_expect_wc(rig->send_cq, 1, NIC_WC_SUCCESS); /* the SEND posted before the READ has succeeded */
 	rig_expect_no_wc(rig->send_cq);
 	assert_int_equal(rig_counter(rig, implied_nak_seq_err), 1);
 	p = rig_expect_tx(rig, READ_REQ, RIG_SQ_PSN + 1);

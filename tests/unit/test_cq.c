@@ -392,7 +392,7 @@ static void cq__CQ_01_a_solicited_entry_long_ago_is_forgotten(void **state)
 {
 	struct rig *rig = ready();
 
-	rig->recv_cq->head = rig->recv_cq->tail = 0x80000005; /* after this many entries */
+	rig->recv_cq->head = rig->recv_cq->tail = 0x80000005; /* as if so many entries had come and been taken */
 	nic_cq_arm(rig->recv_cq, true);
 	assert_false(notified(rig));
 	rig_destroy(rig);

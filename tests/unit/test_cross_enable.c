@@ -267,8 +267,8 @@ static void enable__queries_tell_what_a_queue_is(void **state)
 
 /* ---- programs of WAITs and ENABLEs ------------------------------------------------------------------------------- */
 
-/* Side b's NIC answers each message without the application: a queue waits for the message, and the queue with the
- * answers waits for that queue. This works even if packets are lost. */
+/* Side b's NIC answers each message without the application: one send queue (`runner`) waits for the message, and the
+ * send queue that contains the answers waits for `runner`. This works even if packets are lost. */
 static void program__answers_messages_without_anybody_under_loss(void **state)
 {
 	const struct rig_opts opts = {.cross_channel = true};
@@ -294,7 +294,7 @@ static void program__answers_messages_without_anybody_under_loss(void **state)
 		rig_post_recv(a, i, 1024 + 64 * i, 64);
 		assert_int_equal(nic_post_send(runner, &wait), 0);
 		assert_int_equal(nic_post_send(runner, &nop), 0);
-		/* A WAIT before the answer, in the queue that answers. */
+		/* In the queue that contains the answers: a WAIT, then the answer. */
 		assert_int_equal(nic_post_send(b->qp, &answer), 0);
 		rig_post_send(b, i, NIC_WR_SEND, 1024 + 64 * i, 64);
 		rig_post_send(a, i, NIC_WR_SEND, 64 * i, 64);

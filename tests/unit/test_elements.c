@@ -75,7 +75,7 @@ static void elements__lengths_must_agree(void **state)
 			o.wr.elements.num_data = 0;
 			break;
 		case 6:
-			o.wr.elements.count = 0x40000003; /* times 4 is 12 in 32 bits */
+			o.wr.elements.count = 0x40000003; /* times 4 bytes overflows to 12 in 32 bits */
 			break;
 		case 7:
 			o.wr.elements.num_data = 4; /* more SGEs than a WQE has room for; all but the first are empty */

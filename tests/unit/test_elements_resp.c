@@ -55,7 +55,7 @@ static void elements__AT_10_requests_that_make_no_sense_are_refused(void **state
 			p.element.count = 3;
 			break;
 		case 8:
-			p.element.count = 0x40000002; /* times 4 is 8 in 32 bits */
+			p.element.count = 0x40000002; /* times 4 bytes overflows to 8 in 32 bits */
 			break;
 		case 9:
 			p.payload_len += 4;
@@ -332,7 +332,7 @@ static void elements__wrong_responses(void **state)
 /* ---- the application's floating-point settings ----------------------------------------------------------------- */
 
 #ifdef __x86_64__
-#define FLUSH_TO_ZERO (1u << 15 | 1u << 6) /* of results (FTZ), of operands (DAZ) */
+#define FLUSH_TO_ZERO (1u << 15 | 1u << 6) /* MXCSR: flush results (FTZ), and operands (DAZ), to zero */
 
 static void flush_to_zero(bool on)
 {

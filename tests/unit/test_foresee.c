@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_foresee.c - payloads by reference whose destination is known before their packets are executed
- * (nic/qp/foresee.c). */
+/* test_foresee.c - payloads by reference whose destination is foreseen, that is, known before their packets are
+ * executed (nic/qp/foresee.c). */
 #include "refer_rig.h"
 
 #include "train.h"

@@ -377,7 +377,8 @@ static void masked__AT_10_unknown_sizes_and_lengths_are_refused(void **state)
 		struct packet p = request(rig, &a, E, align32(rig));
 		static const uint8_t log_sizes[] = {0, 1, 6, 30, 31, 32, 34, 63, 255};
 
-		/* The payload has the operands that this size needs; 4 << 30 and more are 0 in 32 bits. */
+		/* The payload is as long as the operands of this size. For the largest sizes it is empty, because a
+		 * length of 4 << 30 or more overflows to 0 in 32 bits. */
 		p.log_size = log_sizes[i / 2];
 		p.payload_len = p.log_size < 8 ? (i & 1 ? 4u : 2u) << p.log_size : 0;
 		expect_refused(rig, &p, SYN_INV);

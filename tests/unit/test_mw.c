@@ -95,7 +95,7 @@ static void mw__MW_03_region_needs_bind_right_and_local_write_for_writing_window
 		{NIC_ACCESS_MW_BIND, NIC_ACCESS_REMOTE_ATOMIC, false},
 		{NIC_ACCESS_MW_BIND, NIC_ACCESS_REMOTE_READ, true},
 		{NIC_ACCESS_MW_BIND | NIC_ACCESS_LOCAL_WRITE, NIC_ACCESS_REMOTE_WRITE | NIC_ACCESS_REMOTE_ATOMIC, true},
-		{NIC_ACCESS_MW_BIND | NIC_ACCESS_LOCAL_WRITE, NIC_ACCESS_LOCAL_WRITE, false}, /* not for windows */
+		{NIC_ACCESS_MW_BIND | NIC_ACCESS_LOCAL_WRITE, NIC_ACCESS_LOCAL_WRITE, false}, /* not a window's right */
 		{NIC_ACCESS_MW_BIND | NIC_ACCESS_LOCAL_WRITE, NIC_ACCESS_MW_BIND, false},
 	};
 
@@ -115,7 +115,7 @@ static void mw__MW_03_region_needs_bind_right_and_local_write_for_writing_window
 static void mw__MW_04_range_must_lie_inside_the_region(void **state)
 {
 	static const struct {
-		int64_t from; /* from the start of a region of 4096 bytes at 0x10000 */
+		int64_t from; /* the window's start, relative to the start of a region of 4096 bytes */
 		uint64_t len;
 		bool ok;
 	} cases[] = {
@@ -268,8 +268,8 @@ static void mw__MW_07_rebind_of_type_1_kills_the_old_key(void **state)
 	rig_destroy(rig);
 }
 
-/* The application increments the key for each bind that it posts. If a bind fails, the window keeps its key, and the
- * next bind that succeeds gives it the application's. */
+/* The application increments its copy of the key for each bind that it posts. If a bind fails, the window keeps its
+ * key; the next bind that succeeds gives the window the key that the application has posted. */
 static void mw__MW_07_failed_and_flushed_binds_of_type_1_change_no_key(void **state)
 {
 	struct rig *rig = rig_ready(NULL);
@@ -485,7 +485,7 @@ static void mw__MW_11_low_byte_of_a_type_2_key_is_the_consumers(void **state)
 		rig_expect_silence(rig);
 		rig_expect_wc(rig->send_cq, 5, NIC_WC_SUCCESS);
 	}
-	w.bind.rkey = first ^ 0x100; /* the upper bits of the key are not the consumer's */
+	w.bind.rkey = first ^ 0x100; /* the consumer must not change the upper bits of the key */
 	assert_int_equal(win_bind(&w), NIC_WC_MW_BIND_ERR);
 	rig_destroy(rig);
 }

@@ -8,7 +8,8 @@
 #include <string.h>
 #include <cmocka.h>
 
-/* Bytes from the BTH to the payload by the low five bits, RC form (IBTA table 38, A19); 0: reserved. */
+/* For each value of the opcode's low five bits: bytes from the start of the BTH to the payload, for RC (IBTA table 38,
+ * A19); 0: reserved. */
 /* clang-format off */
 static const uint8_t rc_len[32] = {
 	12, 12, 12, 16, 12, 16,	/* 00 SEND */
@@ -20,7 +21,7 @@ static const uint8_t rc_len[32] = {
 };
 /* clang-format on */
 
-/** Bytes from the BTH to the payload for any opcode; 0: unknown opcode. */
+/** Bytes from the start of the BTH to the payload, for any opcode; 0: unknown opcode. */
 static unsigned expected_len(unsigned value)
 {
 	unsigned low = value & 31;
@@ -34,7 +35,7 @@ static unsigned expected_len(unsigned value)
 		return low == 4 ? 20 : low == 5 ? 24 : 0;
 	case OP_XRC: /* requests carry the XRCETH, responses do not */
 		return rc_len[low] ? rc_len[low] + (low >= 0x0d && low <= 0x12 ? 0 : 4) : 0;
-	case OP_EXT: /* uroce's own opcodes: two requests and one response, twice */
+	case OP_EXT: /* uroce's own: two requests and one response for extended atomics, the same for elements */
 		return low <= 1 ? 28 : low == 4 || low == 5 ? 32 : low == 2 || low == 6 ? 16 : 0;
 	default:
 		return value == 0x81 ? 28 : 0;

@@ -294,7 +294,7 @@ static void encode__ipv4_header_checksum_is_right_for_extreme_headers(void **sta
 		memset(p.sgid.raw + 12, fills[i], 4);
 		memset(p.dgid.raw + 12, fills[i], 4);
 		p.tclass = p.hop_limit = fills[i];
-		for (unsigned id = 0; id < 65536; id++) { /* every checksum, so every carry */
+		for (unsigned id = 0; id < 65536; id++) { /* all IDs, so every carry in the checksum occurs */
 			struct nic_rx_frame frame = {.data = buf};
 			struct packet back;
 

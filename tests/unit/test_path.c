@@ -226,7 +226,7 @@ static void path__lossless_answers_when_there_is_time_or_when_idle(void **state)
 	rig_destroy(rig);
 }
 
-/* ACKs leave before requests: the peer may wait for the ACK to continue. */
+/* ACKs leave before requests, because the peer may need the ACK to continue. */
 static void path__an_ack_goes_before_a_request(void **state)
 {
 	struct rig *rig = rig_create(&(struct rig_opts){.nic = {.route = route, .ack_delay_ns = 1000}});
@@ -381,14 +381,14 @@ static void path__datagrams_can_be_lost(void **state)
 		wr.ud.ah = ah;
 		rig_post(rig, &wr);
 	}
-	assert_false(nic_path_pending(rig->nic, 0)); /* the QP was queued here before it had a datagram */
+	assert_false(nic_path_pending(rig->nic, 0)); /* although the QP was first queued on path 0 */
 	assert_true(nic_path_pending(rig->nic, path));
 	assert_int_equal(nic_path_lose(rig->nic, path, &frame, 3, rig->now), 3);
 	assert_true(nic_path_pending(rig->nic, path));
 	assert_int_equal(nic_path_lose(rig->nic, path, &frame, 3, rig->now), 1);
 	assert_false(pending(rig, path));
 	assert_false(nic_path_pending(rig->nic, path));
-	assert_true(nic_path_pending(rig->nic, 0)); /* for the datagram posted after the lost ones */
+	assert_true(nic_path_pending(rig->nic, 0)); /* the datagram posted after the lost ones */
 	assert_int_equal(take(rig, 0, &frame), 1);
 	for (uint32_t i = 0; i < 5; i++)
 		rig_expect_wc(rig->send_cq, i, NIC_WC_SUCCESS);
