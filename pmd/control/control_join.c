@@ -31,12 +31,12 @@
 /* An overloaded machine may keep a daemon that is ready to run off the CPU for many seconds: the scheduler treats each
  * session as a group (autogroup), and groups whose threads yield often can starve others. */
 #define STARVED_MS   1000
-#define STARVED_LOOK 50 /* how often we look whether that is so, STARVED_MS apart */
+#define STARVED_LOOK 50 /* checks whether the daemon is starved, each followed by a wait of STARVED_MS */
 /* How long a daemon of an untrusted user has to answer. A daemon that finds its address in use listens under its name
  * for a second, then exits without an answer. */
 #define WAY_MS	     3000
 #define WAYS	     3		    /* times that one process is asked to release the name */
-#define WAYS_NS	     15000000000ull /* time limit for asking all processes: each may hold the name for a second */
+#define WAYS_NS	     15000000000ull /* how long we ask process after process: each may hold the name for a second */
 #define TRIES	     500	    /* attempts to join; with the pauses between them, several seconds */
 #define PAUSE_NS     10000000
 #define SPAWN_EVERY  20 /* refused attempts after which another daemon is started */
@@ -133,8 +133,8 @@ static bool daemon_makes_way(int fd)
 	return rc == 0 || rc == -ECONNRESET || rc == -EPIPE;
 }
 
-/** Whether the process is ready to run, or waits for a disk: it will answer once it has the CPU. Unknown (another PID
- *  namespace): no. */
+/** Whether the process is ready to run, or waits for a disk: it will answer once it has the CPU. @return false also if
+ *  its state is unknown, as the process is in another PID namespace. */
 static bool is_runnable(pid_t pid)
 {
 	char path[40], line[512];
@@ -222,7 +222,7 @@ static int ask(int fd, const struct proto_join *join, pid_t pid, struct proto_ms
 		ask_failed(rc, &join->gid, pid, err, err_len);
 		return NO_MEMORY;
 	}
-	if (rc == 0 || rc == -EPIPE || rc == -ECONNRESET) /* the daemon may have sent the reason before */
+	if (rc == 0 || rc == -EPIPE || rc == -ECONNRESET) /* the daemon may have answered before it closed */
 		rc = recv_answer(fd, pid, m);
 	if (rc == 1 && m->type == PROTO_WELCOME && m->len == sizeof(struct proto_welcome) && m->n_fds > 0)
 		return 0;
@@ -257,7 +257,8 @@ static int accept_welcome(struct pmd_control *c, int fd, struct proto_msg *m, ch
 	c->device = welcome->device;
 	c->listen.fd = pmd_fd_high(listen_fd);
 	PMD_POINT(join_welcomed);
-	/* SO_PEERCRED shows clients which process called listen() last. Without this call it is the daemon. */
+	/* The daemon has called listen() already. Call it again here, because SO_PEERCRED shows clients the process
+	 * that called listen() last: that must be this one. */
 	if (listen(c->listen.fd, SOMAXCONN) != 0) {
 		rc = -errno;
 		snprintf(err, err_len, "cannot listen as a function of the device: %s", strerror(-rc));
@@ -268,7 +269,7 @@ static int accept_welcome(struct pmd_control *c, int fd, struct proto_msg *m, ch
 	return 0;
 }
 
-/** Limits on requests to processes of other users to release the daemon's name. */
+/** Limits how often we ask processes of other users to release the daemon's name. */
 struct ways {
 	uint64_t until_ns;
 	pid_t pid;	/* the process that was asked last */
@@ -319,7 +320,7 @@ static int attempt(struct pmd_control *c, struct ways *ways, char *err, size_t e
 }
 
 /** Find a more specific errno for a daemon that did not start, by binding a socket to the address here. @return the
- *  errno of that, or `rc` if binding succeeded. */
+ *  negative errno of the failed bind, or `rc` if it succeeded. */
 static int spawn_error(const struct pmd_device *device, int rc)
 {
 	char unused[256];

@@ -30,7 +30,7 @@ struct pmd_control {
 	uid_t daemon_uid;
 	struct proto_join join;
 	struct proto_device device;	/* as in the daemon's last message */
-	int sockets[NIC_GID_TABLE_LEN]; /* by address, until handed to the port; -1: none */
+	int sockets[NIC_GID_TABLE_LEN]; /* indexed by GID table entry; -1: none, or handed to the port */
 	struct control_visitor visitors[CONTROL_VISITORS];
 	pmd_visit_fn serve[CONTROL_TYPES];
 	struct pmd_control_stats stats;

@@ -112,7 +112,7 @@ static bool is_lack(int rc)
 	return rc == -EMFILE || rc == -ENFILE || rc == -ENOMEM || rc == -ENOBUFS;
 }
 
-/** @return the socket, -EOPNOTSUPP: the kernel does not report changes, or an error for which is_lack returns true. */
+/** @return the socket; -EOPNOTSUPP: the kernel does not report changes; or an error for which is_lack returns true. */
 static int netlink_open(void)
 {
 	struct sockaddr_nl self = {.nl_family = AF_NETLINK, .nl_groups = RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR};

@@ -14,7 +14,8 @@
  *   fault show                     rules, and counters of their effects
  *   capture [qp=N] [dir=tx|rx|both] [snaplen=N]    no answer but PROTO_PACKET after PROTO_PACKET, see capture.h
  *   capture counts                 seen and lost so far by this connection
- *   capture stop                   end the capture, and answer as counts; a function that ends sends this unasked
+ *   capture stop                   end the capture, and answer like `capture counts`; when a function ends, it
+ *                                  sends this answer unasked
  *
  * Faults (except fault show) and captures are for the process's own user, the daemon's and root.
  */

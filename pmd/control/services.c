@@ -79,8 +79,8 @@ static int service_claim(struct pmd_host *host, struct pmd_service *s, uint16_t 
 	return pmd_control_listen(host->control, &s->listener, &name);
 }
 
-/** Claim this port, or any port if it is 0: then not a port that was served recently, because clients of the previous
- *  server may not have noticed its end and would mistake the new server for it. */
+/** Claim this port or, if it is 0, a free port. A free port that was served recently is not chosen: clients of its
+ *  previous server may not have noticed that server's end, and would mistake the new server for it. */
 static int service_choose(struct pmd_host *host, struct pmd_service *s, uint16_t port)
 {
 	int rc = -EADDRINUSE;

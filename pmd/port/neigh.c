@@ -223,9 +223,9 @@ static void start_asking(struct neigh *n, struct neigh_entry *e, uint64_t now_ns
 	ask(n, e);
 }
 
-/** Get the entry of an address that is used now, and ask for its MAC if that is due. @param packet the address is used
- *  for a packet, not only resolved in advance. If only neigh_resolve() has asked so far and has failed, the first
- *  packet starts a new attempt. */
+/** Get the entry of an address that is used now, and ask for its MAC if that is due. @param packet true: there is a
+ *  packet for the address; false: it is only resolved in advance. After a failure it does not ask again for
+ *  NEIGH_FAILED_NS, except for the first packet if only neigh_resolve() has asked so far. */
 static struct neigh_entry *use(struct neigh *n, const struct nic_gid *addr, bool packet, uint64_t now_ns)
 {
 	struct neigh_entry *e = find(n, addr);

@@ -19,12 +19,12 @@ struct pmd_port;
 
 #define PMD_RX_BURST 64 /* the most frames that an rx_burst can be asked for */
 #define PMD_RX_VAIN                                                                                                    \
-	64 /* an rx_burst gives up after this many packets without one to keep; one run of packets may exceed it */
+	64 /* an rx_burst gives up after examining this many packets and keeping none; its last run may exceed this */
 #define PMD_TX_BURST	64 /* the most frames that a tx_burst can be given */
 #define PMD_TX_HEADROOM 64 /* free bytes before each IP packet to transmit, for the link layer's header */
 
-/* What a packet has besides one MTU of payload: IP, UDP, BTH, RETH, immediate data, ICRC. KEY: the bytes by which a tag
- * is longer than the ICRC. */
+/* Bytes of a full-size packet besides one MTU of payload: IP, UDP, BTH, RETH, immediate data, ICRC. With a security key
+ * a tag replaces the ICRC; PMD_OVERHEAD_KEY is the difference in length. */
 #define PMD_OVERHEAD_V4	 (20 + 8 + 12 + 16 + 4 + 4)
 #define PMD_OVERHEAD_V6	 (40 + 8 + 12 + 16 + 4 + 4)
 #define PMD_OVERHEAD_KEY 4

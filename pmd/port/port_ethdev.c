@@ -164,7 +164,7 @@ static bool ethdev_neigh_transmit(void *ctx, const uint8_t *frame, uint32_t len)
 	struct rte_mbuf *m = rte_pktmbuf_alloc(p->tx_pool);
 
 	if (!m)
-		return false; /* will be sent again soon, by us or by the peer */
+		return false; /* this ARP or ND frame is lost: we repeat a request, the peer repeats its own */
 	memcpy(rte_pktmbuf_append(m, (uint16_t)len), frame, len);
 	ethdev_push(p, &m, 1);
 	return true;
@@ -256,7 +256,8 @@ unsigned pmd_ethdev_rx_burst(struct pmd_port *port, struct nic_rx_frame *frames,
 		frames[out++] = (struct nic_rx_frame){.data = rte_pktmbuf_mtod(m, uint8_t *), .len = m->data_len};
 		p->held[p->held_n++] = m;
 	}
-	/* Skip bursts of frames for others: 0 packets without `more` must mean that nothing is left. */
+	/* Receive again if a burst had only frames for others: returning 0 packets without setting `more` must mean
+	 * that no packet is left. */
 	port->more = false;
 	port->looked_at = out;
 	while (out == 0 && port->looked_at < PMD_RX_VAIN) {

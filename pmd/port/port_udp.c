@@ -198,7 +198,7 @@ void pmd_port_udp_remove(struct pmd_port *port, unsigned index)
 		u->split.left = 0;
 	u->drops_gone += udp_drops(s->fd) - s->drops_before;
 	if (udp_use_epoll(u) != 0)
-		was_wait_fd = false; /* the process has no free descriptor, so there is nothing to sleep on */
+		was_wait_fd = false; /* no free descriptor for an epoll set: the port has no wait_fd now */
 	udp_retire(u, s, was_wait_fd);
 	if (u->epoll_fd < 0)
 		udp_wait_on(u, -1);

@@ -134,8 +134,8 @@ static bool udp_must_stop(const struct port_udp *u)
 	return u->port.looked_at + u->dropped >= PMD_RX_VAIN;
 }
 
-/** Receive from a socket until a datagram is kept. Datagrams that must be dropped are skipped: false without `more`
- *  must mean that nothing is left. @return whether u->split has a datagram. */
+/** Receive from a socket, skipping datagrams that must be dropped, until one is kept, the socket is empty, or the burst
+ *  has to stop (then `more` is set). @return whether u->split has a datagram. */
 static bool udp_visit(struct port_udp *u, unsigned index)
 {
 	enum udp_received received = UDP_RX_DROPPED;
@@ -195,7 +195,7 @@ static bool udp_is_ours(struct port_udp *u, const struct nic_rx_frame *frame)
 	const uint8_t *qpn = frame->data + BTH_DEST_QPN;
 
 	if (frame->len < BTH_DEST_QPN + 3 || qpn[0] == u->function)
-		return true; /* the NIC counts too short packets */
+		return true; /* a packet that is too short is kept, because the NIC counts it */
 	return qpn[0] == NIC_SERVICE_QPN >> 16 && u->port.serves &&
 	       u->port.serves(u->port.ctx, (uint16_t)(qpn[1] << 8 | qpn[2]));
 }

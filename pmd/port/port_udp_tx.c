@@ -34,7 +34,7 @@
 #define RC_ACKNOWLEDGE	 0x11
 #define RC_CMP_SWAP	 0x13
 #define RC_FETCH_ADD	 0x14
-/* uroce's own opcodes (nic/extended.md, nic/elem.md). */
+/* uroce's own opcodes (nic/mem/extended.md, nic/mem/elem.md). */
 #define MASKED_CMP_SWAP	 0xc0
 #define MASKED_FETCH_ADD 0xc1
 #define ELEMENTS	 0xc4
@@ -258,9 +258,9 @@ static bool is_request(const struct nic_tx_frame *f)
 	       opcode == FETCH_ELEMENTS;
 }
 
-/** If an application responds at once, its response and the ACK of the message that it responds to are sent together.
- *  Requests and ACKs are independent streams, so the shorter ACK can be sent after the response, unless `ordered`
- *  forbids it. Then both are one run, and one system call. */
+/** Swap an ACK and the longer request after it: the two then form one run, and cost one system call, since only the
+ * last packet of a run may be shorter. They come together when an application responds to a message at once. Requests
+ * and ACKs are independent streams, so their order does not matter, unless `ordered` is set. */
 static void udp_ack_last(struct nic_tx_frame *f, unsigned n)
 {
 	struct nic_tx_frame ack;

@@ -114,7 +114,7 @@ struct proto_device {
 struct proto_welcome {
 	uint32_t function; /* 1 ... PROTO_FUNCTION_MAX */
 	uint32_t reserved;
-	uint64_t since_ns; /* CLOCK_REALTIME */
+	uint64_t since_ns; /* when the function joined, CLOCK_REALTIME */
 	struct proto_device device;
 };
 
@@ -151,7 +151,7 @@ struct proto_adopt {
 	struct nic_gid key;
 };
 
-/** Carries a descriptor: the keeper, if the function has one. */
+/** A function's answer to a new daemon. Carries a descriptor: the keeper, if the function has one. */
 struct proto_adopted {
 	uint32_t function;
 	uint32_t keeper; /* 1: this message carries the keeper */
@@ -252,10 +252,10 @@ int proto_peer(int fd, struct ucred *out);
 const char *proto_pid_str(pid_t pid, char *out, size_t len);
 
 enum proto_holder {
-	PROTO_HOLDER_NONE,    /* no process listens */
-	PROTO_HOLDER_IT,      /* the process in question listens */
-	PROTO_HOLDER_UNSEEN,  /* same user, but outside our PID namespace: perhaps the process in question */
-	PROTO_HOLDER_OTHER,   /* another process listens */
+	PROTO_HOLDER_NONE,   /* no process listens */
+	PROTO_HOLDER_IT,     /* the process in question listens */
+	PROTO_HOLDER_UNSEEN, /* a process of the same user, outside our PID namespace, listens: perhaps it is the one */
+	PROTO_HOLDER_OTHER,  /* another process listens */
 	PROTO_HOLDER_UNKNOWN, /* unknown: the listener's backlog is full, or we have no free descriptor */
 };
 /** Find out whether process `who` (from proto_peer) listens under a name that belongs to the device with this key. */

@@ -59,7 +59,7 @@ struct spawn {
 	const char **envp;
 	int fd; /* write end of the pipe: becomes the daemon's stderr */
 	char *stack;
-	struct rlimit files; /* limit on open files for the daemon: the one before DPDK's start raised it */
+	struct rlimit files; /* limit on open files for the daemon: ours as it was until DPDK's start raised it */
 	bool limit_files;
 	int *error; /* errno of a failed clone or execve, in memory that the children share */
 };

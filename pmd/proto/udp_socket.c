@@ -105,7 +105,8 @@ bool pmd_udp_socket_is(int fd, const struct nic_gid *gid)
 	       memcmp(&self.sin6_addr, &expected.sin6_addr, sizeof(self.sin6_addr)) == 0;
 }
 
-/** Checks only for GRO: a kernel with GRO has GSO too. GSO pays only if the receiver gets the packets coalesced. */
+/** Checks that GRO is on, because GSO pays only if the receiver gets the packets coalesced; and that the kernel has
+ * GSO, by setting UDP_SEGMENT to 0 on the socket. */
 bool pmd_udp_socket_gso(int fd)
 {
 	int gro = 0, off = 0;

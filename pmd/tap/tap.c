@@ -12,7 +12,7 @@
 #include "port.h"
 #include "tap.h"
 
-/* Delay until held packets that a full path has rejected are offered to the path again. */
+/* After this delay, held packets are offered again to a path that was full. */
 #define FULL_RETRY_NS 20000
 
 enum nic_rx_verdict pmd_tap_rx(struct pmd_host *host, unsigned path, const struct nic_rx_frame *frame, uint64_t now_ns)
@@ -71,7 +71,7 @@ uint64_t pmd_tap_deadline(const struct pmd_host *host)
 	tx = pmd_fault_tx_deadline(host->stages->fault);
 	rx = pmd_fault_rx_deadline(host->stages->fault);
 	if (tx <= host->now_ns)
-		tx = host->now_ns + FULL_RETRY_NS; /* the packet has been offered, but its path was full */
+		tx = host->now_ns + FULL_RETRY_NS; /* a held packet was offered, but its path was full */
 	return tx < rx ? tx : rx;
 }
 

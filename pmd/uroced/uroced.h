@@ -50,7 +50,7 @@ struct slot {
 		services[PROTO_SERVICES_MAX]; /* ports that the function claims to serve; ports granted to it */
 	unsigned n_said, n_services;
 	uint64_t since_ns;    /* when the function joined, CLOCK_REALTIME */
-	uint64_t released_ns; /* when the last function ended, CLOCK_MONOTONIC; 0: the slot was never used */
+	uint64_t released_ns; /* when the slot's previous function ended, CLOCK_MONOTONIC; 0: the slot was never used */
 	uint64_t joined_ns;   /* when it joined or was adopted, CLOCK_MONOTONIC */
 	uint64_t due_ns;      /* when to check the slot again; 0: only on an event */
 	unsigned misses;      /* consecutive times that adoption failed or did not last */
@@ -218,7 +218,7 @@ int steer_grow(struct daemon *d, unsigned n, char *err, size_t err_len);
 void steer_own(struct daemon *d, unsigned n, bool owned);
 /** The set of served ports has changed: update the steering. */
 void steer_services_changed(struct daemon *d);
-/** Drop datagrams that have arrived for function number n before a function gets the number. */
+/** Called before a function gets number n: drop the datagrams that have arrived for this number. */
 void steer_flush(struct daemon *d, unsigned n);
 /** Drop and count datagrams that have arrived for a slot without a function. */
 void steer_drain(struct daemon *d, unsigned entry, unsigned slot);

@@ -27,9 +27,9 @@
 
 #define LET_GO_NS   10000000u  /* time for functions to close their old sockets */
 #define BLOCKED_NS  500000000u /* until we check again whether other processes have closed the sockets */
-#define RETRY_NS    100000000u /* first retries: a new IPv6 address is tentative for a second or two */
+#define RETRY_NS    100000000u /* between the first retries; a new IPv6 address is tentative for a second or two */
 #define RETRIES_MAX 50
-#define SLOW_NS	    2000000000u /* later retries: another process can release the UDP port at any time */
+#define SLOW_NS	    2000000000u /* between later retries; another process can release the UDP port at any time */
 
 int gids_find(const struct daemon *d, const struct nic_gid *gid)
 {
@@ -289,8 +289,8 @@ static void gids_begin_anew(struct daemon *d)
 /** Decide whether functions must close their sockets of the wanted addresses, because no usable keeper was found. They
  *  must only if all functions have been asked, and if no other process (such as another user's function) has sockets of
  *  these addresses open: otherwise we could not bind the addresses again, and our functions would lose their sockets
- *  for nothing. An unusable keeper contains an unknown number of sockets, so if there was one, the sockets are not
- *  counted. */
+ *  for nothing. Other processes' sockets are found by counting; this is skipped if a function sent a keeper,
+ *  because even an unusable keeper contains sockets, an unknown number of them. */
 static bool sockets_are_lost(const struct daemon *d, const struct wanted *wanted)
 {
 	bool any = false, foreign = slots_any_foreign(d);
@@ -343,7 +343,7 @@ void gids_sync(struct daemon *d)
 	changed |= table_sync(d, &wanted);
 	if (!slots_grow(d, &grown) && d->retry_ns == 0)
 		d->retry_ns = daemon_now_ns() + SLOW_NS;
-	d->sockets_known = true; /* no other sockets exist: new ones are created only here */
+	d->sockets_known = true; /* no function has older sockets, and only this daemon creates new ones */
 	if (changed)
 		keeper_make(d);
 	if (up != d->port_up) {

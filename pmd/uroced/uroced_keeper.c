@@ -47,8 +47,8 @@ struct keeping {
 	int rc; /* error of the first message that could not be sent */
 };
 
-/** @return the limit on the user's descriptors in flight to set before sending `n` more, so that afterwards at most
- *  half of files_limit are in flight. */
+/** @return our limit on open files to set while we send `n` descriptors. The kernel refuses to send if the user already
+ *  has more in flight than this limit, so afterwards at most half of files_limit are in flight. */
 static rlim_t keeper_limit(const struct daemon *d, unsigned n)
 {
 	rlim_t half = d->files_limit / 2;
@@ -173,7 +173,7 @@ void keeper_grow(struct daemon *d, const unsigned before[NIC_GID_TABLE_LEN])
 	struct keeping k = {.d = d, .to = d->keeper[0]};
 
 	if (d->keeper_due_ns != 0)
-		return; /* the keeper is empty because fewer sockets than now did not fit */
+		return; /* filling the keeper has failed: keeper_tick() will retry, with all sockets */
 	for (unsigned i = 0; i < NIC_GID_TABLE_LEN; i++)
 		for (unsigned n = before[i]; n < d->gids[i].n_sockets; n++)
 			keeping_add(&k, &d->gids[i], n);

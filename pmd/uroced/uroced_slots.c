@@ -157,7 +157,7 @@ not_ours:
 	slot_leave_alone(d, s);
 }
 
-/** Check whether a process listens under the name of function n, which is not connected, and ask it to be adopted. */
+/** Function n is not connected: check whether a process listens under its name, and if so ask it to be adopted. */
 static void slot_look(struct daemon *d, unsigned n)
 {
 	struct proto_name name;
@@ -214,7 +214,7 @@ static void slot_tell(struct daemon *d, unsigned n)
 
 	if (rc == 0)
 		slot_has(d, n);
-	else if (rc == -ETOOMANYREFS) /* too many descriptors of the user are in flight; no event will report fewer */
+	else if (rc == -ETOOMANYREFS) /* the user has too many descriptors in flight: no event tells when to retry */
 		slot_put_off(d, s, TELL_AGAIN_NS);
 	else if (rc != -EAGAIN) {
 		slot_end(d, n);
@@ -398,7 +398,7 @@ static void slot_adopted(struct daemon *d, unsigned n, struct proto_msg *m)
 	if (steer_grow(d, n, err, sizeof(err)) != 0)
 		snprintf(d->why, sizeof(d->why), "%.*s", (int)sizeof(d->why) - 1, err);
 	d->retry_ns = daemon_now_ns();
-	/* The function gets sockets that it already has once more, and closes the duplicates. */
+	/* This sends the function all its sockets. The function closes those that it has already. */
 	if (d->sockets_known)
 		slots_tell(d);
 }

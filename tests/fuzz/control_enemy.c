@@ -36,8 +36,8 @@ uint32_t enemy_word(struct enemy *e)
 
 /* ---- descriptors ------------------------------------------------------------------------------------------ */
 
-/** Make a keeper with messages in its queue, which the input makes more or less valid. @return the descriptor, or
- * -1. */
+/** Make a keeper (a socket whose queue holds UDP sockets, see proto.h). The input decides how many messages are queued,
+ * and how valid they are. @return the descriptor, or -1. */
 static int keeper(struct enemy *e, int udp)
 {
 	struct proto_keeper message = {0};

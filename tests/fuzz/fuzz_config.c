@@ -119,7 +119,7 @@ static void devices_read(const char *text)
 		return;
 	}
 	if (!text[strspn(text, " \t\n,;")])
-		return; /* the default devices follow part of an interface, which cannot be written as text */
+		return; /* a default device can follow only the IPv6 addresses of an interface: no entry means that */
 	out = fmemopen(written, sizeof(written), "w");
 	expect(out);
 	for (int i = 0; i < n; i++) {

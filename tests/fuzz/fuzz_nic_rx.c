@@ -22,7 +22,7 @@
 #define IDS	  4096
 
 enum { RC, UC, UD };
-enum { MASKED_CMP_SWAP = 0xc0, MASKED_FETCH_ADD, EXT_ATOMIC_ACK }; /* opcodes, nic/mem/extended.md */
+enum { MASKED_CMP_SWAP = 0xc0, MASKED_FETCH_ADD, EXT_ATOMIC_ACK }; /* opcodes of nic/mem/extended.md */
 enum { ELEMENTS = 0xc4, FETCH_ELEMENTS, ELEMENTS_ACK };		   /* opcodes of nic/mem/elem.md */
 
 struct fuzz_qp {
@@ -390,7 +390,7 @@ static uint32_t some_psn(struct fuzz_qp *q, bool response, uint8_t choice)
 	return (q->psn + (uint32_t)shift) & 0xffffff;
 }
 
-/* As elements_len(), for operations coalesced into one packet (a run), where each element has its own address. */
+/* Payload length of a run (operations coalesced into one packet, each element with its own address); mostly correct. */
 static uint32_t run_len(uint32_t elements, uint32_t otherwise)
 {
 	uint32_t datatype = elements >> 16 & 255, count = elements & 255;
@@ -522,7 +522,7 @@ static void send_packet(void)
 	}
 	pad = -len & 3;
 	if (bits >= 0xfc)
-		pad = bits & 3; /* wrong on purpose */
+		pad = bits & 3; /* sometimes a wrong pad count */
 	p = put(p, (bits & 0x40) << 1 | 0x40 | pad << 4, 1);
 	p = put(p, bits == 0xf0 ? 0x1234 : 0xffff, 2);
 	p = put(p, nic_qp_num(q->qp), 4);

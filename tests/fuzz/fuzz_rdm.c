@@ -337,7 +337,8 @@ static void say_call(struct other *o, uint8_t kind, uint8_t how)
 	p = put(put(p, QKEY, 4), NIC_SERVICE_QPN | o->port, 4);
 	p = put(put(put(p, QKEY, 4), 1, 1), kind, 1);
 	p = put(put(p, how & 4 ? 5 : 1, 1), 0, 1);
-	p = put(put(p, how & 8 ? 77 : o->from, 8), how & 16 ? 0 : f.incarnation, 8); /* or a wrong or missing one */
+	/* Sometimes the port's incarnation is wrong, or the endpoint's is missing. */
+	p = put(put(p, how & 8 ? 77 : o->from, 8), how & 16 ? 0 : f.incarnation, 8);
 	p = put(put(p, how & 32 ? how : o->attempt, 4), how & 64 ? how : echo, 4);
 	p = put(put(p, 0x77, 4), 0x100, 4);
 	if (kind == HELLO || kind == WELCOME)
@@ -381,7 +382,7 @@ static void say_request(struct other *o, uint8_t opcode, const uint8_t *payload,
 	o->psn = (o->psn + 1) & 0xffffff;
 }
 
-/** Send a call to one of the connection-oriented endpoints. */
+/** Send a call (a datagram that makes or ends a connection) to one of the connection-oriented endpoints. */
 static void say_cm(struct other *o)
 {
 	uint8_t kind = (uint8_t)(1 + byte() % 7), how = byte(), data = kind >= CM_ASK ? byte() % 200 : 0;
@@ -496,7 +497,7 @@ static void say_answer(struct other *o)
 	}
 }
 
-/** Record what a packet of the endpoint contains: a call or a request. */
+/** Record what a packet of the endpoint contains: a call (which makes or ends a connection) or a request. */
 static void heed(const uint8_t *bth, uint32_t len)
 {
 	uint32_t qpn = (uint32_t)get(bth + 5, 3), psn = (uint32_t)get(bth + 9, 3);
@@ -522,7 +523,7 @@ static void heed(const uint8_t *bth, uint32_t len)
 		o->qpn = (uint32_t)get(call + 32, 4);
 		return;
 	}
-	for (unsigned i = 0; i < PEERS; i++) { /* for both ports, because both have the same QPN */
+	for (unsigned i = 0; i < PEERS; i++) { /* recorded for both ports, whose QPN is the same */
 		struct other *o = &f.other[i];
 
 		if (bth[0] <= READ || bth[0] >= ELEMENTS)
@@ -561,7 +562,7 @@ static void pass_time(uint64_t ns)
 {
 	f.now += ns;
 	nic_timeout(f.nic, f.now);
-	if (nic_next_deadline(f.nic) <= f.now) /* the call has just sent a packet to a peer, which started a timer */
+	if (nic_next_deadline(f.nic) <= f.now) /* nic_timeout() itself has sent a packet, and so started a timer */
 		nic_timeout(f.nic, f.now);
 	expect(nic_next_deadline(f.nic) > f.now);
 }
@@ -703,7 +704,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	nic_rdm_destroy(f.ep);
 	cm_close();
 	trig_close();
-	expect(nic_mr_dereg(f.mr) == 0 && nic_pd_free(f.pd) == 0); /* no offer refers to it now */
+	expect(nic_mr_dereg(f.mr) == 0 && nic_pd_free(f.pd) == 0); /* no offer refers to f.mr now */
 	nic_destroy(f.nic);
 	return 0;
 }

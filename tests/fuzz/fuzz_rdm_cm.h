@@ -22,8 +22,10 @@ enum { CM_ASK = 4, CM_ACCEPT, CM_REFUSE, CM_BYE };
 
 static struct fuzz_cm {
 	struct nic_rdm *ep;
-	uint64_t incarnation;		   /* the incarnation in the endpoint's packets */
-	uint32_t challenge, heard, number; /* last WHO's or ACCEPT's attempt; other calls' last attempt; last request */
+	uint64_t incarnation; /* the incarnation in the endpoint's packets */
+	/* Attempt numbers of the endpoint's last WHO or ACCEPT, and of its last other call; the request it reported
+	 * last. */
+	uint32_t challenge, heard, number;
 	bool asked, connected, over;
 } cm[CM_ENDPOINTS];
 
@@ -78,7 +80,7 @@ static void cm_close(void)
 		nic_rdm_destroy(cm[i].ep);
 }
 
-/** Record a call that endpoint `i` has sent. */
+/** Record a call (a datagram that makes or ends a connection) that endpoint `i` has sent. */
 static void cm_heed(unsigned i, uint8_t kind, uint64_t from, uint32_t attempt)
 {
 	cm[i].incarnation = from;

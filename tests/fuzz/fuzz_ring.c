@@ -205,7 +205,7 @@ static void open_enemy_links(void)
 	ring_input.left = 0;
 	enemy_accepts(&f.in[0], f.name_fd);
 	enemy_connects(&f.out[0]);
-	for (unsigned i = 0; i < 2; i++) /* once for the connection, once for its message */
+	for (unsigned i = 0; i < 2; i++) /* first accept the enemy's connection, then read its message */
 		pmd_engine_look_after(&f.victim.e);
 	expect(f.in[0].from.memory && f.out[0].to.memory && f.victim.e.host.links->n_in == 2);
 }

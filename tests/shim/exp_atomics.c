@@ -384,7 +384,8 @@ static void personality__connectib(void **state)
 	run_all(rig, 0x3c);
 }
 
-/** The personality connectib refuses atomics posted by ibv_wr_atomic_*: such QPs cannot ask for network byte order. */
+/** The personality connectib allows atomics only on QPs that ask for results in network byte order. QPs for ibv_wr_*
+ * calls cannot ask for that, so ibv_wr_atomic_* is refused. */
 static void personality__connectib_extended_posting(void **state)
 {
 	struct rig *rig = *state;

@@ -347,8 +347,8 @@ static void cq__that_may_run_over_counts_on(void **state)
 	}
 }
 
-/** Each send flag that no interface defines is refused. The NIC uses one of these bits internally, and it must not
- * request a calculation. */
+/** Each send flag that no interface defines is refused, also the bit that marks a calculation inside the NIC: a program
+ * that sets it must get an error, not a calculation. */
 static void post__of_flags_that_there_are_not(void **state)
 {
 	struct program p;
@@ -435,7 +435,7 @@ static void task__lists_of_several_queues(void **state)
 	rig_post_recv(&rig->end[1], 1, 0, 64);
 	assert_int_equal(ibv_exp_post_task(ctx, tasks, &bad), EINVAL);
 	assert_ptr_equal(bad, &tasks[2]);
-	assert_int_equal(rig_wait(rig->end[0].cq).wr_id, 5); /* of the task before the wrong one */
+	assert_int_equal(rig_wait(rig->end[0].cq).wr_id, 5); /* the task before the wrong one was executed */
 	assert_int_equal(rig_wait(rig->end[1].cq).status, IBV_WC_SUCCESS);
 	post(p.peer, &(struct ibv_exp_send_wr){.exp_opcode = IBV_EXP_WR_SEND});
 	assert_int_equal(rig_wait(rig->end[0].cq).wr_id, 9);

@@ -64,7 +64,8 @@ static void gid__table_and_entries(void **state)
 	struct rig *rig = *state;
 	struct ibv_context *ctx = rig->end[1].ctx;
 	uint8_t want[16] = {[10] = 0xff, [11] = 0xff};
-	void *symbol = dlsym(RTLD_DEFAULT, "ibv_query_gid_type"); /* no default version in the drop-in library */
+	/* In the drop-in library the symbol has no default version, so only dlvsym() finds it. */
+	void *symbol = dlsym(RTLD_DEFAULT, "ibv_query_gid_type");
 	int (*query_type)(struct ibv_context *, uint8_t, unsigned, int *) =
 		(int (*)(struct ibv_context *, uint8_t, unsigned, int *))(
 			symbol ? symbol : dlvsym(RTLD_DEFAULT, "ibv_query_gid_type", "IBVERBS_PRIVATE_34"));

@@ -185,8 +185,8 @@ static void counters__count_words_and_packets_of_each_device(void **state)
 	close(fd2);
 }
 
-/** A counter's file is closed, and its descriptor number is reused for another file: reading the new file must not
- * write to it. */
+/** A counter's file is closed, and its descriptor number is reused for another file: the hook that updates a counter's
+ * file when it is read must not write to the other file. */
 static void counters__a_closed_descriptor_is_forgotten(void **state)
 {
 	char path[] = "/tmp/uroce-sysfs-XXXXXX", text[32] = "";
@@ -223,7 +223,8 @@ static void counters__more_open_files_than_are_remembered(void **state)
 
 /* ---- every function ---------------------------------------------------------------------------------- */
 
-/** Look up a function by name: these are called only by programs that were built differently. @return the function. */
+/** Look up, by name, a C library function that this program would not call itself, such as the _chk variants, which are
+ * called with _FORTIFY_SOURCE. @return the function. */
 static void *fn(const char *name)
 {
 	void *f = dlsym(RTLD_DEFAULT, name);

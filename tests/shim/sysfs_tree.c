@@ -279,7 +279,7 @@ static void store__what_is_in_use_stays_and_the_rest_goes(void **state)
 	b = store_of("127.14.203.3");
 	assert_int_equal(access(a.root, F_OK), -1);
 	assert_int_equal(access(b.root, F_OK), 0);
-	assert_int_equal(count_trees("tree-"), before + 1); /* 127.14.203.2's is locked until this process ends */
+	assert_int_equal(count_trees("tree-"), before + 1); /* this process keeps the tree of 127.14.203.2 locked */
 	sysfs_store_close(&b);
 }
 

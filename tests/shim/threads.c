@@ -95,8 +95,8 @@ static void cancel__no_call_ends_with_a_lock_held(void **state)
 	end->cq = plain;
 }
 
-/* A CQ with an event that was read but not acknowledged cannot be destroyed: a thread that is cancelled while it
- * waits for the acknowledgement leaves no lock taken. */
+/* Destroying a CQ waits until its events that were read are acknowledged: a thread that is cancelled during this wait
+ * leaves no lock taken. */
 static void cancel__waiting_for_acknowledgements_keeps_no_lock(void **state)
 {
 	static struct ibv_cq *cq; /* never freed, as the cancelled thread could not free it */
@@ -220,7 +220,7 @@ static void fork__context_closed_in_the_child_is_forgotten_there(void **state)
 	assert_int_equal(ibv_close_device(c.closed), 0);
 }
 
-/* Set when the parent's threads shall end, which take locks again and again while another thread forks. */
+/* Set to end the parent's busy threads, which take locks again and again while another thread forks. */
 static atomic_bool busy_end;
 
 static void *busy_asking(void *device)

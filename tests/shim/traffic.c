@@ -142,7 +142,7 @@ static void ud__reply_address_comes_from_the_completion(void **state)
 	assert_int_equal(wc.imm_data, 0x01020304);
 	assert_int_equal(wc.src_qp, rig->end[0].qp->qp_num);
 	assert_true(wc.wc_flags & IBV_WC_GRH);
-	assert_int_equal(wc.sl & 3, 2); /* the header before the UD message is IPv4 */
+	assert_int_equal(wc.sl & 3, 2); /* on RoCEv2 the low bits of wc.sl are the L3 type: 2 is IPv4 */
 	assert_memory_equal(rig->end[1].buf + 1040, rig->end[0].buf, 100);
 	assert_int_equal(
 		ibv_init_ah_from_wc(rig->end[1].ctx, 1, &wc, (struct ibv_grh *)(rig->end[1].buf + 1000), &attr), 0);
@@ -371,7 +371,7 @@ static void channel__CQ_04_one_event_an_arming_and_destroy_waits_for_acks(void *
 	assert_int_equal(ibv_get_cq_event(ch, &got, &context), 0);
 	assert_ptr_equal(got, cq);
 	assert_ptr_equal(context, rig);
-	assert_false(readable(ch->fd, 50)); /* each arming raises one event */
+	assert_false(readable(ch->fd, 50)); /* no second event, as the CQ was armed only once */
 
 	fcntl(ch->fd, F_SETFL, O_NONBLOCK);
 	assert_int_equal(ibv_get_cq_event(ch, &got, &context), -1);
