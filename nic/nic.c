@@ -25,7 +25,7 @@
 
 /* ---- life -------------------------------------------------------------------------------------------- */
 
-/** Wipe the key: freed memory gets reused. */
+/** Free the instance. Its key is wiped first, since freed memory gets reused. */
 static void nic_free(struct nic *nic)
 {
 	explicit_bzero(&nic->tag_key, sizeof(nic->tag_key));
@@ -82,7 +82,7 @@ static void destroy_objects(struct nic *nic)
 	rdm_destroy_all(nic);
 	for (uint32_t i = 0; nic->qps.slots && nic->qps.count && i <= nic->qps.mask;)
 		if (nic->qps.slots[i].value)
-			nic_qp_destroy(nic->qps.slots[i].value); /* may move another entry to i */
+			nic_qp_destroy(nic->qps.slots[i].value); /* may move another entry to slot i: stay there */
 		else
 			i++;
 	for (uint32_t pass = 0; pass < 2; pass++) /* windows, then regions */

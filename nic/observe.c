@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* observe.c - names and sentences of counters and trace events, from the .def tables; trace access. */
+/* observe.c - names and descriptions of counters and trace events, from the .def tables; reading the trace. */
 #include "qp.h"
 
 static const struct {

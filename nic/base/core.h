@@ -35,7 +35,7 @@ struct path {
 /** State of the trigger unit. */
 struct trig {
 	struct list due; /* counters with ready work */
-	/* Counters whose work found no room: not yet tried in this pass over all; tried in vain; some work started. */
+	/* Counters with work waiting for room. untried: not tried in this pass; hungry: none started; fed: some did. */
 	struct list untried, hungry, fed;
 	uint64_t completions; /* nic.completions when the pass began */
 	uint64_t retry_ns;    /* when to retry in any case; TIME_NEVER: nothing to retry */
@@ -46,7 +46,7 @@ struct nic {
 	struct nic_config cfg; /* the configuration, with defaults filled in */
 	bool port_up;
 	bool refers;	       /* payload has been sent by reference at some time */
-	bool answers_stranger; /* the datagram being posted answers a sender that has proved nothing */
+	bool answers_stranger; /* the datagram being posted answers a sender whose address is unproven */
 	uint64_t now;	       /* the NIC's own time (time.c), which all deadlines use */
 	uint64_t told_ns;      /* the time last given by the owner; 0: none yet */
 	uint64_t spared;       /* deadlines up to this time have been postponed once because of a gap in the clock */
@@ -61,16 +61,17 @@ struct nic {
 	uint32_t n_pd, n_mr, n_mw, n_ah, n_cq, n_srq, n_qp;
 
 	struct path paths[NIC_PATHS_MAX];
-	uint64_t paths_pending[NIC_PATHS_MAX / 64]; /* paths with a nonempty ready list, and perhaps others */
-	struct list ack_wait, ack_lazy; /* QPs with a delayed ACK: requested by the peer, unrequested; by due time */
-	struct list cq_failed;		/* CQs that overflowed and have not yet failed their QPs */
+	uint64_t paths_pending[NIC_PATHS_MAX / 64]; /* bits: paths with a nonempty ready list, perhaps others too */
+	/* QPs whose ACK is delayed, by due time. ack_wait: the peer requested the ACK; ack_lazy: it did not. */
+	struct list ack_wait, ack_lazy;
+	struct list cq_failed; /* CQs that overflowed and have not yet failed their QPs */
 	struct list all_pds, all_ahs, all_cqs, all_srqs;
 	struct list rdms;			/* endpoints */
 	struct list rdm_rqs;			/* their shared receive queues */
-	uint64_t rdm_deadline;			/* of the endpoints: calls, connection management, keepalives */
-	uint64_t rdm_planned;			/* rdm_deadline as rdm_timeout last set it: lateness counts from here */
+	uint64_t rdm_deadline;			/* the earliest deadline of any endpoint */
+	uint64_t rdm_planned;			/* rdm_deadline as rdm_timeout() last set it; tells how late it runs */
 	bool owners_due;			/* settle_owners has something to do */
-	bool (*settle_owners)(struct nic *nic); /* owners of QPs act on completions; @return whether there were any */
+	bool (*settle_owners)(struct nic *nic); /* let owners of QPs act on completions; @return: some did */
 	bool trig_due;				/* trig_run may have something to do */
 	struct trig trig;
 

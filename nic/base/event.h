@@ -20,7 +20,7 @@ struct event_source {
 };
 
 void event_source_init(struct event_source *src, void *user);
-/** Queue an event of src, once if it is queued already. */
+/** Queue an event of src; does nothing if that event is queued already. */
 void event_raise(struct nic *nic, struct event_source *src, enum nic_event_type type);
 /** Drop the queued events of src, whose object is being destroyed. */
 void event_source_fini(struct event_source *src);

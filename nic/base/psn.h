@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 #define PSN_MASK       0xffffffu
-#define PSN_WINDOW_MAX (1u << 23) /* most PSNs that may be outstanding, so that old and new stay apart */
+#define PSN_WINDOW_MAX (1u << 23) /* most PSNs outstanding; with more, psn_diff() would take new ones for old */
 
 static inline uint32_t psn_add(uint32_t psn, uint32_t n)
 {

@@ -136,7 +136,7 @@ DMA static void execute_16(const struct nic_atomic *a, uint128 *target, uint64_t
 {
 	uint64_t next[2];
 
-	orig[0] = __atomic_load_n((uint64_t *)target + place(0, 2), __ATOMIC_RELAXED); /* may be torn */
+	orig[0] = __atomic_load_n((uint64_t *)target + place(0, 2), __ATOMIC_RELAXED); /* if torn, cas16() fails */
 	orig[1] = __atomic_load_n((uint64_t *)target + place(1, 2), __ATOMIC_RELAXED);
 	do
 		next_words(a, 2, orig, next);

@@ -142,10 +142,10 @@ enum fate { STAYS, REPLACED, CALCULATED };
 
 /* ---- elements in memory -------------------------------------------------------------------------------------- */
 
-/** What an element is made of; constants in the loop specialized for a datatype. */
+/** The layout of an element; constant in the loop specialized for a datatype. */
 struct shape {
-	uint32_t part, parts; /* bytes, number */
-	uint32_t used;	      /* bytes of a part without padding */
+	uint32_t part, parts; /* bytes of a part; number of parts */
+	uint32_t used;	      /* bytes of a part that are not padding */
 };
 
 INLINE uint32_t shape_size(const struct shape *s)

@@ -19,7 +19,7 @@
 #include <string.h>
 
 struct small_format {
-	unsigned exponent, fraction; /* bits */
+	unsigned exponent, fraction; /* widths in bits */
 	bool infinity;		     /* the largest exponent is reserved for infinity and NaNs */
 };
 
@@ -40,7 +40,7 @@ static inline double small_double(uint64_t bits)
 	return d;
 }
 
-/** Every finite value other than zero is a normal double. */
+/** Convert to double, in which every finite value other than zero is a normal number. */
 static inline double small_get(const struct small_format *f, uint32_t v)
 {
 	uint32_t special = (1u << f->exponent) - 1, fraction = v & ((1u << f->fraction) - 1);
@@ -69,7 +69,7 @@ static inline uint32_t small_put(const struct small_format *f, double d)
 {
 	uint32_t special = ((1u << f->exponent) - 1) << f->fraction,
 		 largest = f->infinity ? special : special | ((1u << f->fraction) - 1);
-	int lowest = 2 - (1 << (f->exponent - 1)); /* exponent of normal numbers */
+	int lowest = 2 - (1 << (f->exponent - 1)); /* exponent of the smallest normal number */
 	unsigned drop = DOUBLE_FRACTION - f->fraction;
 	uint64_t bits, significand, rest, half;
 	uint32_t sign, v;

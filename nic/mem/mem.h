@@ -13,8 +13,8 @@ struct nic_elements;
 
 struct nic_pd {
 	struct nic *nic;
-	uint32_t users;	    /* MRs, MWs, AHs, SRQs, QPs */
-	struct table names; /* regions' mkeys by R_Key, for those with a chosen one (nic_mr_reg_named) */
+	uint32_t users;	    /* MRs, MWs, AHs, SRQs and QPs of the PD */
+	struct table names; /* mkeys of regions with a chosen R_Key (nic_mr_reg_named), by that R_Key */
 	struct list node;   /* node on nic.all_pds */
 };
 
@@ -88,7 +88,7 @@ enum mem_verdict mem_scatter(struct nic *nic, const struct nic_pd *pd, const str
 enum mem_verdict mem_scatter_check(struct nic *nic, const struct nic_pd *pd, const struct nic_sge *sge, uint32_t n,
 				   uint64_t offset, uint32_t len);
 
-/** Execute an atomic on aligned application memory; orig as atomic_execute. @return false if it faulted. */
+/** Execute an atomic on aligned application memory; `orig`: as in atomic_execute(). @return false if it faulted. */
 bool mem_atomic(struct nic *nic, const struct nic_atomic *a, uint8_t *app, uint64_t *orig);
 
 /** Execute an operation on elements of application memory, aligned to their parts. @return false if it faulted: some of

@@ -18,8 +18,8 @@ bool comp_rx(struct nic_qp *qp, const struct packet *p);
 void comp_finish(struct nic_qp *qp, enum error_id error);
 /** Complete the local operations at the tail of the send queue that have run. */
 void comp_finish_local(struct nic_qp *qp);
-/** Predict the destination of this response. @return NULL: it is not the complete response to the READ `ahead` WQEs
- * after sq.tail, or the READ does not have exactly one SGE, or that SGE may not be written to. */
+/** Predict the destination of this response, expected to answer the READ in WQE sq.tail + ahead. @return NULL: it is
+ * not the complete response to that READ, or the READ does not have exactly one SGE, or that SGE is not writable. */
 uint8_t *comp_foresee(const struct nic_qp *qp, const struct packet *p, uint32_t ahead);
 /** Complete everything in the send queue with a flush error. */
 void comp_flush(struct nic_qp *qp);

@@ -7,8 +7,8 @@
  *   RECV_ENABLE  elements of a managed receive queue may be taken
  * A queue of such requests is a program that the NIC runs without the application.
  *
- * Counts are resolved when a request is posted. They are relative to a base, which each CQ and each managed queue has.
- * A request with `last` advances the base by the largest count posted since it last advanced.
+ * The count in a request is relative to a base, which each CQ and each managed queue has. Posting the request turns it
+ * into an absolute index. A request with `last` advances the base by the largest count posted since the last advance.
  *
  * A WAIT waits in the trigger unit for the CQ's entries. Only the WAIT at sq.next of a send queue is in the trigger
  * unit; when woken it checks the count again. The CQ cannot be destroyed while WAITs for it are posted; queues named by
@@ -46,7 +46,7 @@ void cross_reset(struct nic_qp *qp)
 	c->resets++;
 }
 
-/* All posted requests were flushed, whether enabled or not: counts restart after the flushed requests. */
+/* All posted requests, enabled or not, have been flushed: restart the counts after them. */
 void cross_recover(struct nic_qp *qp)
 {
 	qp->cross.send = (struct enabled){.base = qp->sq.head};

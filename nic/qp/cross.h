@@ -11,13 +11,13 @@ struct nic_send_wr;
 struct swqe;
 
 void cross_init(struct nic_qp *qp, const struct nic_qp_init *init);
-/** The queues are empty: nothing is enabled. */
+/** Reset the counts and enable nothing. Call when the queues have been emptied. */
 void cross_reset(struct nic_qp *qp);
-/** The send queue was flushed and continues. */
+/** Restart the counts of the send queue. Call when it was flushed and continues. */
 void cross_recover(struct nic_qp *qp);
-/** Release what WAITs that will not run hold. May be called again. */
+/** Cancel the posted WAITs, which will not run: release their CQs. May be called again. */
 void cross_release(struct nic_qp *qp);
-/** Validate a cross-channel request of a QP that may post it. @return 0, -EINVAL. */
+/** Validate a cross-channel request. The caller has checked that the QP may post such requests. @return 0, -EINVAL. */
 int cross_check(const struct nic_qp *qp, const struct nic_send_wr *wr);
 /** Reserve what a cross-channel request needs while it waits. @return 0, -ENOMEM. */
 int cross_room(const struct nic_send_wr *wr);

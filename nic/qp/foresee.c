@@ -52,7 +52,7 @@ static uint8_t *foresee(struct nic_qp *qp, const struct packet *p, struct nic_fo
 	}
 }
 
-/** Parse a packet to be predicted. @return false: destinations of such packets are not predicted. */
+/** Parse a packet whose payload's destination is to be predicted. @return false: no prediction for such packets. */
 static bool parse(const struct nic_rx_frame *frame, struct packet *p)
 {
 	return frame->reference && packet_parse(frame, p) == PACKET_OK && p->op->pos == OP_ONLY;
@@ -89,7 +89,7 @@ uint8_t *nic_foresee(const struct nic *nic, const struct nic_rx_frame *frame, st
 	    rx_refusal(nic, f->qp, &p) == NIC_CNT_COUNT)
 		app = foresee(f->qp, &p, f);
 	if (!app) {
-		f->qp = NULL; /* without a prediction for this packet there is none for later packets */
+		f->qp = NULL; /* no prediction for this packet: predict none for later packets either */
 		return NULL;
 	}
 	f->psn = psn_add(f->psn, psns_of(f->qp, &p));

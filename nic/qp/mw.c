@@ -85,9 +85,9 @@ bool mw_bind_check(const struct nic_qp *qp, const struct nic_bind *bind)
 	       bind->len <= mr->mkey.len - (bind->addr - mr->mkey.va); /* C10-75 */
 }
 
-/* A type 1 window gets a new key with each bind, and its old key is invalid at once (C10-68). The request carries the
- * low byte of the new key: the caller must know the key before the bind runs, and the window cannot count binds that
- * fail. */
+/* A type 1 window gets a new key with each bind, and its old key is invalid at once (C10-68). The low byte of the new
+ * key comes from the request: the caller must know the key before the bind runs, and cannot rely on a count of binds in
+ * the window, as binds that fail do not reach it. */
 void mw_bind(struct nic_qp *qp, const struct nic_bind *bind)
 {
 	struct nic_mw *mw = bind->mw;

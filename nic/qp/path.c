@@ -17,7 +17,7 @@
 #include "trig.h"
 
 #define TX_TURN	       16 /* packets that a QP may send before another QP gets its turn */
-#define REFERENCE_TURN 4  /* a packet with a reference counts as this many in TX_TURN: it takes long to receive */
+#define REFERENCE_TURN 4  /* TX_TURN counts a packet with a reference as this many: it takes long to receive */
 
 void paths_init(struct nic *nic)
 {
@@ -100,12 +100,11 @@ uint32_t path_route(const struct nic *nic, const struct nic_gid *dgid, uint32_t 
 }
 
 /*
- * Whether a delayed ACK is sent before the requests, as hardware does. On lossless paths it is: packets are sent one by
- * one there, and the order costs little. It also is when a CQ of the QP is armed, since then the application sleeps
- * until completions arrive. Its peer most likely sleeps too, and must be woken by the completion of its own message
- * before the reply arrives. Applications rely on that order: perftest takes the first event for the completion, and
- * overruns its send queue if the event was for the reply. In all other cases the ACK follows the requests, so that a
- * polling peer gets the reply sooner.
+ * Whether a delayed ACK is sent before the requests, as hardware does, or after them, so that a polling peer gets the
+ * reply sooner. The ACK goes first on lossless paths, where packets are sent one by one and the order costs little. It
+ * also does if a CQ of the QP is armed: the application then sleeps until completions arrive. The peer's application
+ * most likely sleeps too, and the completion of its own message must wake it before the reply arrives: perftest takes
+ * the first event for that completion, and overruns its send queue if the event was for the reply.
  */
 static bool ack_goes_first(const struct nic_qp *qp)
 {

@@ -24,7 +24,7 @@ static bool masked_legal(const struct nic_qp *qp, const struct nic_send_wr *wr)
 {
 	const struct nic_atomic *a = wr->masked.operation;
 
-	/* `operation` may be unset unless the QP was created with extended atomics. */
+	/* Look at `operation` only if the QP was created with extended atomics: else it may be unset. */
 	return qp->sq.max_atomic_arg && a && extended_size_known(a->size) && a->size <= qp->sq.max_atomic_arg &&
 	       a->op == (wr->opcode == NIC_WR_MASKED_CMP_AND_SWP ? NIC_ATOMIC_MCS : NIC_ATOMIC_MFA);
 }
@@ -47,8 +47,8 @@ static bool elements_room(const struct nic_qp *qp, const struct nic_send_wr *wr)
 }
 
 /**
- * Operands must fit in a packet, and the result in max_fetch, where the peer keeps it. The SGE lists are read only
- * once the QP is known to support operations on elements: only then are they sure to be set.
+ * Operands must fit in a packet, and the result also in max_fetch, the most that the peer keeps. The SGE lists are read
+ * only once the QP is known to support operations on elements: only then are they sure to be set.
  */
 static int elements_check(const struct nic_qp *qp, const struct nic_send_wr *wr, uint64_t *length)
 {

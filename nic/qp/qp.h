@@ -128,7 +128,7 @@ struct swqe {
 				uint32_t piece; /* PSNs per READ request packet; kept when the path changes */
 				struct {
 					uint32_t count, data_len; /* elements; bytes of operands and compare values */
-					uint16_t num_data;	  /* SGEs of data_len, after those for the result */
+					uint16_t num_data;	  /* SGEs of the operands, after the result's */
 					uint8_t op, datatype;
 				} element;
 				struct {
@@ -153,7 +153,7 @@ struct swqe {
 			uint64_t threshold;
 		} wait;
 		struct {
-			struct nic_qp *qp; /* may be stale: look up qpn and compare */
+			struct nic_qp *qp; /* may be destroyed: compare it with the QP that has `qpn` now */
 			uint32_t qpn, index, resets;
 		} enable;
 	};
@@ -166,7 +166,7 @@ _Static_assert(offsetof(struct swqe, ud.path) >= offsetof(struct swqe, enable.re
 struct send_queue {
 	uint8_t *slots;
 	uint32_t stride;
-	uint32_t operands; /* where in a slot the operands of an extended atomic begin */
+	uint32_t operands; /* an extended atomic's operands: their offset in a slot */
 	uint32_t capacity, max_sge, max_inline, max_atomic_arg, max_fetch;
 	uint32_t mask;
 	uint32_t head, next, tail;
@@ -180,7 +180,7 @@ struct requester_tlp {
 	uint64_t timed_ns;	     /* with `timing`: when the timed packet was first sent, and the PSN after it */
 	uint32_t timed_psn;
 	bool timing;
-	uint8_t again; /* probes since the last progress; REQ_TLP_OVER: no more */
+	uint8_t again; /* probes since the last progress; REQ_TLP_OVER: send no more */
 };
 
 /** Whether the peer has removed from its ring what was sent on a lossless path. Reset to unknown whenever the ACK timer
@@ -201,10 +201,10 @@ struct requester {
 	uint8_t retries, rnr_retries; /* retries left */
 	uint8_t backoff;	      /* times the ACK timer ran out in a row, up to BACKOFF_MAX */
 	uint8_t taken;		      /* enum req_taken; see req_taken.c */
-	uint64_t taken_mark;	      /* *mark of nic_config.untaken */
+	uint64_t taken_mark;	      /* path position that the peer has to pass: *mark of nic_config.untaken */
 	struct requester_tlp tlp;
-	bool retrying; /* went back to comp.una, not by timeout, without progress since */
-	bool forgiven; /* went back without using a retry (referenced payload not fetched), no progress since */
+	bool retrying; /* has gone back to comp.una for a reason other than a timeout; no progress since */
+	bool forgiven; /* has gone back without using a retry (referenced payload not fetched); no progress since */
 	bool referred; /* unacknowledged packets before referred_end were sent by reference */
 	uint32_t referred_end;
 	enum error_id failed; /* local error of WQE sq.next: the WQE completes with it once it is the oldest */
@@ -227,8 +227,8 @@ struct resp_resource {
 	bool told;	/* READs: owner->served() was called */
 	uint32_t psn, packets;
 	uint32_t cursor; /* packet index of the next response to send */
-	uint32_t end;	 /* packet index where to stop */
-	uint32_t stop;	 /* READs: byte offset in the message of the end of the last packet to send */
+	uint32_t end;	 /* packet index at which to stop sending */
+	uint32_t stop;	 /* READs: byte offset in the message at which the last packet to send ends */
 	uint32_t base;	 /* packet index at which the response message begins (FIRST or ONLY) */
 	uint32_t msn;
 	uint32_t rkey, length;
@@ -241,7 +241,7 @@ struct resp_resource {
 /** Responder. */
 struct responder {
 	uint32_t epsn, msn;
-	const struct opcode *open; /* last packet of the message in progress, or NULL */
+	const struct opcode *open; /* opcode of the latest packet of the message in progress, or NULL */
 	bool nak_sent; /* a sequence NAK or RNR NAK was sent, and the packet with ePSN has not arrived since */
 	bool heard;    /* a packet has arrived since RTR (COMM_EST) */
 	bool dying;    /* a fatal NAK is queued: responses are still sent although the QP is in error */
@@ -253,7 +253,7 @@ struct responder {
 	uint64_t received;
 	struct rwqe *wqe;
 	/* ACK or NAK to send */
-	bool ack_queued, ack_due; /* due: send without further delay */
+	bool ack_queued, ack_due; /* ack_due: send it without further delay */
 	uint8_t syndrome;
 	uint32_t nak_psn;
 	uint32_t unacked; /* packets since the last ACK went out */
@@ -267,7 +267,7 @@ struct responder {
 	uint32_t res_todo; /* resources with todo set */
 };
 
-/** Up to where the posted ENABLEs enable the requests of a managed queue. */
+/** How far the ENABLEs posted for a managed queue reach. */
 struct enabled {
 	uint32_t base;	/* index that the counts of ENABLEs are relative to */
 	uint32_t count; /* largest count posted since base moved */
@@ -301,9 +301,8 @@ struct nic_qp {
 	enum nic_qp_type type;
 	enum nic_qp_state state;
 	bool sig_all;
-	uint8_t posts; /* bits as in wr_row.posters: requests that have one of them may be posted now; 0: none */
-	uint8_t held;  /* enum req_held: why the requester may not send; with HELD_BOUND it may send a part of the queue
-			*/
+	uint8_t posts; /* bits as in wr_row.posters: a request may be posted now if its row has one of them */
+	uint8_t held;  /* enum req_held: why the requester may not send; HELD_BOUND lets it send part of the queue */
 	uint32_t send_flags; /* enum nic_send_flags allowed in requests */
 	uint32_t be_replies; /* as in nic_qp_init */
 	struct nic_qp_cap cap;
@@ -319,7 +318,7 @@ struct nic_qp {
 	struct cross cross;
 	uint32_t path;	     /* egress path of a connected QP */
 	uint32_t takes;	     /* link that the QP accepts packets from, as nic_rx_frame.peer; 0: the port */
-	bool peer_is_local;  /* the peer's address is of this host: packets by the port need UDP source port 4791 */
+	bool peer_is_local;  /* the peer has an address of this host: packets by the port must be from UDP port 4791 */
 	uint64_t rx_at_port; /* rx_packets when `takes` became 0: later ones came by the port */
 	uint8_t says, hears; /* nic_tx_frame.addresses of the QP's bare packets, and of bare packets from the peer */
 	struct list ready;   /* node on the ready list of a path */
@@ -328,7 +327,7 @@ struct nic_qp {
 	uint32_t heap_pos;
 	struct event_source events;
 	struct nic_qp_counters counters;
-	bool refers;		       /* requests or responses of the QP may be in flight by reference */
+	bool refers;		       /* payload of its requests or responses may be in flight by reference */
 	bool peer_joins;	       /* the peer accepts runs (req_run.c) */
 	bool no_delay;		       /* send at once: no request waits to join a run */
 	const struct qp_owner *owner;  /* NULL: the application */

@@ -74,7 +74,7 @@ int qp_transition_check(enum nic_qp_type type, enum nic_qp_state from, enum nic_
 	if (mask & (NIC_QP_ALT_PATH | NIC_QP_PATH_MIG_STATE | NIC_QP_CAP))
 		return -EOPNOTSUPP;
 	if (to == NIC_QPS_RESET || to == NIC_QPS_ERR)
-		return given & ~(uint32_t)CUR ? -EINVAL : 0; /* from any state */
+		return given & ~(uint32_t)CUR ? -EINVAL : 0; /* legal from any state; no attributes are set */
 	for (size_t i = 0; i < sizeof(transitions) / sizeof(*transitions); i++) {
 		const struct transition *t = &transitions[i];
 

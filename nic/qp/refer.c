@@ -8,7 +8,7 @@
  * that of a SEND or WRITE until it is acknowledged, which happens after the fetch. A READ response refers to a region,
  * which may end before the fetch; the application may also destroy the QP, and a request may complete in error: then
  * references in flight are revoked. So no payload is ever delivered that its sender was not entitled to send at the
- * time, though it may have been copied to the place of a payload.
+ * time, though its bytes may already have been copied to the receiver's buffer.
  *
  * A message that an endpoint of reliable datagrams offers to another is fetched by reference, too, if the receiver has
  * a receive for it when the offer arrives; else, or if the fetch fails, it is read later. The message's memory is a

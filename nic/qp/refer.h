@@ -9,7 +9,7 @@
 #include "packet.h"
 #include "qp.h"
 
-/** Whether a request of several packets is one that may refer to its payload, if the path permits it. */
+/** Whether a request of several packets may send its payload by reference, on a path that permits it. */
 static inline bool refer_suits(const struct nic_qp *qp, const struct swqe *w)
 {
 	return w->length >= NIC_REFERENCE_MIN && qp->type == NIC_QPT_RC && w->num_sge <= NIC_PIECES_MAX;

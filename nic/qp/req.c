@@ -150,7 +150,8 @@ void req_go_back(struct nic_qp *qp, enum error_id exhausted)
 		return;
 	}
 	req->retries--;
-	/* A second NAK for the same loss must not restart the retry; a NAK after a timeout is new information. */
+	/* NAKs are ignored while `retrying`: they may be for the same loss. A NAK after a timeout is new information.
+	 */
 	req->retrying = exhausted == ERR_sequence;
 	req_window_narrow(qp);
 	go_back(qp);
@@ -184,7 +185,7 @@ void req_rnr(struct nic_qp *qp, uint8_t timer_code)
 		req->rnr_retries--;
 	reposition(qp);
 	req->retrying = false; /* the RNR NAK shows that the retransmission has arrived */
-	if (qp->owner) {       /* an RNR NAK is not silence: refill the retry budget */
+	if (qp->owner) {       /* an endpoint's retries count silence, and a NAK is none: refill them */
 		req->retries = qp->attr.retry_cnt;
 		req->backoff = 0;
 		req->tlp.again = 0;
@@ -231,8 +232,8 @@ static void expire(struct nic_qp *qp)
 	if (req->backoff < BACKOFF_MAX)
 		req->backoff++;
 	req->tlp.again = REQ_TLP_OVER;
-	if (look_ns && req->retries) { /* an endpoint: count a retry, but do not retransmit: a second copy would not
-					  arrive sooner */
+	if (look_ns && req->retries) {
+		/* An endpoint: count a retry, but do not retransmit: the peer has had no time for the first copy. */
 		req->retries--;
 		ack_timer_extend(qp, 4096ull << qp->attr.timeout << req->backoff);
 	} else {

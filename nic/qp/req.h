@@ -19,9 +19,9 @@ void req_go_back(struct nic_qp *qp, enum error_id exhausted);
 void req_unread(struct nic_qp *qp);
 /** The path of in-flight requests or their responses is gone: RC retransmits from comp.una with full retry counts. */
 void req_path_gone(struct nic_qp *qp);
-/** An RNR NAK with this timer code has arrived for comp.una. */
+/** Handle an RNR NAK for comp.una: wait as its timer code says, then retransmit; without RNR retries left, fail. */
 void req_rnr(struct nic_qp *qp, uint8_t timer_code);
-/** A READ request or atomic was answered. */
+/** Account for a READ request or atomic that was answered: another may now be sent. */
 void req_rd_done(struct nic_qp *qp);
 /** Retry counts or the ACK timeout have changed: apply them now. */
 void req_attributes_changed(struct nic_qp *qp);

@@ -16,7 +16,7 @@ bool req_run_joins(const struct nic_qp *qp, const struct swqe *w);
 uint32_t req_run(const struct nic_qp *qp);
 /** Send n WQEs in one packet; the window has room for them. @return false: none was sent. */
 bool req_run_send(struct nic_qp *qp, uint32_t n, struct nic_tx_frame *frame);
-/** In-flight WQEs that went in the packet of the previous one. */
+/** Number of in-flight WQEs that were sent in the packet of the WQE before them. */
 uint32_t req_run_coalesced(const struct nic_qp *qp);
 
 #endif

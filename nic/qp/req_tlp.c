@@ -9,9 +9,9 @@
  *
  * So a QP estimates the RTT and its variation (srtt, rttvar: RFC 6298), from the first transmission of a packet. When a
  * response takes longer than srtt + 4 rttvar, the QP retransmits everything unacknowledged, if that is little; then
- * again after twice that time, and so on. The ACK timer keeps running, and its expiry ends the probes. This is no retry
- * and does not change how long a silent peer is waited for. A copy sent too early is a duplicate to the peer; and as
- * the RTT is measured from the first transmission, a slow peer gets more time from then on.
+ * again after twice that time, and so on. The ACK timer keeps running, and its expiry ends the probes. A probe is no
+ * retry and does not change how long the QP waits for a silent peer. A copy sent too early is a duplicate to the peer;
+ * and as the RTT is measured from the first transmission, a slow peer gets more time from then on.
  *
  * Only on lossy paths, and between our own endpoints: an application that sets the ACK timer of its QP gets what it
  * has set (IBTA 9.7.6.1.3).

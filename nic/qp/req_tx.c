@@ -61,7 +61,7 @@ static bool may_ask(struct nic_qp *qp)
 	return qp->req.rd_out < qp->attr.max_rd_atomic;
 }
 
-/** Begin the next packet of the WQE, which takes `packets` PSNs in all. */
+/** Begin the next packet of the WQE. `packets`: PSNs that the whole WQE takes. */
 static inline void begin(struct nic_qp *qp, struct swqe *w, uint32_t packets, struct packet *p,
 			 const struct nic_tx_frame *frame)
 {
@@ -105,7 +105,7 @@ static void begin_operation(struct nic_qp *qp, struct swqe *w, enum op_service s
 	p->ackreq = req_asks_ack(qp, w, true, 1);
 }
 
-/** Finish a packet that an ACK may complete: emit it and account for it. */
+/** Finish a packet of a request that an ACK completes: emit the packet and account for it. */
 static inline enum sending finish(struct nic_qp *qp, struct packet *p, struct nic_tx_frame *frame, uint32_t psns,
 				  uint32_t ends)
 {
@@ -114,7 +114,7 @@ static inline enum sending finish(struct nic_qp *qp, struct packet *p, struct ni
 	return SENT;
 }
 
-/** Finish the packet of a READ or atomic, which a response completes: emit it and account for it. */
+/** As finish(), for the packet of a READ or atomic, which a response completes, not an ACK. */
 static enum sending finish_asking(struct nic_qp *qp, struct packet *p, struct nic_tx_frame *frame, uint32_t psns,
 				  uint32_t ends)
 {

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * req_window.c - how much the requester may have in flight: the configured windows, narrower after losses on paths that
- * can lose packets. Owns: requester.cwnd, cwnd_acked; and unasked, with
- * req_tx.h and req.c.
+ * can lose packets. Owns: requester.cwnd, cwnd_acked; and unasked, together with req_tx.h and req.c.
  */
 #include "mtu.h"
 #include "psn.h"

@@ -18,7 +18,7 @@ bool req_window_admits(const struct nic_qp *qp, uint32_t out, uint32_t psns, uin
 void req_window_widen(struct nic_qp *qp, uint32_t packets);
 /** Narrow the window after a loss. */
 void req_window_narrow(struct nic_qp *qp);
-/** Narrow the window as far as after many losses: the path has changed, and the peer may be dead. */
+/** Narrow the window to its minimum. Call when the path has changed: the peer may be dead. */
 void req_window_restart(struct nic_qp *qp);
 /** Whether a packet that does not need an ACK sets AckReq nevertheless, as packets do at intervals (RQ-07). */
 bool req_asks_between(struct nic_qp *qp, uint32_t psns);

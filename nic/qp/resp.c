@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * resp.c - the responder for RC and UC: executes requests, queues responses (IBTA 9.7.4, 9.7.5, 9.8.2, 9.9.3).
- * resp_check.c checks requests, resp_dup.c has duplicates and their saved results, resp_tx.c sends.
+ * resp_check.c checks requests, resp_dup.c answers duplicates from saved results, resp_tx.c sends.
  *
  * Check, then act: resp_check looks at a request in PSN order and changes nothing; after it, execute cannot fail on
  * protocol grounds (but local memory may turn out to be gone). Requests are executed in PSN order at once; responses
@@ -94,8 +94,8 @@ static unsigned execute_send(struct nic_qp *qp, const struct packet *p)
 	struct responder *resp = &qp->resp;
 	enum mem_verdict v;
 
-	if (qp->owner) /* messages between endpoints are short and must be parsed: uroce never sends them by reference
-			*/
+	/* Endpoints refuse a reference: their messages are short and must be parsed, and never come by reference. */
+	if (qp->owner)
 		return p->reference ? CHECK_UNREAD : qp->owner->arrive(qp, p);
 	if (op_starts(p->op)) {
 		if (!resp->have_wqe)
@@ -341,7 +341,7 @@ static void rx_uc(struct nic_qp *qp, const struct packet *p)
 	resp->open = NULL;
 	COUNT(qp->nic, uc_dropped);
 	qp->counters.dropped_rx++;
-	if (verdict == ERR_receive_key) { /* local fault that every later message would hit (C9-220) */
+	if (verdict == ERR_receive_key) { /* a local fault, which every later message would hit: fail (C9-220) */
 		struct nic_wc wc = {.status = error_rows[verdict].status, .vendor_err = verdict};
 
 		qp_complete_recv(qp, &wc, false);

@@ -47,7 +47,7 @@ static enum error_id check_lengths(const struct nic_qp *qp, const struct packet 
 	uint32_t len = p->payload_len;
 
 	if (p->op->payload) {
-		/* A packet with a reference stands for several packets. */
+		/* A FIRST or MIDDLE must be full; with a reference, as long as the full packets that it stands for. */
 		if ((p->op->pos & (OP_FIRST | OP_MIDDLE)) && len != refer_psns(qp, p) * qp->pmtu)
 			return ERR_packet_length;
 		if ((len > qp->pmtu && !p->reference) || !refer_fits(qp, p) || (p->op->pos == OP_LAST && !len))
@@ -124,7 +124,7 @@ unsigned resp_check(const struct nic_qp *qp, const struct packet *p, uint8_t **a
 		const struct resp_resource *oldest = &resp->res[resp->res_head & (resp->res_size - 1)];
 
 		if (oldest->todo && !oldest->duplicate)
-			return ERR_resources; /* RO-05: only responses to duplicates may be dropped */
+			return ERR_resources; /* RO-05: only a response to a duplicate may be dropped to make room */
 	}
 	if (op->extra == OP_INV && !mw_invalidate_check(qp, p->inv_rkey))
 		return ERR_invalidate_remote;

@@ -18,7 +18,7 @@ enum {
 	CHECK_UNREAD,	       /* the payload cannot be fetched: treat the packet as lost */
 };
 
-/** The request takes a responder resource. */
+/** Whether a request with this opcode takes a responder resource. */
 static inline bool needs_resource(const struct opcode *op)
 {
 	return op->kind == OP_READ_REQ || op_is_atomic(op) || op->kind == OP_FETCH_ELEMENTS;

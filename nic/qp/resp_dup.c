@@ -49,7 +49,7 @@ static bool answer_read(struct nic_qp *qp, struct resp_resource *r, const struct
 		return false;
 	if (r->todo && r->cursor <= skip && r->stop >= stop)
 		return true;		 /* all that the duplicate asks for is still queued */
-	if (r->todo && r->stop > stop) { /* the rest of the response in progress follows in the same message */
+	if (r->todo && r->stop > stop) { /* the response in progress goes further: repeat up to its end */
 		end = r->end;
 		stop = r->stop;
 	}
@@ -62,7 +62,7 @@ static bool answer_read(struct nic_qp *qp, struct resp_resource *r, const struct
 static bool answer_atomic(struct nic_qp *qp, struct resp_resource *r, const struct packet *p)
 {
 	if (!r->atomic || p->psn != r->psn || p->va != r->va || p->rkey != r->rkey)
-		return false; /* operands are not kept, so not compared */
+		return false; /* no duplicate of r; operands are not kept, so they are not compared */
 	if (!r->todo) {
 		r->duplicate = true;
 		resp_resource_send(qp, r, 0, 1);

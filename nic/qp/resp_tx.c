@@ -22,7 +22,7 @@ void resp_resource_send(struct nic_qp *qp, struct resp_resource *r, uint32_t cur
 {
 	struct responder *resp = &qp->resp;
 	uint32_t mask = resp->res_size - 1, slot = (uint32_t)(r - resp->res);
-	uint32_t index = resp->res_head - 1 - ((resp->res_head - 1 - slot) & mask); /* running number of the slot */
+	uint32_t index = resp->res_head - 1 - ((resp->res_head - 1 - slot) & mask); /* free-running index of r */
 
 	if (!r->todo)
 		resp->res_todo++;

@@ -51,7 +51,8 @@ void source_set(struct nic_qp *qp)
 	qp->takes = source_of(qp, 0);
 }
 
-/* Move from the port to a link. If the peer has sent by the port, packets now dropped may include its responses. */
+/* Move from the port to a link. If the peer has sent by the port, its responses may be among the packets that are now
+ * dropped: retransmit. */
 static void source_move(struct nic_qp *qp, uint32_t peer)
 {
 	bool heard = qp->counters.rx_packets != qp->rx_at_port;

@@ -11,7 +11,7 @@
 void source_set(struct nic_qp *qp);
 /** The QP is not connected: accept packets by the port. */
 void source_reset(struct nic_qp *qp);
-/** A packet came by a link that the QP does not accept yet: it may be the peer's first by a new link. */
+/** This packet came by a link that the QP does not accept yet: if it is the peer's new link, accept it. */
 void source_look(struct nic_qp *qp, const struct packet *p);
 /** Whether a packet for a connected QP came by the right link. @return why it is refused; NIC_CNT_COUNT: accepted. */
 static inline enum nic_counter source_refusal(const struct nic_qp *qp, const struct packet *p)

@@ -9,8 +9,8 @@
  *   - A step far beyond the next deadline is a gap: the owner did not run timers when they were due, as a working owner
  *     does. It counts up to shortly before that deadline, so that answers that came meanwhile are seen before any timer
  *     expires.
- *   - Timers spared by one gap are not spared by the next, so that an owner that looks only every few seconds makes
- *     progress, too.
+ *   - Timers spared by one gap are not spared by the next, so that they expire even if the owner calls only every few
+ *     seconds.
  *
  * Owns: nic->now, nic->told_ns, nic->spared.
  */
@@ -18,7 +18,7 @@
 #include "qp.h"
 #include "resp_ack.h"
 
-#define BACK_NS	 20000000u  /* threads' clocks may differ: for a step back up to this, time stands still */
+#define BACK_NS	 20000000u  /* for a step back up to this, time stands still: threads' clocks may differ */
 #define LATE_NS	 500000000u /* an owner that works normally can be this late */
 #define GRACE_NS 100000000u /* time left to the next timer after a gap, unless it had less */
 

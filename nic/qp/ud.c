@@ -20,7 +20,7 @@
 #define GRH_LEN		40
 #define QKEY_CONTROLLED 0x80000000u /* a WR Q_Key with this bit selects the QP's own (10.2.5) */
 
-enum { WC_SL_IPV6 = 1, WC_SL_IPV4 = 2 }; /* L3 type in the low bits of wc.sl, as RoCEv2 applications expect */
+enum { WC_SL_IPV6 = 1, WC_SL_IPV4 = 2 }; /* values of wc.sl: in its low bits applications expect the IP version */
 
 /* Rebuild the IPv4 header that the carrier hid; receivers tell IPv4 from IPv6 by its valid checksum. */
 static void make_ipv4(const struct packet *p, uint8_t *ip, uint16_t udp_len)
@@ -67,7 +67,7 @@ static void make_ipv6(const struct packet *p, uint8_t *ip, uint16_t udp_len)
 	memcpy(ip + 24, p->dgid.raw, 16);
 }
 
-/* IPv6: the header. IPv4: 20 bytes of zeroes, then the header. */
+/* Fill in the 40-byte GRH area. IPv6: the header. IPv4: 20 bytes of zeroes, then the header. */
 static void make_grh(const struct packet *p, uint8_t *grh)
 {
 	uint16_t udp_len = (uint16_t)(8 + p->op->hdr_len + p->payload_len + p->pad + 4);

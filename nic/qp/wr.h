@@ -9,21 +9,21 @@
 
 /** The form in which a request leaves: which function of req_tx.c sends it. Decided when it is posted. */
 enum wr_form {
-	FORM_LOCAL,    /* no packet: the requester executes it alone */
+	FORM_LOCAL,    /* no packet: the requester executes it itself */
 	FORM_DATAGRAM, /* a datagram of a UD QP */
 	FORM_INLINE,   /* one packet with its payload in the WQE (inline) */
 	FORM_GATHER,   /* one packet, its payload in the memory of the SGEs */
-	FORM_LONG,     /* several packets, the payload at either place */
+	FORM_LONG,     /* several packets, their payload in the WQE (inline) or in the memory of the SGEs */
 	FORM_REFER,    /* several packets, or fewer that refer to the memory of the SGEs, if the path permits */
 	FORM_OFFER,    /* as FORM_INLINE, and the packet may refer to the message that it offers */
 	FORM_CALC,     /* one packet, its payload calculated from the memory of the SGEs */
 	FORM_ELEMENTS,
 	FORM_ELEMENT, /* one element: may share a packet with other requests (req_run.c) */
-	/* From here on completed by a response, not by an ACK: READs and atomics. */
+	/* All forms from here on are completed by a response, not by an ACK: READs and atomics. */
 	FORM_READ,
 	FORM_ATOMIC,
 	FORM_MASKED, /* extended atomics */
-	FORM_FETCH,  /* elements, their original values wanted */
+	FORM_FETCH,  /* an operation on elements that returns their original values */
 	FORMS
 };
 

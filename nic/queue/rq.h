@@ -30,7 +30,7 @@ struct nic_srq {
 	struct nic_pd *pd;
 	struct rq rq;
 	uint32_t limit;	  /* 0: not armed */
-	uint32_t users;	  /* QPs */
+	uint32_t users;	  /* QPs that use the SRQ */
 	struct list node; /* on nic.all_srqs */
 	struct event_source events;
 };

@@ -4,8 +4,9 @@
  *
  * Each of a few masks has hash buckets of receives and of messages, by the tag bits not ignored. An arriving message
  * searches one bucket of receives per mask and takes the match that was posted first. A receive searches one bucket of
- * messages of its mask, in arrival order. A new mask replaces the least recently used mask without waiting receives,
- * and the messages are hashed again; if all masks have waiting receives, receives with another mask wait in a list.
+ * messages of its mask, in arrival order. A new mask takes the place of a mask with which no receive waits, the least
+ * recently used of these, and the messages are hashed again. If receives wait with every mask, a receive with yet
+ * another mask waits in a list.
  */
 #include "tag.h"
 
@@ -153,8 +154,8 @@ void tag_cancel(struct tag_unit *u, struct tag_recv *r)
 	u->n_recvs--;
 }
 
-/** First match in the list posted after `order`; return `than` instead if it was posted earlier or there is no match.
- */
+/** Find the first match that was posted after `order`. @return that match, or `than` if there is no match or if `than`
+ * was posted before it. */
 static struct tag_recv *earlier(struct list *head, uint64_t tag, uint64_t source, uint64_t order, struct tag_recv *than)
 {
 	for (struct list *n = head->next; n != head; n = n->next) {

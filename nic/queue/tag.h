@@ -42,7 +42,7 @@ struct tag_message {
 /** A mask, with the receives that ignore exactly its bits, and all messages, hashed by the bits not ignored. */
 struct tag_mask {
 	uint64_t ignore;
-	uint64_t used; /* order of the last receive posted with it; 0: none yet */
+	uint64_t used; /* tag_recv.order of the last receive posted with this mask; 0: none yet */
 	uint32_t recvs;
 	struct list recv[TAG_BUCKETS], message[TAG_BUCKETS];
 };

@@ -20,9 +20,9 @@
 #include "trig.h"
 
 #define ROOM_FIRST 16u
-/* How often to retry in any case, as room can appear without a completion, e.g. memory. */
+/* How often to retry even without a completion: room, e.g. memory, can appear without one. */
 #define RETRY_NS   100000000u
-/* After this many failed tries of counters waiting for room a call stops, and tries the other counters SOON_NS later. A
+/* Once this many counters waiting for room have been tried in vain, trig_run leaves the others for SOON_NS later. A
  * completion does not tell for which counter it made room. */
 #define TRIES	   16u
 #define SOON_NS	   1000u
@@ -202,7 +202,7 @@ static void stall(struct nic *nic, struct nic_trig_cntr *c, struct nic_trig_work
 {
 	COUNT(nic, trig_no_room);
 	work->cntr = c;
-	list_append(list_first(&c->ready), &work->node); /* at the front (list_first of an empty list is the list) */
+	list_append(list_first(&c->ready), &work->node); /* at the front, even if c->ready is empty */
 	list_remove(&c->node);				 /* fire() may have listed the counter again */
 	list_append(fed ? &nic->trig.fed : &nic->trig.hungry, &c->node);
 	nic->trig.retry_ns = nic->now + RETRY_NS;

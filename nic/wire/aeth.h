@@ -5,7 +5,7 @@
 
 enum {
 	AETH_ACK = 0x1f, /* credit code 0x1f: no end-to-end credits */
-	AETH_RNR = 0x20, /* to 0x3f: timer code in the low 5 bits */
+	AETH_RNR = 0x20, /* RNR NAK: 0x20 to 0x3f, with the timer code in the low 5 bits */
 	AETH_CLASS = 0x60,
 	AETH_NAK_SEQUENCE = 0x60,
 	AETH_NAK_INVALID = 0x61,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* carrier.h - IP and UDP headers, as they are and masked as in the ICRC. Private to packet.c and packet_build.c. */
+/* carrier.h - writing IP and UDP headers, and masking them for the ICRC. Private to packet.c and packet_build.c. */
 #ifndef NIC_CARRIER_H
 #define NIC_CARRIER_H
 
@@ -8,10 +8,10 @@
 #include "packet.h"
 #include "wire.h"
 
-/* Up to this length, copying what follows the BTH behind the masked headers is cheaper than a second CRC call. */
+/* Up to this many bytes after the BTH, copying them behind the masked headers costs less than a second CRC call. */
 #define CRC_COPY_MAX 256
 
-/** One's complement sum of 16-bit words gathered in 32 bits, folded. */
+/** Fold a 32-bit sum of 16-bit words to their one's complement sum. */
 static inline uint16_t csum_fold(uint32_t sum)
 {
 	sum = (sum & 0xffff) + (sum >> 16);
@@ -23,7 +23,7 @@ static inline uint32_t csum_words(uint32_t word)
 	return (word >> 16) + (word & 0xffff);
 }
 
-/** Checksum of an IPv4 header, from registers: wide loads of bytes just written by narrow stores would stall. */
+/** IPv4 header checksum, from the fields of *p: to sum the header just written would stall on store forwarding. */
 static inline uint16_t ipv4_csum(const struct packet *p, uint32_t total)
 {
 	uint32_t sum = ((uint32_t)IPV4_VERSION << 8 | p->tclass) + total + p->ip_id + p->ip_frag;
@@ -33,7 +33,7 @@ static inline uint16_t ipv4_csum(const struct packet *p, uint32_t total)
 	return (uint16_t)~csum_fold(sum);
 }
 
-/** Write IP and UDP headers; `masked`: masked fields as ones. @return their length, the offset of the BTH. */
+/** Write IP and UDP headers; if `masked`, with ones in the fields that the ICRC masks. @return offset of the BTH. */
 static inline unsigned put_carrier(const struct packet *p, uint8_t *ip, unsigned udp_payload, bool masked)
 {
 	unsigned udp_len = UDP_LEN + udp_payload;
@@ -79,7 +79,8 @@ static inline void mask_carrier(uint8_t *ip, bool v4)
 	}
 }
 
-/** Set to ones what the ICRC covers and a tag does not: a UDP socket hides the IPv4 ID, and firewalls clear DF. */
+/** Set to ones the IPv4 ID and fragment field, which the ICRC covers and a tag does not: a UDP socket hides the ID, and
+ * firewalls clear DF. */
 static inline void mask_fragmentation(uint8_t *ip, bool v4)
 {
 	if (v4)

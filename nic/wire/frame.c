@@ -134,7 +134,7 @@ static void recover_ip_id(uint8_t *ip, uint32_t len)
 	ipv4_checksum(ip);
 }
 
-/** Fill in a zero ("none") UDP checksum over IPv6, which not every reader accepts. */
+/** Replace a UDP checksum of zero ("none") by the real one: over IPv6, not every reader accepts zero. */
 static void ipv6_udp_checksum(uint8_t *ip, uint32_t len)
 {
 	uint8_t *udp = ip + IPV6_LEN;

@@ -39,14 +39,14 @@ static uint32_t gf_multiply(uint32_t a, uint32_t b)
 
 bool icrc_find_ip_id(uint32_t difference, unsigned len, uint16_t *id)
 {
-	unsigned undo = len - ICRC_LEN - IPV4_ID; /* the ID's two bytes and all that follow */
+	unsigned undo = len - ICRC_LEN - IPV4_ID; /* bytes to run back through: the ID and all after it */
 	uint32_t v = difference;
 
 	for (unsigned row = 0; row < 4; row++, undo >>= 4)
 		if (undo & 15)
 			v = gf_multiply(undo_bytes[row][undo & 15], v);
 
-	/* The ID's upper byte, which the CRC took in first, is in the low byte. */
+	/* The ID's upper byte, which the CRC took in first, is in the low byte of v. */
 	*id = (uint16_t)(v << 8 | (v >> 8 & 0xff));
 	return v >> 16 == 0;
 }

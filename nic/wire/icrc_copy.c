@@ -18,7 +18,7 @@
 #define BLOCK	   64 /* four lanes of 16 bytes */
 #define BLOCKS_MIN 4  /* shorter copies are not faster this way */
 
-/* Reflected, as the CRC is: x^(n+32), x^(n-32) modulo the polynomial. */
+/* To move n bits: x^(n+32) and x^(n-32) modulo the polynomial, reflected as the CRC is. */
 #define FOLD_512 _mm_set_epi64x(0x1c6e41596, 0x154442bd4)
 #define FOLD_128 _mm_set_epi64x(0x0ccaa009e, 0x1751997d0)
 
@@ -39,7 +39,7 @@ CLMUL static inline __m128i move(uint8_t *dst, const uint8_t *src)
 	return bytes;
 }
 
-/** Copy the whole blocks of len bytes. */
+/** Copy whole 64-byte blocks, as many as there are in len bytes. @return the CRC continued over them. */
 CLMUL static uint32_t copy_blocks(uint32_t crc, uint8_t *dst, const uint8_t *src, size_t len)
 {
 	const __m128i fold_512 = FOLD_512, fold_128 = FOLD_128;

@@ -9,7 +9,7 @@
 
 #include <stddef.h>
 
-/* Header sets of the rows, named after the packet's contents. */
+/* Sets of extension headers, for the last column of the rows. */
 #define H_NONE	      0
 #define H_DETH	      HDR_DETH
 #define H_DETH_IMM    (HDR_DETH | HDR_IMM)
@@ -109,7 +109,7 @@
 	ROW(EXT, 0x06, "ELEMENTS ACKNOWLEDGE",    ELEMENTS_ACK, ONLY,   PLAIN, true,  H_AETH)
 /* clang-format on */
 
-/* Bytes from the BTH to the payload. */
+/* Bytes of the BTH and the extension headers. */
 #define IF_HDR(bits, hdr, len) (((bits) & (hdr)) != 0 ? (len) : 0)
 #define HDR_LEN(bits)                                                                                                  \
 	(12 + IF_HDR(bits, HDR_XRCETH, 4) + IF_HDR(bits, HDR_DETH, 8) + IF_HDR(bits, HDR_FETH, 4) +                    \
@@ -132,9 +132,9 @@
 
 static const struct opcode op_table[256] = {OPCODE_ROWS(TABLE_ROW)};
 
-/* From (service, kind, position, extra) back to the value. Entries hold the complement of the value, so that the
- * zeroes in the gaps mean "none" (0xff is not in the table). Positions are 1, 2, 4, 8: halved they are 0 to 4. The
- * dimensions are powers of two because every packet built is looked up here. */
+/* The reverse index: from (service, kind, position, extra) to the opcode's value. Entries hold the complement of the
+ * value, so that the zeroes in the gaps mean "none" (0xff is not in the table). Positions are 1, 2, 4, 8: halved they
+ * are 0 to 4. Dimensions are powers of two to make lookups fast: every packet built needs one. */
 #define INDEX_ROW(svc, low, text, k, p, x, pl, h)                                                                      \
 	[OP_##svc >> 5][OP_##k][OP_##p >> 1][OP_##x] = 0xff ^ (OP_##svc | (low)),
 

@@ -39,23 +39,24 @@ enum op_pos { OP_FIRST = 1, OP_MIDDLE = 2, OP_LAST = 4, OP_ONLY = 8 };
 /** What the last packet of a SEND or WRITE carries besides data. */
 enum op_extra { OP_PLAIN, OP_IMM, OP_INV };
 
-/** Headers after the BTH, in wire order. A struct so that an opcode number is never mistaken for a set. */
+/** The set of headers after the BTH. A struct, so that an opcode number is never mistaken for a set. */
 struct op_hdrs {
 	uint16_t bits;
 };
+/** Bits of op_hdrs.bits, in the order of the headers on the wire. */
 enum op_hdr {
-	HDR_XRCETH = 1 << 0,	 /* 4 */
-	HDR_DETH = 1 << 1,	 /* 8 */
-	HDR_FETH = 1 << 2,	 /* 4 */
-	HDR_RETH = 1 << 3,	 /* 16 */
-	HDR_ATOMIC = 1 << 4,	 /* 28 */
-	HDR_AETH = 1 << 5,	 /* 4 */
-	HDR_ATOMICACK = 1 << 6,	 /* 8 */
-	HDR_IMM = 1 << 7,	 /* 4 */
-	HDR_IETH = 1 << 8,	 /* 4 */
-	HDR_CNP = 1 << 9,	 /* 16 reserved bytes */
-	HDR_EXTATOMIC = 1 << 10, /* 16 */
-	HDR_ELEMENT = 1 << 11,	 /* 20 */
+	HDR_XRCETH = 1 << 0,	 /* 4 bytes */
+	HDR_DETH = 1 << 1,	 /* 8 bytes */
+	HDR_FETH = 1 << 2,	 /* 4 bytes */
+	HDR_RETH = 1 << 3,	 /* 16 bytes */
+	HDR_ATOMIC = 1 << 4,	 /* 28 bytes */
+	HDR_AETH = 1 << 5,	 /* 4 bytes */
+	HDR_ATOMICACK = 1 << 6,	 /* 8 bytes */
+	HDR_IMM = 1 << 7,	 /* 4 bytes */
+	HDR_IETH = 1 << 8,	 /* 4 bytes */
+	HDR_CNP = 1 << 9,	 /* 16 bytes, reserved */
+	HDR_EXTATOMIC = 1 << 10, /* 16 bytes */
+	HDR_ELEMENT = 1 << 11,	 /* 20 bytes */
 };
 
 struct opcode {
@@ -81,7 +82,7 @@ static inline bool op_has(const struct opcode *op, enum op_hdr hdr)
 	return (op->hdrs.bits & hdr) != 0;
 }
 
-/** Whether a responder sends the packet (to the requester's completer). */
+/** Whether packets with this opcode go from a responder to a requester. */
 static inline bool op_is_response(const struct opcode *op)
 {
 	return op->kind == OP_READ_RESP || op->kind == OP_ACK || op->kind == OP_ATOMIC_ACK ||
@@ -114,8 +115,8 @@ static inline bool op_ends(const struct opcode *op)
 }
 
 /**
- * Whether `next` may follow on a request stream (9.7.4.1): with no open message a FIRST or ONLY, else the same
- * kind and MIDDLE or LAST. `open` is the last packet of the open message, NULL if none is open.
+ * Whether `next` may follow on a request stream (9.7.4.1): a FIRST or ONLY if no message is open, else a MIDDLE or LAST
+ * of the same kind. `open` is the opcode of the open message's latest packet; NULL: no message is open.
  */
 bool op_may_follow(const struct opcode *open, const struct opcode *next);
 

@@ -40,7 +40,7 @@ static inline enum packet_verdict parse_ipv4(const uint8_t *ip, uint32_t len, st
 	uint32_t total;
 
 	if ((ip[0] & 0xf) != (IPV4_VERSION & 0xf))
-		return PACKET_NOT_ROCE; /* options: only the fixed offset is ever used (HV-16) */
+		return PACKET_NOT_ROCE; /* it has options: we read the UDP header at a fixed offset only (HV-16) */
 	if (len < IPV4_LEN + UDP_LEN)
 		return PACKET_BAD_IP;
 	total = wire_get16(ip + IPV4_TOTAL);
@@ -139,7 +139,7 @@ static inline void take_carrier(const struct nic_rx_frame *frame, struct packet 
 	out->ip = NULL;
 }
 
-/** Bare packet: addresses come from the connection. */
+/** Take from the frame what a bare packet lacks; its addresses are those of the connection. */
 static inline void take_bare(const struct nic_rx_frame *frame, struct packet *out)
 {
 	out->src_qpn = frame->src_qpn;
@@ -181,9 +181,8 @@ static inline void parse_aeth(const uint8_t *h, struct packet *out)
 	out->msn = wire_get24(h + AETH_MSN);
 }
 
-/** Parse extension headers in wire order; `h` follows the BTH. The caller has checked that hdr_len bytes are there.
- *  Most
- *  packets that have any have a RETH or an AETH alone. */
+/** Parse extension headers in wire order; `h` points behind the BTH. The caller has checked that hdr_len bytes are
+ * there. Most packets that have any have a RETH or an AETH alone, so these come first. */
 static inline __attribute__((always_inline)) void parse_extensions(const struct opcode *op, const uint8_t *h,
 								   struct packet *out)
 {
@@ -246,7 +245,7 @@ static inline __attribute__((always_inline)) void parse_extensions(const struct 
 		out->inv_rkey = wire_get32(h);
 }
 
-/** Write to `block` the masked IP, UDP and BTH headers for the UDP payload of `len` bytes at `bth`.
+/** Write to `block` the masked IP, UDP and BTH headers of the packet whose UDP payload is the `len` bytes at `bth`.
  *  @return offset of the BTH. */
 static inline unsigned put_masked(const uint8_t *bth, uint32_t len, const struct packet *out, uint8_t *block)
 {
@@ -277,7 +276,7 @@ static inline bool icrc_holds(const struct nic_rx_frame *frame, const uint8_t *b
 	unsigned carrier = put_masked(bth, len, out, block);
 
 	if (rest <= CRC_COPY_MAX) {
-		dma_copy(block + carrier + BTH_LEN, bth + BTH_LEN, rest); /* inline: mostly a few words */
+		dma_copy(block + carrier + BTH_LEN, bth + BTH_LEN, rest); /* inlined: these are mostly a few words */
 		crc = icrc_update(ICRC_START, block, carrier + BTH_LEN + rest);
 	} else {
 		crc = icrc_update(ICRC_START, block, carrier + BTH_LEN);
@@ -294,7 +293,7 @@ static inline bool icrc_holds(const struct nic_rx_frame *frame, const uint8_t *b
 
 /**
  * Whether the tag holds; `len` bytes at `bth` are the UDP payload, tag included. SipHash needs the packet in one
- * piece, so it is copied behind its masked headers, at a twentieth of the hash's cost.
+ * piece, so it is copied behind its masked headers; the copy costs a twentieth of what the hash costs.
  */
 static __attribute__((noinline)) bool tag_holds(const uint8_t *bth, uint32_t len, const struct keyed *key,
 						const struct packet *out)
@@ -321,7 +320,7 @@ static inline enum packet_verdict check_version(const struct nic_rx_frame *frame
 	return key && !vouched ? PACKET_NO_TAG : PACKET_OK;
 }
 
-/** Whether payload may come by reference: if it goes straight to its destination, without being inspected first. */
+/** Whether the payload of this opcode may come by reference: it may if it goes straight to its destination. */
 static inline bool takes_reference(const struct opcode *op)
 {
 	return op->service == OP_RC && (op->kind == OP_SEND || op->kind == OP_WRITE || op->kind == OP_READ_RESP);

@@ -56,31 +56,31 @@ struct packet {
 
 	const uint8_t *payload; /* NULL with a reference */
 	uint32_t payload_len;	/* without pad */
-	/** Received RC SEND, WRITE or READ response: NULL, or how to fetch the payload, which may stand for the payload
-	 * of many packets. */
+	/** Received RC SEND, WRITE or READ response: how to fetch the payload, which may be that of many packets; NULL:
+	 * the payload is in the packet. */
 	const struct nic_reference *reference;
-	/** Received RC SEND ONLY with its payload in the packet: NULL, or the message that it offers. */
+	/** Received RC SEND ONLY, payload in the packet: how to fetch the message that it offers; NULL: no offer. */
 	const struct nic_reference *offer;
 	uint32_t referred;    /* our own packets: payload bytes that lie in the frame's pieces, not in the packet */
 	bool offers;	      /* our own packets: the frame's pieces are an offered message, not the packet's payload */
 	const uint8_t *ip;    /* IP header as received; NULL if the carrier hides it */
-	bool ip_id_recovered; /* the ICRC held only with a nonzero ID that the carrier hides */
+	bool ip_id_recovered; /* the carrier hides the IPv4 ID, and the ICRC held only with a nonzero one */
 	bool ecn_ce;	      /* congestion experienced */
-	bool shared;	      /* payload memory that others may write to */
+	bool shared;	      /* others may write to the payload's memory */
 
 	uint32_t peer;	   /* received packets: nic_rx_frame.peer */
 	uint8_t addresses; /* received bare packets: nic_rx_frame.addresses */
 	bool bare;	   /* starts at the BTH; the addressing fields above are unused */
 	bool no_icrc;	   /* our own packets: zeroes instead of the ICRC */
 	bool summed;	   /* packet_open has begun the ICRC */
-	uint32_t icrc;	   /* so far, if summed */
+	uint32_t icrc;	   /* if summed: the ICRC so far */
 	/** NULL: the packet ends with an ICRC; else with a tag under this key. Ignored with no_icrc. */
 	const struct keyed *key;
 };
 
-/** Begin a packet to be sent: set the fields that are mostly constant or that no opcode implies. The caller sets
- *  the addresses, the rest of the BTH and the opcode's extension headers: clearing the whole struct would cost as much
- * as building it. */
+/** Begin a packet to be sent: set the fields that are mostly constant or that no opcode implies. The caller sets the
+ * addresses, the rest of the BTH and the opcode's extension headers. Other fields stay unset: clearing the struct would
+ * cost as much as building the packet. */
 static inline void packet_init(struct packet *p)
 {
 	p->ip_id = 0;
@@ -105,7 +105,7 @@ enum packet_verdict {
 	PACKET_BAD_VERSION, /* TVer is neither 0 nor that of tags; or it is that of tags, but the carrier vouches for
 			       the frame */
 	PACKET_BAD_OPCODE,
-	PACKET_BAD_REFERENCE, /* payload besides the reference, bad length, opcode takes no reference or offer */
+	PACKET_BAD_REFERENCE, /* payload besides the reference, bad length, or opcode without references or offers */
 	PACKET_BAD_PAD,	      /* pad longer than the payload, length not a multiple of 4 */
 	PACKET_BAD_ICRC,
 	PACKET_NO_KEY,	/* TVer announces a tag, but there is no key */

@@ -141,13 +141,13 @@ uint8_t *packet_open(struct packet *p, uint8_t *buf)
 {
 	unsigned len = udp_payload_len(p), payload;
 
-	p->payload = NULL; /* already in place when packet_close runs */
+	p->payload = NULL; /* the caller puts it in place before packet_close() */
 	p->summed = false;
 	if (p->no_icrc)
 		return buf + put_headers(p, buf, len, false);
 	if (__builtin_expect(p->key != NULL, 0))
 		return buf + put_headers(p, buf, len - ICRC_LEN + KEYED_TAG_LEN, true);
-	/* The packet is built masked, so that one CRC call over all of a short one gives the ICRC. */
+	/* Headers are written masked, so that for a short packet one CRC call over the whole packet gives the ICRC. */
 	payload = put_headers(p, buf, len, true);
 	if (p->payload_len > CRC_COPY_MAX) {
 		p->summed = true;

@@ -250,7 +250,7 @@ enum {
 	ELEMENTETH_FLAGS = 14,
 	ELEMENTETH_COUNT = 16,
 };
-enum { ELEMENT_RUN = 1 << 0 }; /* flags: that many requests, on one element each */
+enum { ELEMENT_RUN = 1 << 0 }; /* flags: a run; `number of elements` counts its requests */
 #define ELEMENT_ADDR_LEN 8
 
 /* ---- ImmDt, immediate data, 4 bytes, opaque (IBTA 9.3.6) ----------------------------------------------
@@ -273,6 +273,6 @@ enum { ELEMENT_RUN = 1 << 0 }; /* flags: that many requests, on one element each
 /* ---- ICRC, invariant CRC, 4 bytes, low byte first, the last of the UDP payload (IBTA 7.8.1, A17) ------ */
 #define ICRC_LEN 4
 
-/* The tag in place of the ICRC, 8 bytes, ours: keyed.h, keyed.md. */
+/* A packet tag, 8 bytes, ours, takes the place of the ICRC: see keyed.h, keyed.md. */
 
 #endif
