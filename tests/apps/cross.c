@@ -23,7 +23,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define OPERAND	   16 /* bytes */
+#define OPERAND	   16 /* size of an operand in bytes */
 #define STEPS	   3  /* work requests in a round */
 #define ROUNDS_MAX 5000
 #define COUNTED	   4 /* depth of a CQ whose completions WAITs count, and which is never polled */

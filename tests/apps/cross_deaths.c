@@ -55,7 +55,7 @@ struct talk {
 	struct forked_end end, data, runner; /* end: has the device, a PD and a CQ */
 	struct ibv_cq *received;
 	struct ibv_mr *mr;
-	uint32_t words[3 * LAPS]; /* LAPS each: sent; received from the other side; from itself */
+	uint32_t words[3 * LAPS]; /* three times LAPS: to send, from the other side, from itself */
 };
 
 static unsigned failures;
@@ -124,7 +124,8 @@ static struct ibv_cq *create_counted(const struct talk *t)
 	return cq;
 }
 
-/** Create a QP that is connected to itself: a runner transfers no data. */
+/** Create a runner, a QP that only waits and enables. It transfers no data, so it needs no peer and is connected to
+ * itself. */
 static struct forked_end create_runner(const struct talk *t, struct ibv_cq *cq)
 {
 	struct forked self = {.ready = {true, true}};
@@ -355,7 +356,7 @@ static void test_open(struct test *x, struct meeting *m, const struct forked_end
 			steps[STEPS - 1].exp_send_flags |= IBV_EXP_SEND_SIGNALED;
 		must_post(t->runner.qp, steps, STEPS);
 	}
-	x->stuck = stuck_open(x); /* these WAITs are behind the work requests that count the same CQ */
+	x->stuck = stuck_open(x); /* its WAITs are queued behind the runner's WAITs for the same CQ */
 	x->stuck_too = stuck_open(x);
 }
 
@@ -471,7 +472,8 @@ static void one_round(struct meeting *m, const struct forked_end *device, bool p
 	child_ends(m);
 	if (patient)
 		await_loss(&x);
-	to_error(x.talk->data.qp); /* the QP may have had no request under way, and then does not notice the death */
+	/* Move the QP to the error state: without a request under way it has not noticed the child's death. */
+	to_error(x.talk->data.qp);
 	want(await_entry(x.done, "the program ends").status == IBV_WC_SUCCESS, "the program ends well");
 	want(await_came(&x, came, LAPS) == LAPS, "work for others is done");
 	check_words(x.talk, came);

@@ -30,7 +30,7 @@
 #define CARRIER	 28 /* IPv4 and UDP headers */
 #define BTH	 12
 #define BODY_MAX 64
-#define SEGMENTS 16 /* packets in one datagram that the receiver sees merged, like a GRO datagram */
+#define SEGMENTS 16 /* packets sent as one datagram (UDP_SEGMENT), which the receiver gets as if merged by GRO */
 
 enum opcode {
 	RC_SEND_ONLY = 0x04,
@@ -168,8 +168,8 @@ static void cnp(struct packet *p)
 	build(p, CNP, target, draw(), 16);
 }
 
-/** The first packet of each datagram is for the target's function, and decides the steering. The other packets are for
- * random functions. */
+/** SEGMENTS packets in a row travel as one large datagram. The first packet names the target's function (process), so
+ * the kernel steers the datagram there. The other packets name random functions. */
 static void merged(struct packet *p)
 {
 	uint32_t function = (p - packets) % SEGMENTS == 0 ? target >> 16 : 1 + draw() % 8;

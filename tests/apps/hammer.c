@@ -270,7 +270,8 @@ static void *add_to_pair(void *arg)
 	return NULL;
 }
 
-/** @return whether nearly all packets took one path. A ring link can come up a moment late, or break briefly. */
+/** @return whether nearly all packets took the intended path. A few may take the other path, because a ring can come up
+ * a moment late, or break briefly. */
 static bool nearly_all(uint64_t by_this, uint64_t by_other, unsigned long operations)
 {
 	return by_this >= operations - operations / 100 && by_other <= operations / 100;

@@ -200,8 +200,8 @@ void atomics_watch(struct node *node)
 
 /* ---- returned values ----------------------------------------------------------------------------------- */
 
-/** @return whether the cells from `cell` on held the values that the WR returned, all at one time between the changes
- * `from` and `until`, and not only before the WR was posted. */
+/** @return whether there was a time at which all cells from `cell` on held the values that the WR returned: a time
+ * between the changes `from` and `until`, and not before the WR was posted. */
 static bool was_seen(const struct wr *wr, const uint8_t *got, unsigned cell, uint64_t from, uint64_t until)
 {
 	const struct history *h = &wr->remote->cell[cell];

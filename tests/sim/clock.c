@@ -142,8 +142,8 @@ void clocks_start(struct sim *sim)
 		sched_at(sim, rng_below(&sim->clocks, EVENT_NS), clock_event, NULL);
 }
 
-/** @return whether the node was stopped, or its clock may have jumped in any way except once by an hour. Such a single
- * jump costs no retry. */
+/** @return whether clock faults may have used up a retry of the node's QPs: the node was stopped, or its clock jumped
+ * in a run that allows several jumps. If a run allows only one, it is a jump by an hour, which costs no retry. */
 static bool was_odd(const struct node *node)
 {
 	return node->clock.stops > 0 || (node->clock.jumps > 0 && node->sim->opts.clock_jumps > 1);

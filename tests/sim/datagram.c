@@ -42,7 +42,7 @@ bool datagram_post(struct qp *qp)
 	return ok;
 }
 
-/** @return the WR that sent this datagram; the sender's QP may have been reset since. */
+/** @return the WR that sent this datagram, even if the sender's QP has been reset since. */
 static struct wr *find_sent(struct qp *qp, const struct nic_wc *wc, const uint8_t *data)
 {
 	struct sim *sim = qp->sim;

@@ -104,7 +104,7 @@ bool decode_frame(const uint8_t *frame, unsigned len, struct decoded *d)
 	d->op = (b[0] & 0x1f) + (d->service == 6 ? DOP_MASKED_CMP_SWAP : 0);
 	d->se = b[1] >> 7;
 	pad = b[1] >> 4 & 3;
-	end = (b[1] & 15) == 15 ? 8 : 4; /* length of a tag, length of an ICRC */
+	end = (b[1] & 15) == 15 ? 8 : 4; /* TVer 15: the frame ends with a tag, not with an ICRC */
 	d->qpn = (uint32_t)be(b + 5, 3);
 	d->ackreq = b[8] >> 7;
 	d->psn = (uint32_t)be(b + 9, 3);

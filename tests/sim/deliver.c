@@ -119,7 +119,8 @@ static void deliver_uc(struct qp *qp, struct rwr *r, const struct nic_wc *wc)
 
 		if (!wr->message || !has_arrived(qp, wr) || message_fault(wr, r, wc) != NULL)
 			continue;
-		if (wr->opcode == NIC_WR_RDMA_WRITE_WITH_IMM && !any) /* a late copy of an older WRITE may follow */
+		/* If `any`, skip the check of memory: a late copy of an older WRITE may have overwritten the data. */
+		if (wr->opcode == NIC_WR_RDMA_WRITE_WITH_IMM && !any)
 			target_written(wr);
 		qp->scan = i + 1;
 		wr->delivered = true;

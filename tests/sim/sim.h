@@ -185,8 +185,8 @@ struct wire {
 	uint64_t answered;	/* one past the highest PSN answered by any response */
 	uint64_t replied;	/* one past the highest READ or atomic PSN that was replied to */
 	uint64_t ack_scan;	/* READs and atomics before this have been replied to */
-	uint64_t nak;		/* the packet that the NAK asks for has not arrived since */
-	bool nak_open;		/* the packet that the NAK asks for has not arrived yet */
+	uint64_t nak;		/* the PSN that the last sequence NAK asks for */
+	bool nak_open;		/* no packet with PSN `nak` has arrived since that NAK */
 	uint32_t rnr_naks_sent; /* RNR NAKs that the responder sent */
 	uint32_t rnr_naks;	/* RNR NAKs that have reached the requester */
 	uint64_t rnr_until_ns;
@@ -260,7 +260,7 @@ struct history {
 /** A node's own clock. */
 struct node_clock {
 	uint64_t base_ns, base_local_ns; /* a global time, and the local time then */
-	uint64_t rate;			 /* rate of the clock since base_ns, in 1/1000 */
+	uint64_t rate;			 /* local ns per 1000 global ns, since base_ns */
 	uint64_t told_ns, told_local_ns; /* when the node last read its clock, and the value */
 	uint64_t stopped_until_ns;
 	unsigned jumps, stops;

@@ -61,8 +61,8 @@ static void target_release(struct target *t)
 	slot_free(&t->slot);
 }
 
-/** Drop a WR's reference to its target; free the target at once if its contents are certain: duplicates must not
- *  write it. */
+/** Drop a WR's reference to its target. Free a retired target without a window at once if all its WRs succeeded on RC:
+ * from then on not even a duplicate may write to it. */
 void target_unref(struct wr *wr, bool success)
 {
 	struct target *t = wr->target, **p;

@@ -161,7 +161,8 @@ static void fill_request(const struct wr *wr, struct nic_send_wr *out, struct ni
 		out->wait.count = 1;
 		out->wait.last = true;
 	} else if (wr->opcode == NIC_WR_NOP) {
-		memset(&out->rdma, 0x5a, sizeof(out->rdma)); /* ignored by the NIC; on UD not even an address handle */
+		/* A NOP has no operands and, even on UD, no address handle: the NIC must ignore these bytes. */
+		memset(&out->rdma, 0x5a, sizeof(out->rdma));
 	} else if (wr->opcode == NIC_WR_ATOMIC_CMP_AND_SWP || wr->opcode == NIC_WR_ATOMIC_FETCH_AND_ADD) {
 		out->atomic.remote_addr = wr->remote_addr;
 		out->atomic.compare_add = wr->compare_add;

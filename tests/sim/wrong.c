@@ -72,8 +72,8 @@ static bool wrong_length(struct wr *wr)
 
 static void drop_target(struct wr *wr)
 {
-	/* A READ moved to a wrong range drops its reference to the intended range. For a WRITE, the caller counts the
-	 * reference anyway. */
+	/* A READ moved to a wrong range no longer uses its target, and drops its reference. A WRITE keeps its target:
+	 * its reference is counted only after this call. */
 	if (wr->opcode == NIC_WR_RDMA_READ && wr->target != NULL) {
 		wr->target->refs--;
 		wr->target = NULL;
@@ -84,7 +84,9 @@ static void wrong_atomic(struct wr *wr, struct rng *rng)
 {
 	if (rng_chance(rng, 300)) {
 		wr->must = BIT(NIC_WC_REM_INV_REQ_ERR);
-		wr->remote_addr += wr_is_elements(wr) ? 1 : 1 + rng_below(rng, wr->len - 1); /* elements may be short */
+		/* An offset of 1 misaligns elements of any size; a larger one could be a multiple of a short element's
+		 * size. */
+		wr->remote_addr += wr_is_elements(wr) ? 1 : 1 + rng_below(rng, wr->len - 1);
 		if (wr->cell * 8 + wr->cell_byte + 2 * wr->len >
 		    SIM_CELLS * 8) /* stay in range: the NIC may check the range before the alignment */
 			wr->remote_addr -= wr->len;

@@ -8,9 +8,8 @@
  *   - packet_parse accepts it, ICRC included, and packet_encode yields the same bytes;
  *   - without its IP header, as from a UDP socket that hides the IPv4 ID, it is accepted too, with the right ID found,
  *     and refused when its ID is not 0 but the receiver assumes 0;
- *   - it is refused with one bit flipped. With a hidden ID, 2^-16 of damaged packets pass with a wrong ID (icrc.h):
- *   those
- *     are counted, and must not be more than is likely;
+ *   - it is refused with one bit flipped. With a hidden ID, 2^-16 of damaged packets pass with a wrong ID (icrc.h).
+ *     The check counts them, and fails if there are more than is likely;
  *   - a datagram to QP 1 is a MAD of the connection manager: cm_mad_parse accepts it, and cm_mad_build yields the same
  *     bytes; so do cm_ip_parse and cm_ip_build with the RDMA IP header of a request.
  * Fails on any mismatch, on damaged captures, and when there was no packet at all.

@@ -67,11 +67,11 @@ struct collective {
 	uint64_t base, key;
 	char *memory;
 	struct fid_cntr *done, *sent;
-	uint64_t at, sends; /* values that the two counters reach when everything queued is done */
+	uint64_t at, sends; /* values of `done` and `sent` when everything queued is done */
 	uint64_t tag;	    /* tag of the next collective */
 	struct collective_piece *pieces;
 	size_t n, room;
-	bool driven; /* pieces are only recorded: the program starts them itself */
+	bool driven; /* pieces are recorded but not queued: the program executes them itself */
 	int error;   /* the first error: a negative fi_errno */
 };
 

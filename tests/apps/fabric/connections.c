@@ -148,8 +148,8 @@ static void talk(struct meeting *m, struct fid_ep *from, struct fid_ep *to)
 	WANT(memcmp(p->here, p->there, 100), 0);
 }
 
-/** Two triggered messages that wait for a counter: `goes` is sent at 1. `fails` waits for 2, which the counter reaches
- * only after the connection has ended. */
+/** Two triggered messages that wait for a counter. `goes` is sent when the counter reaches 1. `fails` waits for 2,
+ * which the counter reaches only after the connection has ended. */
 struct later {
 	struct fid_cntr *cntr;
 	struct fi_triggered_context goes, fails;
@@ -247,8 +247,8 @@ void case_connection_refused(struct pair *p)
 	m.pep = NULL;
 	await_refusal(&m, a, "");
 	WANT_OK(fi_close(&a->fid));
-	/* The remote host refuses a connection request to an address without a listener, or with an endpoint of another
-	 * kind. */
+	/* A connection request is refused when nobody listens at its address, and when the address belongs to an
+	 * endpoint that has no connections, such as p->a. */
 	a = ep_open(&m, m.info);
 	WANT_OK(fi_connect(a, &m.where, NULL, 0));
 	await_refusal(&m, a, "");

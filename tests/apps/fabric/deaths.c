@@ -16,7 +16,7 @@
 #define SHORT_LEN   64u
 #define MIDDLE_LEN  70000u
 #define PATIENCE_S  60
-/* How long a peer may be silent, in ms; the friends, which must not fail, keep the default. */
+/* How long a peer may be silent, in ms. The two friends, which must not fail, keep the default. */
 #define PEER_MS	    "6000"
 #define CONNECT_MS  "5000"
 #define MORE_ROUNDS 20u

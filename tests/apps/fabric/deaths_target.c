@@ -8,7 +8,7 @@
 #include "deaths.h"
 
 #define KINDS	   6u
-/* Pieces of work of each kind: for the target, for the friend, and waiting for work for the target. */
+/* Number of pieces of work for the target. As many are for the friend, and as many wait for the target's work. */
 #define EACH	   240u
 #define LATER	   20u
 #define PENDING	   60u /* messages that the target's NIC has received, but the target's program has not */

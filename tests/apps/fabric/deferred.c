@@ -158,8 +158,8 @@ static void more_than_there_is_room_for(struct pair *p)
 	WANT_OK(fi_close(&sent->fid));
 }
 
-/** By deferred work, a sends to b when a message from b has arrived, and vice versa: messages go back and forth without
- * any call. */
+/** Deferred work answers each message: end a sends to end b when a message from b has arrived, and vice versa. So
+ * messages go back and forth without any call. */
 static void to_and_fro(struct pair *p)
 {
 	struct fid_cntr *got[2] = {open_counter(p), open_counter(p)}, *sent = open_counter(p);
@@ -172,7 +172,7 @@ static void to_and_fro(struct pair *p)
 			job_init(&recv[i][lap], FI_OP_TRECV, got[i], 0, got[i]);
 			job_tagged(&recv[i][lap], node[i]->ep, buf[i], WORD, FI_ADDR_UNSPEC, 77);
 			WANT_OK(job_queue(p, &recv[i][lap]));
-			/* a sends first */
+			/* end a sends first */
 			job_init(&send[i][lap], FI_OP_TSEND, got[i], i == 0 ? lap : lap + 1, sent);
 			job_tagged(&send[i][lap], node[i]->ep, buf[i], WORD, node[1 - i]->addr, 77);
 		}

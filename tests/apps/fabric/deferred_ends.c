@@ -10,7 +10,7 @@
 #include "job.h"
 
 #define RACES 2000u
-#define SURE  64u /* of SURE jobs, one is canceled before it can start, and one after it has started */
+#define SURE  64u /* one in SURE jobs is canceled before it can start, another one after it has started */
 
 void case_deferred_cancel(struct pair *p)
 {
@@ -40,7 +40,8 @@ void case_deferred_cancel(struct pair *p)
 	WANT(fi_cntr_read(n), 105);
 	WANT_OK(fi_cntr_set(go, 1));
 	job_add_to(&job[0], n, 1);
-	/* Flush all work of a counter, which the caller can name in two ways; then flush all work of the domain. */
+	/* Flush all work of the counter `go`, named by its fid, and then by work that waits for it. Finally flush all
+	 * work of the domain. */
 	for (unsigned way = 0; way < 3; way++) {
 		void *const arg[] = {&go->fid, &job[1].work, NULL};
 

@@ -144,7 +144,7 @@ void case_names_and_handles(struct pair *p);
 /* addresses.c */
 void case_comes_again(struct pair *p);
 #define LEFT_NAME "uroce/test left"
-/** Derive a name that no other test uses that runs on this machine at the same time. @return out. */
+/** Derive a name that differs from the names of all other tests running on this machine. @return out. */
 const char *unique_name(const char *name, char *out, size_t size);
 /** Exit like a killed process, without closing shared address vectors, one of which has the name LEFT_NAME. */
 void leave_address_vector(struct pair *p);

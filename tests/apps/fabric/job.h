@@ -33,16 +33,16 @@ void job_init(struct job *j, enum fi_op_type type, struct fid_cntr *trigger, uin
 	      struct fid_cntr *completion);
 void job_message(struct job *j, struct fid_ep *ep, void *buf, size_t len, fi_addr_t addr);
 void job_tagged(struct job *j, struct fid_ep *ep, void *buf, size_t len, fi_addr_t addr, uint64_t tag);
-/** Fill in an RMA operation on b's memory, `at` bytes from the beginning. */
+/** Fill in an RMA operation on the memory of end b, `at` bytes from the beginning. */
 void job_rma(struct pair *p, struct job *j, void *buf, size_t len, size_t at);
-/** @return an atomic message for the job, whose target is the first word of b's memory. */
+/** @return an atomic message for the job, whose target is the first word of end b's memory. */
 struct fi_msg_atomic job_on_word(struct pair *p, struct job *j, uint64_t *operand, enum fi_op op);
 void job_add_to(struct job *j, struct fid_cntr *cntr, uint64_t value);
 
 int job_queue(struct pair *p, struct job *j);
 int job_cancel(struct pair *p, struct job *j);
 
-/** Open an endpoint that uses a's CQs. @param shared a shared context to bind; NULL: none. */
+/** Open an endpoint that uses the CQs of end a. @param shared a shared context to bind; NULL: none. */
 struct fid_ep *job_endpoint(struct pair *p, struct fi_info *info, struct fid *shared);
 /** @return the endpoint's address in the pair's address vector, where this function inserts it. */
 fi_addr_t job_address(struct pair *p, struct fid_ep *ep);

@@ -138,7 +138,8 @@ static ssize_t tagged_sum(struct pair *p, uint64_t tag, uint64_t offset, const u
 		      : fi_atomicmsg(p->a.ep, &msg, FI_TAGGED | FI_COMPLETION);
 }
 
-/** A tagged atomic is sent before its receive is posted, after it, and to an offset at which the data does not fit. */
+/** Tagged atomics: one is sent before its receive is posted, one afterwards, and one to an offset at which the data
+ * does not fit. */
 void case_tagged_atomics(struct pair *p)
 {
 	const uint64_t tag = 0x1234567890abcdef, operand = 7;

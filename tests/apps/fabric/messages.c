@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * messages.c - messages with and without tags from a to b.
+ * messages.c - messages with and without tags from end a to end b.
  */
 #include <sys/mman.h>
 #include <unistd.h>

@@ -241,7 +241,7 @@ static void srx_without_message(struct pair *p, struct sharers *s)
 	WANT_OK(fi_trecvmsg(s->srx, &msg, FI_PEEK));
 	await_error(p, s->one.rx, FI_ENOMSG);
 	WANT_OK(fi_tinject(p->a.ep, "claimed", 8, s->two.addr, 9));
-	/* Sent after the claimed message, but over another connection. */
+	/* This message is sent later, but over another connection: it may arrive before the one to be claimed. */
 	WANT_OK(fi_tsend(p->a.ep, "x", 1, NULL, s->one.addr, 10, NULL));
 	await(p, p->a.tx);
 	do {

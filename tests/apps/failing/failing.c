@@ -53,7 +53,7 @@ static const int errors[] = {
 };
 
 static struct failing *state;
-static __thread bool next_fails __attribute__((tls_model("initial-exec"))); /* access never calls malloc */
+static __thread bool next_fails __attribute__((tls_model("initial-exec"))); /* so that access never calls malloc */
 
 EXPORT struct failing *failing_get(void)
 {

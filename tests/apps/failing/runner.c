@@ -257,13 +257,14 @@ static struct ended run_victim(bool alone, int kind, int64_t n, bool on)
 	return e;
 }
 
-/** Judge the outcome. `cut_off`: after the failure the process cannot receive or send through sockets, nor learn of new
- * rings. If it had not accepted a ring before, its connection is lost. */
+/** Judge the outcome. `cut_off`: from the failure on, every send or every receive on a socket fails. So the process
+ * cannot learn of new shared memory rings, and may lose its connection during the transfer, without an errno. */
 static const char *verdict(const struct ended *e, const struct report *like, bool cut_off, char *why, size_t len)
 {
 	const struct report *r = report;
-	/* DPDK reports a failure on stderr only once, and libfabric's providers report to its log. DPDK registers
-	 * itself when a library is loaded, so a failure during loading shows only when DPDK starts. */
+	/* The second run may fail as well, if a message on stderr announces that. DPDK prints its message once, perhaps
+	 * in the first run. Through libfabric only DPDK's message is on stderr, because providers write to libfabric's
+	 * log. A failure while a library is loaded shows only later, when DPDK starts. */
 	bool for_good = !r->second && (strstr(e->second, "restart the program") || strstr(e->second, "EAL: FATAL") ||
 				       strstr(e->sentence, "EAL: FATAL"));
 

@@ -240,8 +240,8 @@ static void message_come(struct mesh *c, struct talk *t, uint32_t i, uint32_t le
 	memcpy(expected + 8, &t->peer_incarnation, 8);
 	if (len >= 16)
 		pattern(expected + 16, len - 16, key_of(t->peer_incarnation, t->call, t->heard));
-	/* Without a known peer, skip the check: the peer may have answered an older call of ours, and then still sends
-	 * to this QP. */
+	/* Skip the check while peer_incarnation is not known: the peer may have answered an older call of ours, and
+	 * still send to this QP. */
 	if (t->peer_incarnation && (len < 16 || memcmp(heard, expected, len) != 0))
 		wrong(c, "message %llu of member %u is not what it should be", (unsigned long long)t->heard, t->peer);
 	t->heard++;

@@ -264,7 +264,7 @@ void check_recv_wc(struct end *end, const struct phase *ph, struct progress *pr,
 	end->total_bytes += ph->size;
 }
 
-/** Write what the other end has written to the target area into the area's shadow. */
+/** The other end has written to this end's target area: write the same data into the area's shadow. */
 static void target_expect(struct end *end, const struct phase *ph)
 {
 	struct area *target = &end->area[AREA_TARGET];

@@ -58,7 +58,7 @@ int sge_layout(struct ibv_sge *sge, unsigned count, uint8_t *addr, size_t len, u
 			key = mix(key);
 			piece = 1 + key % left;
 			if (piece > 2 * len / count + 1)
-				piece = 2 * len / count + 1; /* pieces similar in size, but never equal */
+				piece = 2 * len / count + 1; /* so that no piece is much larger than the average */
 		}
 		if (piece > left)
 			piece = left;

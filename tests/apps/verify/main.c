@@ -172,13 +172,13 @@ static void async_events_check(struct end *end)
 {
 	struct ibv_async_event event;
 
-	if (end->lost_phases) /* after losses, late packets may have reached a QP that was being closed */
+	if (end->lost_phases) /* late packets may have reached a closing QP and caused events */
 		return;
 	while (!ibv_get_async_event(end->ctx, &event)) {
 		enum ibv_event_type type = event.event_type;
 
 		ibv_ack_async_event(&event);
-		/* A virtual machine's link may only just have come up. */
+		/* These events are no errors. PORT_ACTIVE: the link of a virtual machine may just have come up. */
 		if (type != IBV_EVENT_COMM_EST && type != IBV_EVENT_QP_LAST_WQE_REACHED &&
 		    type != IBV_EVENT_PORT_ACTIVE)
 			die("asynchronous event: %s", ibv_event_type_str(type));

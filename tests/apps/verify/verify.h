@@ -39,7 +39,7 @@ enum op {
 	OP_COUNT,
 };
 
-/** Which ends send requests. As a bit, also the direction of a message. */
+/** Bit mask of the ends that send requests. The number of a bit is also the direction (`dir`) of these messages. */
 enum { DIR_CLIENT = 1, DIR_SERVER = 2, DIR_BOTH = 3 };
 
 /** The options of a run. The client sends its options to the server. */
@@ -124,7 +124,8 @@ int oob_agree(int fd, int status);
 uint64_t data_key(const struct phase *ph, unsigned kind, unsigned dir, unsigned qp, unsigned msg);
 void data_fill(uint8_t *buf, size_t len, uint64_t key);
 uint64_t data_u64(uint64_t key);
-/** Cut [addr, addr + len) plus gaps into `count` SGEs at pseudo-random places. @return SGEs made. */
+/** Distribute len bytes over at most `count` SGEs of pseudo-random lengths, from addr on, with gaps between them.
+ * @return the number of SGEs. */
 int sge_layout(struct ibv_sge *sge, unsigned count, uint8_t *addr, size_t len, uint32_t lkey, uint64_t key);
 /** Copy data to where `sge` points, shifted by `delta` bytes (memory to shadow); skip the first `skip` bytes. */
 void sge_scatter(const struct ibv_sge *sge, int count, ptrdiff_t delta, size_t skip, const uint8_t *data, size_t len);

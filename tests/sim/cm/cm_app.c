@@ -40,7 +40,7 @@ static void check_said(struct cm_end *end, const struct nic_cm_event *e)
 	struct said said = say(end->conn->number, e->type, !end->passive);
 	bool own_accord = e->type == NIC_CM_EVENT_REJ || e->type == NIC_CM_EVENT_DREQ || e->type == NIC_CM_EVENT_DREP;
 
-	/* The length that nic_cm_disconnect allows. */
+	/* A DREP has room for more, but nic_cm_disconnect, which sends it, takes only NIC_CM_DREQ_PRIVATE bytes. */
 	uint32_t len = e->type == NIC_CM_EVENT_DREP ? NIC_CM_DREQ_PRIVATE : e->private_len;
 
 	if (!e->private_data || !memcmp(said.bytes, e->private_data, len))
@@ -217,7 +217,7 @@ static void act_answered(struct cm_end *end, unsigned dice)
 static void act_accepted(struct cm_end *end, unsigned dice)
 {
 	if (dice < 500) {
-		/* The active end's QP received data before the RTU: valid only if the active end is established. */
+		/* Report that data has arrived before the RTU. Only an established active end can have sent data. */
 		if (!end->conn->active.established || end->conn->replaced)
 			return;
 		expect(end, nic_cm_notify(end->id), "notify");
@@ -409,7 +409,7 @@ static void on_request(struct cm_function *f, const struct nic_cm_event *e)
 		return;
 	}
 	c = &w->conns[number];
-	/* A flood may evict the record of an earlier rejection. */
+	/* A second event for the same REQ is allowed in a flood: it may evict the record that the REQ was rejected. */
 	if (c->passive.function && !c->passive.killed && !sidr && !(w->opts->flood == 7 && c->passive.destroyed)) {
 		cm_violation(w, "connection %u: a second REQ event", number);
 		return;

@@ -5,7 +5,8 @@
  * Hosts have functions, which are processes with a CM each and a range of communication IDs; a host hands a MAD to its
  * functions as the engine does. Their applications connect, accept, reject, disconnect, ask for time and destroy ids at
  * random; functions are killed, also in the middle of a call, and what was in their records is adopted. The network
- * loses, duplicates, delays and reorders; a stranger repeats MADs with errors, and floods. Then the faults end, and:
+ * loses, duplicates, delays and reorders; a host outside the simulation (the stranger) repeats MADs with errors, and
+ * floods. Then the faults end, and:
  *
  * - each end of a connection has had its events once, in an order that the states allow, with the private data, QPNs
  *   and depths that the other end gave, and no event without the other end's call;

@@ -127,7 +127,7 @@ static void strange_copy(struct cm_world *w, const struct nic_gid *from, const s
 	} else if (broken && rng_chance(&w->net, 500)) {
 		item->len = (uint32_t)rng_below(&w->net, NIC_CM_MAD_LEN);
 	} else if (broken) {
-		item->mad[rng_below(&w->net, 4)] ^= 0x55; /* version, class or method */
+		item->mad[rng_below(&w->net, 4)] ^= 0x55; /* base version, class, class version or method */
 	} else {
 		for (uint64_t n = rng_below(&w->net, 4); n > 0; n--)
 			item->mad[24 + rng_below(&w->net, 40)] ^= (uint8_t)(1 << rng_below(&w->net, 8));
