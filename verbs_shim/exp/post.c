@@ -21,8 +21,8 @@ static bool operand_get(uint64_t value, uint32_t size, uint64_t *words)
 	return true;
 }
 
-/* The size is checked before the operands are read: only if the QP allows operands longer than 8 bytes has the
- * application surely passed pointers. */
+/* The size is checked before the operands are read: operands longer than 8 bytes are passed as pointers, which can be
+ * trusted only if the QP was created for operands of this size. */
 static int masked_translate(const struct shim_qp *qp, const struct ibv_exp_send_wr *wr, struct nic_atomic *a,
 			    struct nic_send_wr *out)
 {

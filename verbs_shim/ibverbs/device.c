@@ -22,15 +22,15 @@
 /* Header of the array that ibv_get_device_list returns. */
 struct device_list {
 	uint64_t magic;
-	struct ibv_device **real; /* the real library's list: while it exists, its devices do */
+	struct ibv_device **real; /* the real library's list; its devices stay valid until it is freed */
 	struct ibv_device *devices[];
 };
 
 static pthread_mutex_t devices_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct shim_device *devices;
 
-/* Held while a context is lent (shim_context_borrow); ibv_close_device takes it too. It needs no fork handlers: a
- * child of a process with open contexts neither lends them nor takes this lock. */
+/* Held from shim_context_borrow to shim_context_return. ibv_close_device takes it too, so it waits until the context
+ * has been returned. The lock needs no fork handlers: a child of a process with open contexts never takes it. */
 static pthread_mutex_t borrow_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* ---- locks, also around fork ------------------------------------------------------------------------- */
@@ -54,9 +54,9 @@ static void fork_register(void)
 	pthread_atfork(fork_prepare, fork_done, fork_done);
 }
 
-/* Taken around fork, so that the child finds these locks free. Fork runs the handlers registered last first. The
- * engines register theirs after ours, when a device is opened, so the engine locks are taken first, in the usual
- * order. */
+/* Fork handlers take the device locks during a fork, so that the child finds them free. fork() runs the handlers that
+ * were registered last first. The engines register theirs after ours, when a device is opened, so the engine locks are
+ * taken first, in the usual order. */
 static void devices_enter(void)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -119,7 +119,8 @@ static int devices_scan(struct shim_device **out)
 	return n;
 }
 
-/* Uses a raw system call: through the C library the sysfs hooks would report our own devices. */
+/* Uses a raw system call: a call of the C library's function would reach the sysfs hooks, which report our own devices
+ * too. */
 static bool kernel_has_verbs(void)
 {
 	return syscall(SYS_faccessat, AT_FDCWD, sysfs_class_paths[SYSFS_VERBS], F_OK) == 0;
@@ -307,7 +308,7 @@ static void context_unlink(struct shim_context *ctx)
 	bool child = pmd_is_forked_child();
 
 	if (!child)
-		pthread_mutex_lock(&borrow_lock); /* wait until the context is no longer lent */
+		pthread_mutex_lock(&borrow_lock); /* wait until no thread borrows a context */
 	pthread_mutex_lock(&ctx->dev->lock);
 	while (*at && *at != ctx)
 		at = &(*at)->next;

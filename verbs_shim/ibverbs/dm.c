@@ -40,8 +40,8 @@ static int memcpy_from(void *host, struct ibv_dm *ibv, uint64_t offset, size_t l
 	return 0;
 }
 
-/** Bytes that an allocation counts against SHIM_DM_MAX: whole pages, so that the number of allocations is limited
- * too. */
+/** How many bytes of SHIM_DM_MAX an allocation uses up: its length rounded up to whole pages. This limits the number of
+ * allocations too. */
 static size_t size_of(size_t length)
 {
 	const size_t rest = ((size_t)1 << ALIGNMENT_LOG_MAX) - 1;

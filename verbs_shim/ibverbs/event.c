@@ -248,7 +248,7 @@ static struct shim_event_source *queue_take(struct pmd_engine *engine, struct sh
 	uint64_t one;
 	int rc = -EBUSY;
 
-	pthread_testcancel(); /* like read(), a cancellation point even if it need not wait */
+	pthread_testcancel(); /* like read(), this is a cancellation point even if an event is there */
 	for (;;) {
 		pthread_mutex_lock(&q->lock);
 		src = queue_first(q, type);

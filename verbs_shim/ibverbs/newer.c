@@ -19,8 +19,8 @@ struct shim_mr_init_attr {
 
 enum { MASK_IOVA = 1 << 0, MASK_ADDR = 1 << 1, MASK_BUF = 1 << 5 };
 
-/** The handle that ibv_alloc_buf returns with the memory. Private to the library, but its members up to the PD are
- * those of the real library: the PD tells our handles from the real library's. */
+/** The handle that ibv_alloc_buf returns with the memory. Its layout is private to the library, but the members up to
+ * the PD are the same in the real library's handles: the PD shows whether a handle is ours. */
 struct shim_buf {
 	void *addr;
 	size_t length;

@@ -9,12 +9,12 @@
 static inline int translate(const struct shim_qp *qp, const struct ibv_send_wr *wr, struct nic_send_wr *out)
 {
 	if (wr->send_flags & NIC_SEND_CALC)
-		return -EINVAL; /* NIC_SEND_CALC is our own flag: libibverbs has no such flag */
+		return -EINVAL; /* our own flag, which applications must not set */
 	out->wr_id = wr->wr_id;
 	out->sg_list = (const struct nic_sge *)wr->sg_list;
 	out->num_sge = (uint32_t)wr->num_sge;
 	out->opcode = wr->opcode;
-	out->flags = wr->send_flags & ~(unsigned)IBV_SEND_IP_CSUM; /* meaningless on a RoCE QP */
+	out->flags = wr->send_flags & ~(unsigned)IBV_SEND_IP_CSUM; /* IP_CSUM: ignored, it means nothing on a RoCE QP */
 	out->ex = wr->imm_data;
 	switch (wr->opcode) {
 	case IBV_WR_ATOMIC_CMP_AND_SWP:

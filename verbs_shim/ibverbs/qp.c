@@ -127,7 +127,7 @@ struct ibv_qp *shim_create_qp_ex(struct ibv_context *context, struct ibv_qp_init
 		return shim_fail(EOPNOTSUPP);
 	if (!(attr->comp_mask & IBV_QP_INIT_ATTR_PD) || !attr->pd || attr->pd->context != context)
 		return shim_fail(EINVAL);
-	/* struct ibv_qp_init_attr_ex begins with the members of struct ibv_qp_init_attr. */
+	/* The cast below is valid: struct ibv_qp_init_attr_ex begins with the members of struct ibv_qp_init_attr. */
 	if (extra.extended)
 		extra.send_ops = attr->send_ops_flags;
 	return shim_qp_create(attr->pd, (struct ibv_qp_init_attr *)attr, &extra);

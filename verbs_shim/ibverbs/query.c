@@ -131,7 +131,7 @@ int shim_query_port(struct ibv_context *context, uint8_t port, struct ibv_port_a
 	return 0;
 }
 
-/* struct _compat_ibv_port_attr is that of programs built against old headers: its last member is `flags`. */
+/* Programs built against old headers pass a struct _compat_ibv_port_attr, whose last member is `flags`. */
 SHIM_EXPORT int ibv_query_port(struct ibv_context *context, uint8_t port, struct _compat_ibv_port_attr *attr)
 {
 	struct ibv_port_attr full;

@@ -47,7 +47,7 @@ struct shim_event_queue {
 	uint32_t n;	  /* events in the list */
 	uint32_t counted; /* the eventfd's count, plus what threads have read from it but not yet subtracted here */
 	uint32_t waiting; /* threads in pmd_wait(): each takes one event, so the eventfd does not count that event */
-	bool ready;	  /* atomic: n > 0 */
+	bool ready;	  /* whether n > 0; atomic, as pmd_wait() reads it without the lock */
 	int fd;		  /* EFD_SEMAPHORE; -1 once closed */
 };
 
@@ -85,7 +85,7 @@ struct shim_personality {
 	const char *name;
 	enum ibv_atomic_cap cap;
 	enum ibv_exp_atomic_cap exp_cap;
-	uint32_t be_sizes; /* sizes in bytes, ORed, whose results are in network byte order */
+	uint32_t be_sizes; /* atomics of these sizes (bytes, ORed) return results in network byte order */
 	bool be_asked;	   /* only QPs that ask for network byte order have atomics */
 };
 
@@ -112,7 +112,7 @@ struct shim_context {
 	atomic_uint objects; /* number of objects of all kinds that are not yet destroyed */
 	atomic_uint handles; /* handle of the next object */
 	atomic_bool closed;
-	char zero[512]; /* newer verbs_contexts have more members here; vctx.sz says that they are absent */
+	char zero[512]; /* newer verbs_contexts have more members at their start; vctx.sz says that these are absent */
 	struct verbs_context vctx;
 };
 
@@ -327,7 +327,8 @@ int shim_gid_find(struct shim_context *ctx, const union ibv_gid *gid);
 struct ibv_td *shim_alloc_td(struct ibv_context *context, struct ibv_td_init_attr *attr);
 int shim_dealloc_td(struct ibv_td *td);
 struct ibv_pd *shim_alloc_parent_domain(struct ibv_context *context, struct ibv_parent_domain_init_attr *attr);
-/** Add and remove a user of a PD. Counts only the users of parent domains; the NIC counts the users of its PDs. */
+/** Called when an object starts to use a PD, and when it stops. Only the users of parent domains are counted here: the
+ * NIC counts those of its own PDs. */
 void shim_pd_get(struct ibv_pd *pd);
 void shim_pd_put(struct ibv_pd *pd);
 struct ibv_mr *shim_mr_reg(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, unsigned access);

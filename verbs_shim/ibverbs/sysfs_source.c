@@ -27,7 +27,7 @@ static bool source_read(const char *name, struct pmd_device *device, struct sysf
 	bool ok;
 
 	memset(live, 0, sizeof(*live));
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel); /* if cancelled, it could not return the context */
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel); /* a cancelled thread would never return the context */
 	ctx = shim_context_borrow(name);
 	ok = ctx && !shim_query_port(&ctx->vctx.context, 1, &attr, sizeof(attr));
 	if (ok) {

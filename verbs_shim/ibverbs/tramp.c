@@ -21,7 +21,8 @@ static void *missing_null(void)
 	return NULL;
 }
 
-/* Copy a variable from the real library, which sets its own; the drivers of real devices read ours. */
+/* Copy a variable of the real library to ours of the same name: the real library sets only its own, but the drivers of
+ * real devices read ours. */
 static void copy_data(void *handle)
 {
 	const bool *value = dlsym(handle, "verbs_allow_disassociate_destroy");

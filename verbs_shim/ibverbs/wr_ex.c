@@ -44,7 +44,7 @@ static struct nic_send_wr *batch_add(struct ibv_qp_ex *ex, enum nic_wr_opcode op
 {
 	struct shim_batch *b = &qp_of(ex)->batch;
 
-	if (!b->err && ex->wr_flags & NIC_SEND_CALC) /* NIC_SEND_CALC is our own flag: libibverbs has no such flag */
+	if (!b->err && ex->wr_flags & NIC_SEND_CALC) /* our own flag, which applications must not set */
 		b->err = EINVAL;
 	if (!b->err && !grow(&b->wrs, &b->wrs_room, b->n + 1, sizeof(*b->wrs)))
 		b->err = ENOMEM;

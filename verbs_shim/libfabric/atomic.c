@@ -183,7 +183,8 @@ static ssize_t atomic_request(struct ufi_ep *ep, const struct ufi_atomic *a)
 
 /* ---- calls ----------------------------------------------------------------------------------------------- */
 
-/** Replaces a target list that is NULL, which is invalid: in ufi_atomic.remote, NULL means one target at addr. */
+/** If the application passes NULL as its list of targets, this empty list replaces it, and the request is refused: in
+ * ufi_atomic.remote, NULL would mean one target at addr. */
 static const struct fi_rma_ioc no_target[1];
 
 /** Set the fields common to all calls that take a struct fi_msg_atomic. */

@@ -126,7 +126,7 @@ static int table_join(struct ufi_share *share, const struct stat *st)
 {
 	struct shared_table head;
 
-	if (st->st_size == 0) /* just created: its creator waits for the lock, which openers like this one held */
+	if (st->st_size == 0) /* not initialized: several openers hold the lock, so none of them is alone */
 		return share->read_only ? -FI_ENOENT : -FI_EAGAIN;
 	if (pread(share->fd, &head, sizeof(head), 0) != sizeof(head) || head.magic != MAGIC || head.room > ROOM_MOST ||
 	    (size_t)st->st_size < table_len(head.room))
@@ -144,7 +144,7 @@ static int share_try(struct ufi_share *share, uint32_t room)
 	share->fd = shm_open(share->name, O_RDWR | (share->read_only ? 0 : O_CREAT), 0600);
 	if (share->fd < 0 || fstat(share->fd, &st))
 		return -errno;
-	if (st.st_uid != geteuid()) /* else another user could hold the lock forever */
+	if (st.st_uid != geteuid()) /* refuse: another user could hold the lock forever */
 		return -FI_EACCES;
 	alone = lock_use(share->fd, F_WRLCK, false);
 	if ((!alone && !lock_use(share->fd, F_RDLCK, true)) || fstat(share->fd, &st))

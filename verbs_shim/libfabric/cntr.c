@@ -11,8 +11,8 @@ static struct ufi_cntr *cntr_of(struct fid_cntr *cntr)
 	return container_of(cntr, struct ufi_cntr, cntr);
 }
 
-/** Wake waiters on an error, or when the value they wait for is reached. Smaller values do not wake them: each step
- * of a counter can be one that only starts triggered work. */
+/** Wake waiters on an error, or when the value they wait for is reached. Smaller values do not wake them: a counter can
+ * change often just to start triggered work. */
 static void tell(struct ufi_cntr *cntr, bool error)
 {
 	if (error)
@@ -156,7 +156,7 @@ int ufi_cntr_trywait(struct ufi_cntr *cntr)
 	if (!ufi_enter(cntr->domain))
 		return -FI_EIO;
 	pmd_progress(cntr->domain->engine, 1);
-	rc = -FI_EAGAIN; /* the application has not seen the latest change */
+	rc = -FI_EAGAIN; /* returned if the application has not seen the latest change */
 	if (nic_trig_part(&cntr->trig, false) == atomic_load(&cntr->value_seen) &&
 	    nic_trig_part(&cntr->trig, true) == atomic_load(&cntr->errors_seen)) {
 		rc = ufi_wait_arm(&cntr->wait);

@@ -205,7 +205,7 @@ void ufi_done(void *ctx, const struct nic_rdm_done *d)
 	if (d->kind != NIC_RDM_RECV && d->kind != NIC_RDM_REMOTE_WRITE)
 		ufi_stx_give(core, 1);
 	if (core->closing &&
-	    !(core->srx && d->kind == NIC_RDM_RECV)) /* but receives of a shared context are reported even then */
+	    !(core->srx && d->kind == NIC_RDM_RECV)) /* while closing, only receives of a shared context are reported */
 		return;
 	if (d->kind == NIC_RDM_READ)
 		core->reads--;

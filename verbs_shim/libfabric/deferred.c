@@ -38,9 +38,9 @@ static int made(struct ufi_work *work, struct ufi_work **out)
 	return work ? 0 : -FI_ENOMEM;
 }
 
-/* The capabilities for deferred work. FI_MSG implies FI_TAGGED here: applications that defer only tagged messages,
- * as fabtests do, request just FI_MSG, since the queue belongs to the domain and fi_trigger(3) names no capability
- * for it. If FI_TAGGED were added to the endpoint's capabilities, other calls would accept more. */
+/* The capabilities against which deferred work is checked. Here FI_MSG implies FI_TAGGED: applications that defer only
+ * tagged messages, as fabtests do, request just FI_MSG, because fi_trigger(3) names no capability for the queue. The
+ * endpoint's own capabilities do not get FI_TAGGED, as other calls would then accept tagged messages too. */
 static uint64_t deferrable(const struct ufi_core *core)
 {
 	return core->caps | (core->caps & FI_MSG ? FI_TAGGED & ~core->type->lacks : 0);

@@ -60,8 +60,8 @@ static int domain_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 	return 0;
 }
 
-/** FI_FLUSH_WORK: cancel all deferred work (arg NULL), or the work that waits for one counter, which arg or the
- * deferred work in arg names. */
+/** FI_FLUSH_WORK: cancel all deferred work if arg is NULL, otherwise only the work that waits for one counter. arg is
+ * this counter, or a struct fi_deferred_work that it triggers. */
 static int domain_flush(struct ufi_domain *domain, void *arg)
 {
 	struct ufi_cntr *cntr = NULL;

@@ -14,7 +14,7 @@ struct ufi_cm {
 	struct ufi_eq *eq; /* NULL: not bound */
 	enum ufi_cm_state state;
 	struct ufi_request *request;	   /* the request to accept; NULL: the endpoint connects */
-	struct nic_rdm_addr local, remote; /* local: name of an accepting endpoint (the passive one's) */
+	struct nic_rdm_addr local, remote; /* local: passive endpoint's address, the name of an accepting one */
 };
 
 /** An endpoint's state, which its aliases share. */
@@ -36,7 +36,7 @@ struct ufi_core {
 	size_t sent;	       /* number of this endpoint's requests in flight that count in stx */
 	struct ufi_srx *srx;   /* NULL: not bound */
 	struct ufi_core *next_of_srx;
-	bool tx_shared, rx_shared; /* a shared context must be bound */
+	bool tx_shared, rx_shared; /* opened with FI_SHARED_CONTEXT, so a shared context must be bound */
 	bool tx_selective, rx_selective;
 	bool reads_first; /* requests that would overtake an RMA read wait for the read */
 	uint64_t caps;
@@ -91,7 +91,7 @@ struct ufi_srx {
 int ufi_srx_open(struct fid_domain *domain, struct fi_rx_attr *attr, struct fid_ep **out, void *context);
 /** Bind an endpoint to the context. @return 0, -FI_EIO. */
 int ufi_srx_join(struct ufi_srx *srx, struct ufi_core *core);
-/** Called with the engine lock held, as the next two functions. Remove an endpoint that closes. */
+/** Remove an endpoint that closes. This function and the next two are called with the engine lock held. */
 void ufi_srx_leave(struct ufi_core *core);
 /** Whether an endpoint with this address vector can use the context. All bound endpoints except connected ones must
  * have the same address vector. */
@@ -111,7 +111,7 @@ int ufi_cm_shutdown(struct fid_ep *ep, uint64_t flags);
 /** End the connection of an endpoint that closes. Engine lock held. */
 void ufi_cm_close(struct ufi_core *core);
 
-/** Whether `handle` points to an open passive endpoint. Compares pointers only, so it can point to anything. */
+/** Whether `handle` points to an open passive endpoint. Any pointer is allowed, as `handle` is only compared. */
 bool ufi_pep_exists(const struct fid *handle);
 int ufi_pep_open(struct fid_fabric *fabric, struct fi_info *info, struct fid_pep **out, void *context);
 /** Use info->handle for a new endpoint. The handle is either the connection request that the endpoint is to accept,
@@ -120,7 +120,7 @@ int ufi_pep_give(struct ufi_core *core, const struct fid *handle);
 /** Accept a request with an endpoint. Engine lock held. @return 0; -FI_ECONNABORTED: already answered, or the
  * passive endpoint has closed; -FI_EINVAL. */
 int ufi_request_accept(struct ufi_request *r, struct nic_rdm *ep, const void *data, size_t len);
-/** Called when the endpoint closes that was opened for the request. Engine lock held. */
+/** Called when the endpoint that was opened for the request closes. Engine lock held. */
 void ufi_request_leave(struct ufi_request *r);
 
 #endif

@@ -60,7 +60,7 @@ static int ep_create(struct ufi_core *core)
 	};
 	int rc;
 
-	if (init.max_tx < UFI_TX_TAKEN && !init.datagrams) /* a datagram queue allocates all its entries */
+	if (init.max_tx < UFI_TX_TAKEN && !init.datagrams) /* datagrams: the queue would allocate all its entries */
 		init.max_tx = UFI_TX_TAKEN;
 	if (init.max_rx < UFI_RX_TAKEN)
 		init.max_rx = UFI_RX_TAKEN;
@@ -239,7 +239,7 @@ static int ep_getname(fid_t fid, void *addr, size_t *addrlen)
 {
 	struct ufi_core *core = ep_of(fid)->core;
 
-	if (!core->rdm && !core->addr.port && !core->cm.request) /* before enabling, only a name that was set */
+	if (!core->rdm && !core->addr.port && !core->cm.request) /* not enabled yet, and no address was set */
 		return -FI_EOPBADSTATE;
 	return ufi_addr_copy_out(core->cm.request ? &core->cm.local : &core->addr, addr, addrlen);
 }
@@ -279,7 +279,7 @@ static void core_close(struct ufi_core *core)
 			pmd_settle(domain->engine);
 		nic_rdm_destroy(core->rdm);
 		core->rq = NULL;
-		core->rdm = NULL; /* the endpoint is still in the list of its address vector */
+		core->rdm = NULL; /* checked by ufi_ep_meet and ufi_ep_forget, which the address vector still calls */
 		ufi_stx_give(core, core->sent);
 	}
 	ufi_work_drop(core);

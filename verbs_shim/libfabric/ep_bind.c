@@ -231,7 +231,8 @@ struct nic_rdm_peer *ufi_ep_peer(struct ufi_core *core, fi_addr_t fi_addr)
 	return peer_find(core, fi_addr);
 }
 
-/* Create the peer of a datagram endpoint now: the NIC reports the sender of a datagram only if it is a known peer. */
+/* A datagram endpoint creates its peer for a new address now, not on first use: the NIC reports the sender of a
+ * datagram only if it is a known peer. */
 void ufi_ep_meet(struct ufi_core *core, fi_addr_t fi_addr)
 {
 	if (core->rdm && core->type->type == FI_EP_DGRAM && core->caps & FI_SOURCE)
@@ -245,7 +246,7 @@ void ufi_ep_forget(struct ufi_core *core, fi_addr_t fi_addr)
 
 	if (fi_addr < core->n_peers)
 		core->peers[fi_addr] = NULL;
-	/* The endpoint may know the peer only from messages received from it, and then not by fi_addr_t. */
+	/* Find the peer by its address: if it is known only from its messages, core->peers does not contain it. */
 	peer = core->rdm ? nic_rdm_peer_find(core->rdm, &addr) : NULL;
 	if (peer && nic_rdm_peer_user(peer) == fi_addr)
 		nic_rdm_peer_set_user(peer, ufi_av_find(core->av, &addr));

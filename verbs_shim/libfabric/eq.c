@@ -14,7 +14,7 @@ struct ufi_event {
 	struct ufi_event *next;
 	uint32_t event;
 	bool error;
-	bool cm; /* a connection management event: a reader's short buffer truncates the data after the entry */
+	bool cm; /* a connection management event: the data after the entry is truncated to the reader's buffer */
 	size_t len;
 	union {
 		struct fi_eq_err_entry err;

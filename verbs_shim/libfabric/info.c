@@ -13,7 +13,7 @@
  * add nothing, and their entries would be listed before this provider's. */
 #define GETINFO_FOR_LAYERS (1ull << 59)
 
-#define OBJECTS_MAX 16384 /* of each kind in a domain; in fact only memory limits the number */
+#define OBJECTS_MAX 16384 /* reported limit of each kind of object in a domain; in fact only memory limits them */
 #define FABRIC_NAME "uroce"
 
 /* In the notation of fi_getinfo(3), this is a single field of all 64 bits. */
@@ -69,7 +69,7 @@ static const struct fi_domain_attr domain_default = {
 
 /* ---- addresses ------------------------------------------------------------------------------------------- */
 
-/* Whether the kernel's route to `dest` has this GID's device as its source. Sends no packet. */
+/* Whether the kernel would send to `dest` from this GID's address. Sends no packet. */
 static bool is_route_to(const struct nic_gid *gid, const struct nic_rdm_addr *dest)
 {
 	union ufi_sockaddr sockaddr;
@@ -79,7 +79,7 @@ static bool is_route_to(const struct nic_gid *gid, const struct nic_rdm_addr *de
 	int fd;
 
 	if (!dest->port)
-		sockaddr.in.sin_port = htons(NIC_UDP_PORT); /* the port has the same offset in both address families */
+		sockaddr.in.sin_port = htons(NIC_UDP_PORT); /* right for IPv6 too: the port has the same offset */
 	fd = socket(sockaddr.sa.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	if (fd < 0)
 		return false;
@@ -252,7 +252,7 @@ static bool any_type_matches(const struct fi_info *hints)
 		struct ufi_type type = *ufi_type_at(i);
 
 		if (type.type == FI_EP_DGRAM)
-			type.max_msg_size = NIC_RDM_MSG_MAX; /* the upper bound, as a device's limit can be lower */
+			type.max_msg_size = NIC_RDM_MSG_MAX; /* an upper bound: the device's limit is not known yet */
 		if (ufi_hints_match(&type, hints))
 			return true;
 	}

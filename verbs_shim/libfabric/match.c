@@ -27,7 +27,7 @@ static bool fits(size_t wanted, size_t most)
 	return wanted == SIZE_MAX || wanted <= most;
 }
 
-/** FI_TRIGGER, which is allowed as a default flag, if it is one of the capabilities; else 0. */
+/** @return FI_TRIGGER if it is one of the capabilities, because it can then be a default flag; otherwise 0. */
 static uint64_t triggers(const struct ufi_type *type, const struct fi_info *hints)
 {
 	return ufi_caps_complete(type, hints->caps) & FI_TRIGGER;
@@ -58,7 +58,7 @@ static bool ep_match(const struct ufi_type *type, const struct fi_ep_attr *ep)
 	       ufi_ctx_cnt_valid(ep->rx_ctx_cnt) && !ep->auth_key_size;
 }
 
-/** Automatic progress needs the engine's thread. */
+/** Automatic progress is possible only if the engine has its background thread. */
 static bool progress_match(enum fi_progress progress)
 {
 	return progress == FI_PROGRESS_UNSPEC || progress == FI_PROGRESS_MANUAL ||

@@ -50,8 +50,8 @@ static int mr_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 	cntr = container_of(bfid, struct ufi_cntr, cntr.fid);
 	if (cntr->domain != mr->domain)
 		return -FI_EDOMAIN;
-	/* Refuse a counter that would never count: endpoints without FI_RMA_EVENT do not count, and no endpoint has
-	 * it. */
+	/* Refuse a counter that would never count: only endpoints with FI_RMA_EVENT count accesses, and it was
+	 * requested neither for the domain nor for any endpoint. */
 	if (!atomic_load(&mr->domain->rma_event))
 		return -FI_EOPNOTSUPP;
 	if (!ufi_enter(mr->domain))

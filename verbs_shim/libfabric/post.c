@@ -122,7 +122,7 @@ int ufi_recv_check(const struct ufi_core *core, uint64_t has, const struct ufi_r
 	bool claims = r->flags & (FI_PEEK | FI_CLAIM | FI_DISCARD);
 	uint64_t caps = FI_RECV | (r->flags & (FI_MSG | FI_TAGGED));
 
-	if ((has & caps) != caps || core->srx) /* receives must be posted to the shared context instead */
+	if ((has & caps) != caps || core->srx) /* srx: receives must be posted to this shared context */
 		return -FI_EOPNOTSUPP;
 	if (!core->rq)
 		return -FI_EOPBADSTATE;

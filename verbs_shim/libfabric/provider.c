@@ -39,7 +39,7 @@ static void param_size(const char *name, size_t *value, size_t least, size_t mos
 		*value = got;
 }
 
-/* Limits of the time that the ACK timer and the retry count of a queue pair can cover. */
+/* The shortest and longest timeout in ms that a queue pair's ACK timer and retry count together can implement. */
 #define PEER_MS_LEAST 200
 #define PEER_MS_MOST  65000
 

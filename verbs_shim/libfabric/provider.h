@@ -51,7 +51,7 @@ struct ufi_params {
 	size_t tx_size, rx_size; /* default queue sizes in fi_info */
 	size_t max_unexpected;	 /* bytes */
 	int connect_ms, peer_ms;
-	int scalable_mr; /* if the application supports both modes, it chooses keys and uses offsets */
+	int scalable_mr; /* an application that supports both registration modes chooses keys and uses offsets */
 };
 extern struct ufi_params ufi_params;
 
@@ -74,15 +74,15 @@ extern struct ufi_params ufi_params;
 #define UFI_TX_OP_FLAGS (UFI_LEVELS | FI_INJECT | FI_COMPLETION)
 #define UFI_RX_OP_FLAGS (FI_MULTI_RECV | FI_COMPLETION)
 
-/** Message orders. UFI_ORDER_FREE always hold. For UFI_ORDER_WAITS a request after an RMA read must wait for the
- * read, because the responder sends the response while it already executes later requests. */
+/** Message orders. Those in UFI_ORDER_FREE always hold. Those in UFI_ORDER_WAITS hold only if a request after an RMA
+ * read waits for the read, because the responder sends the response while it already executes later requests. */
 #define UFI_ORDER_WAITS (FI_ORDER_WAR | FI_ORDER_SAR | FI_ORDER_RMA_WAR)
 #define UFI_ORDER_FREE                                                                                                 \
 	(FI_ORDER_RAR | FI_ORDER_RAW | FI_ORDER_RAS | FI_ORDER_WAW | FI_ORDER_WAS | FI_ORDER_SAW | FI_ORDER_SAS |      \
 	 FI_ORDER_RMA_RAR | FI_ORDER_RMA_RAW | FI_ORDER_RMA_WAW | FI_ORDER_ATOMIC_RAR | FI_ORDER_ATOMIC_RAW |          \
 	 FI_ORDER_ATOMIC_WAR | FI_ORDER_ATOMIC_WAW)
 
-/** Capabilities missing with a shared receive context: receiving from one given peer only. */
+/** The capability that an endpoint with a shared receive context lacks: to receive only from a given peer. */
 #define UFI_SRX_LACKS FI_DIRECTED_RECV
 
 #define UFI_MIN_MULTI_RECV 64	 /* the default, in bytes */
@@ -252,7 +252,7 @@ struct ufi_eq {
 	pthread_mutex_t lock;
 	struct ufi_wait wait;
 	struct ufi_event *head, **tail;
-	struct ufi_event *error; /* the error read last, as the application can still use its data */
+	struct ufi_event *error; /* the error that was read last; kept because the application can still use its data */
 	bool writable;		 /* the application can write events */
 	atomic_uint users;
 };
@@ -358,7 +358,7 @@ enum ufi_count {
 	UFI_COUNT_RECV,
 	UFI_COUNT_READ,
 	UFI_COUNT_WRITE,
-	UFI_COUNT_REMOTE_READ, /* accesses by peers, counted with FI_RMA_EVENT, as is the next */
+	UFI_COUNT_REMOTE_READ, /* this and the next: accesses by peers, counted with FI_RMA_EVENT */
 	UFI_COUNT_REMOTE_WRITE,
 	UFI_COUNTS
 };

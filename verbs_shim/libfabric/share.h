@@ -22,8 +22,8 @@ int ufi_share_open(const struct ufi_domain *domain, const char *name, bool read_
 void ufi_share_close(struct ufi_share *share);
 /** An array in the shared table: element i is fi_addr_t i. Other processes add elements. */
 fi_addr_t *ufi_share_map(const struct ufi_share *share);
-/** Add an address; with `addr` NULL, assign an index without an address. Not for read-only tables, and neither is
- * ufi_share_remove(). @return 0, -FI_ENOMEM: table full. */
+/** Add an address; with `addr` NULL, assign an index without an address. On read-only tables, this function and
+ * ufi_share_remove() must not be called. @return 0, -FI_ENOMEM: table full. */
 int ufi_share_add(struct ufi_share *share, const struct nic_rdm_addr *addr, uint32_t *out);
 void ufi_share_remove(struct ufi_share *share, uint32_t i);
 /** The number of indices assigned so far, and the number of removals. */

@@ -38,8 +38,8 @@ static inline bool ufi_wait_sleeps(const struct ufi_wait *wait)
 /** Clear the descriptor and let the next ufi_wait_signal make it readable. The object's lock is held. @return 0,
  * -FI_EINVAL: threads do not sleep on this kind of object, or a negative errno. */
 int ufi_wait_arm(struct ufi_wait *wait);
-/** Prepare to sleep: pass the return value to ufi_wait_sleep(), which the next ufi_wait_signal() then ends, even if
- * it comes first. The object's lock is held. */
+/** Prepare to sleep: pass the return value to ufi_wait_sleep(). The next ufi_wait_signal() ends this sleep, even if it
+ * comes before the sleep begins. The object's lock is held. */
 unsigned ufi_wait_begin(struct ufi_wait *wait);
 /** As ufi_wait_begin(), but the thread is woken only when the counter reaches `value` or counts an error. The
  * counter's lock is held. */

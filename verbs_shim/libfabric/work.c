@@ -212,8 +212,8 @@ static bool slots_grow(struct ufi_domain *domain)
 	return true;
 }
 
-/** Make `user` the name of this work, and no longer of an older one: applications reuse the struct for several
- * requests. @return 0, -FI_ENOMEM. */
+/** From now on `user` names this work. If it named an older work, it no longer does: applications reuse the struct for
+ * several requests. @return 0, -FI_ENOMEM. */
 static int slot_take(struct ufi_work *w, struct fi_deferred_work *user)
 {
 	struct ufi_domain *domain = w->domain;
@@ -285,7 +285,8 @@ void ufi_work_untold(struct ufi_work *w, const struct nic_rdm_done *d)
 /** End work that failed without having been in flight, and report the failure. */
 static void work_fail(struct ufi_work *w, uint32_t status)
 {
-	/* A shared context has no queue, so its work is reported like its receives that end without a message. */
+	/* A shared context has no completion queue: a bound endpoint reports its work, as it does receives that end
+	 * without a message. */
 	struct ufi_core *teller =
 		w->core->rdm ? w->core : ufi_srx_reporter(container_of(w->core, struct ufi_srx, ep.own));
 	struct ufi_work *deferred = w->user ? w : NULL;
@@ -360,7 +361,7 @@ static int work_begin(struct ufi_work *w, struct ufi_cntr *trigger, uint64_t thr
 	rc = nic_trig_queue(w->domain->nic, &trigger->trig, threshold, &w->trig);
 	if (rc) {
 		if (user)
-			user->context.internal[0] = named; /* restore its name for an older work */
+			user->context.internal[0] = named; /* `user` names the older work again */
 		return rc;
 	}
 	w->trigger = trigger;

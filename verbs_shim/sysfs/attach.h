@@ -23,8 +23,8 @@ struct uroce_sysfs_source {
 	bool (*read)(const char *name, struct pmd_device *device, struct sysfs_live *live);
 };
 
-/** Set the source of live values; `source` must stay valid. If the size differs, the source is ignored, and the tree
- * shows idle devices. */
+/** Set the source of live values; `source` must stay valid. If source->size is not this library's
+ * sizeof(struct sysfs_live), the source is ignored, and the tree shows idle devices. */
 void uroce_sysfs_attach(const struct uroce_sysfs_source *source);
 /** With +1 this thread bypasses the hooks and sees the kernel's files; -1 ends this. */
 void uroce_sysfs_bypass(int change);

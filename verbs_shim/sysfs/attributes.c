@@ -133,7 +133,8 @@ static void put_port(struct folder *f, const struct sysfs_live *live)
 	put_line(f, "ports/1/pkeys/0", "0x%04x", FACT_PKEY);
 }
 
-/** Emit the GID table. Empty entries have no type and interface files, because with the kernel reading these fails. */
+/** Emit the GID table. Empty entries get no files for their type and interface: from the kernel's files, such a read
+ * fails. */
 static void put_gids(struct folder *f, const struct pmd_device *d, const struct sysfs_live *live)
 {
 	static const struct nic_gid empty;

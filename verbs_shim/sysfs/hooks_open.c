@@ -91,7 +91,7 @@ HOOK(FILE *, freopen, (const char *path, const char *mode, FILE *f))
 {
 	const char *at = AT(path);
 
-	/* A mode that writes gets the original path, where no such file exists, so freopen fails. */
+	/* With a mode that writes, use the original path: no file exists there, so freopen fails. */
 	return NEXT(freopen)(mode[0] == 'r' && !strchr(mode, '+') ? at : path, mode, f);
 }
 HOOK_ALIAS(freopen64, freopen);

@@ -226,7 +226,7 @@ static struct state *state_get(void)
 	struct state *s;
 	int cancel;
 
-	/* Examining the devices contains cancellation points, while the interposed function may be none. */
+	/* Examining the devices contains cancellation points, but the C function that is hooked may not be one. */
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
 	sysfs_bypass++;
 	s = state_look();

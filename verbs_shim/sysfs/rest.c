@@ -2,7 +2,7 @@
 /*
  * rest.c - the state of a device that is not open in this process. It comes from the device's daemon
  * (pmd/uroced/uroced.h), which runs while any process has the device open; without a daemon only the device's one
- * address is known. Counters are missing, because each function keeps its own. Owns nothing.
+ * address is known. Counters are missing, because each process that has the device open keeps its own. Owns nothing.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -77,7 +77,7 @@ void sysfs_rest_read(const struct pmd_device *d, struct sysfs_live *live)
 	pmd_name_daemon(&d->gid, &name);
 	fd = proto_connect(&name);
 	text = fd >= 0 ? malloc(STATUS_MAX) : NULL;
-	/* If the device is configured with one address only, its functions see no other address (proto_join). */
+	/* If the device is configured with one address only, processes that open it see only this address. */
 	if (text && status_read(fd, text))
 		status_take(text, d->follow != PROTO_FOLLOW_NONE, live);
 	free(text);

@@ -109,7 +109,7 @@ static int base_find(char *base, size_t len)
 			return 0;
 	}
 	for (unsigned i = 0; i < 2 * 4; i++) {
-		/* Another user may already have a folder with the first name. */
+		/* Try several names: another user may already have a folder with the first one. */
 		snprintf(base, len, i % 4 ? "%s/uroce-%u.%u" : "%s/uroce-%u", places[i / 4], (unsigned)geteuid(),
 			 i % 4);
 		if (base_try(base))
@@ -134,7 +134,7 @@ static int store_hold(const char *root, struct sysfs_store *out)
 		close(fd);
 		return -ENOENT;
 	}
-	high = fcntl(fd, F_DUPFD_CLOEXEC, FD_HIGH); /* the lock belongs to the open file, not to a descriptor */
+	high = fcntl(fd, F_DUPFD_CLOEXEC, FD_HIGH); /* keeps the lock, which belongs to the open file */
 	if (high >= 0) {
 		close(fd);
 		fd = high;

@@ -20,9 +20,9 @@
 #include "engine.h"
 
 #define SYSFS_DEVICES_MAX 64
-#define SYSFS_PATH_MAX	  4096 /* of a path that the application passes */
-#define SYSFS_OWN_MAX	  256  /* of a file's path in the tree, as the application sees it */
-#define SYSFS_TEXT_MAX	  512  /* of the text of an attribute */
+#define SYSFS_PATH_MAX	  4096 /* buffer size for a path that the application passes */
+#define SYSFS_OWN_MAX	  256  /* buffer size for a file's path in the tree, as the application sees it */
+#define SYSFS_TEXT_MAX	  512  /* buffer size for the text of an attribute */
 
 /** The folders that contain both entries of the kernel and ours. */
 enum sysfs_class { SYSFS_INFINIBAND, SYSFS_VERBS, SYSFS_MAD, SYSFS_DEV, SYSFS_CLASSES };
@@ -96,8 +96,7 @@ int sysfs_store_write(void *ctx, enum sysfs_kind kind, const char *path, const c
 /* ---- paths (redirect.c) ------------------------------------------------------------------------------ */
 
 bool sysfs_match_slow(const char *path);
-/** Whether a path can be in the tree. For paths outside of the tree, the hooks do nothing else, so this test is
- * fast. */
+/** Whether a path can be in the tree. This test is fast, so that the hooks hardly slow down calls with other paths. */
 static inline bool sysfs_match(const char *path)
 {
 	return path && path[0] == '/' && (path[1] == 's' || path[1] == 'd' || path[1] == '/') && sysfs_match_slow(path);
@@ -106,8 +105,8 @@ static inline bool sysfs_match(const char *path)
 /** The path to use instead of `path`: a path in `buf` (SYSFS_PATH_MAX bytes), or `path` itself if it is not in the
  * tree. Does not change errno. */
 const char *sysfs_path(const char *path, char *buf);
-/** The application's name for `path`, if it is a path on disk in the tree: a suffix of `path`. Otherwise `path`
- * itself. */
+/** If `path` is a file of the tree on disk, the path by which applications know this file: a suffix of `path`.
+ * Otherwise `path` itself. */
 const char *sysfs_path_back(const char *path);
 /** Whether `at`, a result of sysfs_path, is one of our character devices. */
 bool sysfs_is_node(const char *at);

@@ -92,7 +92,7 @@ static int uverbs_emit(const struct walk *k, unsigned i)
 	err = err ? err : put(k, SYSFS_FILE, SYSFS_VERBS, name, text);
 	snprintf(name, sizeof(name), "uverbs%u/abi_version", k->w->uverbs_first + i);
 	err = err ? err : put(k, SYSFS_FILE, SYSFS_VERBS, name, "1\n");
-	/* The device number of /dev/null, which replaces the character device: stat shows the same number. */
+	/* 1:3 is the device number of /dev/null, to which our character device is a link: stat shows it too. */
 	snprintf(name, sizeof(name), "uverbs%u/dev", k->w->uverbs_first + i);
 	err = err ? err : put(k, SYSFS_FILE, SYSFS_VERBS, name, "1:3\n");
 	snprintf(name, sizeof(name), "uverbs%u/device", k->w->uverbs_first + i);

@@ -19,7 +19,7 @@
 #ifndef UROCE_INFINIBAND_VERBS_EXP_H
 #define UROCE_INFINIBAND_VERBS_EXP_H
 
-/* The enums of these verbs have values that do not fit in an int, a C extension that -Wpedantic reports. */
+/* Silences -Wpedantic: enums of these verbs have values that do not fit in an int, which is a C extension. */
 #pragma GCC system_header
 
 #include <dlfcn.h>
@@ -27,8 +27,8 @@
 #include <infiniband/verbs.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h> /* Programs rely on this header to include stdlib.h. */
-#include <stdlib.h>
+#include <stdio.h>
+#include <stdlib.h> /* programs rely on verbs_exp.h to include it */
 
 #ifndef BEGIN_C_DECLS
 #ifdef __cplusplus
@@ -135,8 +135,8 @@ static inline int ibv_exp_query_device(struct ibv_context *context, struct ibv_e
 	return ops->query_device(context, attr);
 }
 
-/** Query a port's attributes. @return 0 or a negative errno; the result of ibv_query_port if comp_mask is 0, and on
- * devices other than uroce's. */
+/** Query a port's attributes. @return 0 or a negative errno; but if comp_mask is 0, or on devices other than uroce's,
+ * the result of ibv_query_port. */
 static inline int ibv_exp_query_port(struct ibv_context *context, uint8_t port_num, struct ibv_exp_port_attr *attr)
 {
 	int err;
@@ -145,7 +145,7 @@ static inline int ibv_exp_query_port(struct ibv_context *context, uint8_t port_n
 		return ibv_query_port(context, port_num, &attr->port_attr);
 	if (attr->comp_mask != IBV_EXP_QUERY_PORT_ATTR_MASK1 || attr->mask1 & ~(uint32_t)IBV_EXP_QUERY_PORT_MASK)
 		return -ibv_exp_no_(EINVAL);
-	err = ibv_query_port(context, port_num, &attr->port_attr); /* ibv_query_port sets all members, so mask1 stays */
+	err = ibv_query_port(context, port_num, &attr->port_attr); /* sets all members, so mask1 needs no change */
 	return ibv_exp_ops_of(context) ? -err : err;
 }
 

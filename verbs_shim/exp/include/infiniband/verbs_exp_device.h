@@ -121,7 +121,7 @@ struct ibv_exp_masked_atomic_params {
 	uint64_t masked_log_atomic_arg_sizes_network_endianness; /* sizes whose results are in network byte order */
 };
 
-enum ibv_odp_general_cap_bits { /* name in Mellanox OFED */
+enum ibv_odp_general_cap_bits { /* Mellanox OFED also omits exp_ from this name */
 				IBV_EXP_ODP_SUPPORT = 1 << 0,
 				IBV_EXP_ODP_SUPPORT_IMPLICIT = 1 << 1,
 };

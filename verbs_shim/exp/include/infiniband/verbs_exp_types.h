@@ -19,7 +19,7 @@ enum ibv_exp_start_values {
 #define IBV_QPT_XRC			((enum ibv_qp_type)5)
 #define IBV_EXP_QP_TYPE_START		((enum ibv_qp_type)32)
 #define IBV_EXP_QPT_DC_INI		((enum ibv_qp_type)32)
-#define IBV_EXP_EVENT_DCT_KEY_VIOLATION 32 /* uroce never raises the DCT events: programs only compare with them */
+#define IBV_EXP_EVENT_DCT_KEY_VIOLATION 32 /* uroce never raises DCT events; they exist for programs that name them */
 #define IBV_EXP_EVENT_DCT_ACCESS_ERR	33
 #define IBV_EXP_EVENT_DCT_REQ_ERR	34
 
@@ -129,7 +129,7 @@ enum ibv_exp_qp_init_attr_comp_mask {
 	IBV_EXP_QP_INIT_ATTR_QPG = 1 << 4,
 	IBV_EXP_QP_INIT_ATTR_ATOMICS_ARG = 1 << 5,
 	IBV_EXP_QP_INIT_ATTR_MAX_INL_KLMS = 1 << 6,
-	IBV_EXP_QP_INIT_ATTR_RESERVED = 1 << 7, /* once the end of this enum: programs use this value minus one */
+	IBV_EXP_QP_INIT_ATTR_RESERVED = 1 << 7, /* former end of this enum; programs use value - 1 as the full mask */
 	IBV_EXP_QP_INIT_ATTR_RES_DOMAIN = 1 << 7,
 	IBV_EXP_QP_INIT_ATTR_RX_HASH = 1 << 8,
 	IBV_EXP_QP_INIT_ATTR_PORT = 1 << 9,
@@ -294,7 +294,7 @@ enum ibv_exp_cq_create_flags {
 
 enum ibv_exp_cq_init_attr_mask {
 	IBV_EXP_CQ_INIT_ATTR_FLAGS = 1 << 0,
-	IBV_EXP_CQ_INIT_ATTR_RESERVED = 1 << 1, /* once the end of this enum: programs use this value minus one */
+	IBV_EXP_CQ_INIT_ATTR_RESERVED = 1 << 1, /* former end of this enum; programs use value - 1 as the full mask */
 	IBV_EXP_CQ_INIT_ATTR_RES_DOMAIN = 1 << 1,
 	IBV_EXP_CQ_INIT_ATTR_PEER_DIRECT = 1 << 2,
 	IBV_EXP_CQ_INIT_ATTR_RESERVED1 = 1 << 3,
@@ -333,7 +333,7 @@ enum ibv_exp_wc_opcode {
 	IBV_EXP_WC_FETCH_ADD,
 	IBV_EXP_WC_BIND_MW,
 	IBV_EXP_WC_LOCAL_INV,
-	IBV_EXP_WC_MASKED_COMP_SWAP = 9, /* ibv_poll_cq too returns 9; newer versions of verbs.h rename it */
+	IBV_EXP_WC_MASKED_COMP_SWAP = 9, /* ibv_poll_cq returns it too; in newer verbs.h, 9 is IBV_WC_ATOMIC_WRITE */
 	IBV_EXP_WC_MASKED_FETCH_ADD = 10,
 	IBV_EXP_WC_TSO,
 	IBV_EXP_WC_UMR = 0x100,
@@ -527,8 +527,9 @@ struct ibv_exp_mem_repeat_block {
 };
 
 /*
- * Operands of extended atomics. For 4 and 8 bytes the member holds the operand (4 bytes: in the low half). For 16 and
- * 32 bytes it holds the address of an array of uint64_t, cast to uint64_t, whose first word is the least significant.
+ * Operands of extended atomics. A member holds an operand of 4 or 8 bytes itself (4 bytes: in the low half). For an
+ * operand of 16 or 32 bytes it holds a pointer, cast to uint64_t, to an array of uint64_t. The first word of the array
+ * is the least significant.
  */
 struct ibv_exp_cmp_swap {
 	uint64_t compare_mask;
@@ -591,13 +592,13 @@ struct ibv_exp_send_wr {
 		} atomic;
 		struct {
 			struct ibv_cq *cq;
-			int32_t cq_count; /* completions to wait for, after those that WAITs up to the last WAIT_EN_LAST
-					     count */
+			int32_t cq_count; /* completions to wait for, counted from a base that WAITs with WAIT_EN_LAST
+					     advance */
 		} cqe_wait;
 		struct {
 			struct ibv_qp *qp;
-			int32_t wqe_count; /* requests to enable, after those enabled up to the last WAIT_EN_LAST; 0:
-					      all posted */
+			int32_t wqe_count; /* requests to enable, counted from a base that ENABLEs with WAIT_EN_LAST
+					      advance; 0: all posted */
 		} wqe_enable;
 	} task;
 	union {
