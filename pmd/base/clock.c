@@ -28,7 +28,7 @@
 #define SAMPLES	     3
 #define WIDE_NS	     20000u  /* a sample that took longer to read is discarded */
 #define DOUBT_NS     200000u /* tolerated difference between counter and kernel at a tie, plus DOUBT_SHIFT */
-#define DOUBT_SHIFT  6	     /* also tolerated: 2^-6 of the time since the last tie; a rate 1% off is corrected */
+#define DOUBT_SHIFT  6	     /* also tolerated: 2^-6 of the time since the last tie, so a rate 1% off raises no doubt */
 #define DOUBTS_MOST  8
 #define DOUBT_AGE_NS 60000000000u /* doubts are forgotten after this time without another one */
 
@@ -66,7 +66,7 @@ static struct sample sample_take(const struct pmd_clock *c)
 	return best;
 }
 
-/** Convert counter ticks to nanoseconds. `counts` is a signed number, and can be large. */
+/** Convert counter ticks to nanoseconds. `counts` holds a signed number, which can be large. */
 static __int128 ns_of(uint64_t counts, uint64_t ns_per_count)
 {
 	return ((__int128)(int64_t)counts * (__int128)ns_per_count) >> 32;

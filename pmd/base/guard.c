@@ -192,8 +192,8 @@ static void guard_chain(const struct sigaction *prev, int sig, siginfo_t *info, 
 	const struct guard_mark mark = {&guard, (const void *)context->uc_link};
 	sigset_t mask = prev->sa_mask;
 
-	/* The kernel restores the interrupted mask when the handler returns; a handler that jumps away sets its own
-	 * mask. */
+	/* Block what the kernel would block for this handler. Nothing restores the mask here: the kernel does so when
+	 * our handler returns, and a handler that jumps away sets its own mask. */
 	if (!(prev->sa_flags & SA_NODEFER))
 		sigaddset(&mask, sig);
 	pthread_sigmask(SIG_BLOCK, &mask, NULL);

@@ -90,8 +90,8 @@ static void eal_complaint(const char *log, char *out, size_t len)
 		snprintf(out, len, "%.*s", (int)(n < len ? n : len - 1), start);
 }
 
-/* Leaves rte_eal_init by longjmp. pthread_exit() loads a library, which fails if memory or descriptors are short, a
- * usual reason for a panic. */
+/* Leaves rte_eal_init by longjmp, not by pthread_exit(): that loads a library, which fails if memory or descriptors are
+ * short, a usual reason for a panic. */
 void pmd_eal_panic(const char *text)
 {
 	snprintf(eal.panic, sizeof(eal.panic), "%.*s", (int)strcspn(text, "\n"), text);

@@ -63,8 +63,8 @@ void pmd_lock(struct pmd_engine *e)
 	pmd_mutex_lock(&e->lock);
 }
 
-/** While it held the lock, the caller may have caused events, filled the port, or set a deadline earlier than the time
- *  that the sleeping thread will wake at. */
+/** Also handles what the caller may have caused while it held the lock: delivers events, and wakes the sleeping thread
+ *  if there is work for it, or a deadline earlier than the time at which it will wake by itself. */
 void pmd_unlock(struct pmd_engine *e)
 {
 	bool kick = false, yield = false;

@@ -44,8 +44,8 @@ static uint32_t engine_source(void *ctx, const struct nic_gid *dgid, uint32_t de
 	return pmd_links_source(e->host.links, dgid, dest_qpn, own, claimed);
 }
 
-/** Whether other sockets of this host can send from an address. Always false for an ethdev device, which they do not
- *  reach. */
+/** Whether other processes of this host can send from an address through kernel sockets. Always false for an ethdev
+ *  device, which packets from kernel sockets do not reach. */
 static bool engine_is_local(void *ctx, const struct nic_gid *gid)
 {
 	const struct pmd_engine *e = ctx;

@@ -34,7 +34,7 @@ struct pmd_steps {
 	unsigned sent;	  /* packets sent by the last pmd_engine_transmit */
 	unsigned owed;	  /* packets sent since packets were last received */
 	unsigned taken;	  /* packets examined in this step or doorbell, including dropped ones */
-	unsigned behind;  /* after a long time without steps: steps that timers still have to wait, at most */
+	unsigned behind;  /* after a long time without steps: timers wait for at most this many more steps */
 	unsigned control; /* steps since the last pmd_engine_look_after */
 	bool quiet;	  /* the last step or doorbell left no work: nothing to do until something arrives */
 };
@@ -42,13 +42,13 @@ struct pmd_steps {
 /** Polling by application threads. Accessed under the lock, but the engine's thread reads the atomic members without
  *  it. */
 struct pmd_polling {
-	uint64_t polls;	      /* atomic: number of polls so far */
-	uint64_t last_ns;     /* atomic: start of the last poll, or the end of its work; IDLE_POLLS_NOW: a poll is in
-				 progress */
-	uint64_t work_ns;     /* atomic: total time that application threads have spent moving packets */
-	uint64_t finds;	      /* number of polls that found packets */
-	uint64_t completions; /* number of completions at the last poll */
-	uint64_t stepped_ns;  /* end of the last step of an application thread */
+	uint64_t polls;		   /* atomic: number of polls so far */
+	uint64_t last_ns;	   /* atomic: when the last poll began or, if it moved many packets, ended;
+				      IDLE_POLLS_NOW: still runs */
+	uint64_t work_ns;	   /* atomic: total time that application threads have spent moving packets */
+	uint64_t finds;		   /* number of polls that found packets */
+	uint64_t completions;	   /* number of completions at the last poll */
+	uint64_t stepped_ns;	   /* end of the last step of an application thread */
 	unsigned silent_doorbells; /* doorbells in a row that had nothing to send */
 	bool moved;		   /* atomic: the last poll found or sent packets */
 	struct idle_yield yield;
@@ -64,7 +64,7 @@ struct pmd_thread {
 			on */
 	bool expect_sleep; /* atomic, changed under the lock: pmd_expect_sleep was called */
 	bool deep; /* atomic: the thread looks on for long slices, so a waiter has to kick it when the wait ends */
-	uint64_t look_ns; /* atomic: time by which the thread will look next, at the latest; UINT64_MAX: no limit */
+	uint64_t look_ns; /* atomic: the thread looks again at this time or earlier; UINT64_MAX: no limit */
 };
 
 /** What the serving thread sleeps on. The serving thread is the engine's, or an application thread in pmd_wait. */
@@ -86,8 +86,8 @@ struct pmd_waiter {
 	bool asleep;	       /* the application thread sleeps: wake it when *ready is set */
 	uint32_t waits;	       /* atomic: number of waits that application threads have begun */
 	const bool *ready;     /* the flag that the application thread waits for, itself atomic; NULL: none */
-	uint64_t deadline_ns;  /* atomic: deadline at which the engine's thread wakes the waiter, if it looks in time;
-				  UINT64_MAX: none */
+	uint64_t deadline_ns;  /* atomic: when the waiter's sleep has to end. The engine's thread wakes it then, if it
+				  looks in time; otherwise the waiter has set a timer. UINT64_MAX: no deadline */
 	struct idle_spin spin; /* used only by the thread that serves, like `ready` */
 };
 
@@ -136,11 +136,11 @@ struct pmd_engine {
 	struct pmd_engine *next;
 };
 
-#define THREAD_RX_BUDGET 128 /* packets that a step may receive, outside polling calls of the application */
+#define THREAD_RX_BUDGET 128 /* packets that a step may receive, except in a polling call of the application */
 
 /* The most packets, including dropped ones, that one step handles while it holds the lock. From the port: the larger of
- * the budget and the number of packets sent before, plus one burst. From links: the budget plus one turn. Tests check
- * it. */
+ * the budget and the number of packets sent before, plus one burst. From links: the budget plus one link's turn
+ * (LINK_BURST). Tests check it. */
 #define PMD_PORT_RX_MOST     512
 #define PMD_STEP_PACKETS_MAX (PMD_PORT_RX_MOST + PMD_RX_VAIN + PMD_RX_BURST + THREAD_RX_BUDGET + 32)
 
@@ -265,8 +265,8 @@ bool pmd_thread_relieve(struct pmd_engine *e);
 void pmd_wait_init(struct pmd_engine *e);
 /** Wake the waiting application thread: the flag that it waits for is set. Lock held. */
 void pmd_wait_wake(struct pmd_engine *e);
-/** Wake the waiting application thread if its deadline has passed, in case the engine's thread watches the deadline for
- *  it. */
+/** Wake the waiting application thread if its deadline has passed. The engine's thread calls this, because the waiting
+ *  thread sets no timer if the engine's thread looks in time (wait_sleep in wait.c). */
 void pmd_wait_expire(struct pmd_engine *e);
 
 #endif

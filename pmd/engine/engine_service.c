@@ -15,7 +15,7 @@
 #define ASKS	  3    /* questions put to the daemon until it has read our list of ports; usually 2 suffice */
 #define ANSWER_MS 1000 /* how long the daemon has to answer */
 
-/** Send the daemon a question whose answer is not used, only that it answers. @return false: no answer in time. */
+/** Ask the daemon a question, only to see that it answers. @return false: no answer in time. */
 static bool daemon_answers(const struct nic_gid *key)
 {
 	const struct proto_whois whois = {.gid = *key};
@@ -79,7 +79,7 @@ int pmd_service_open(struct pmd_engine *e, uint16_t *port)
 }
 
 /* The kernel stops steering packets to us shortly after the name is released. Packets that arrive until then are
- * strays. */
+ * handled as strays (strays.h). */
 void pmd_service_close(struct pmd_engine *e, uint16_t port)
 {
 	int cancel_state;

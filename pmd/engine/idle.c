@@ -15,7 +15,7 @@ void idle_spin_slept(struct idle_spin *s, unsigned shorts)
 {
 	if (shorts > 0)
 		s->shorts += shorts;
-	else /* keep the rest: another program may just have had the CPU */
+	else /* a long sleep costs only part of the credit: perhaps another program just had the CPU */
 		s->shorts -= s->shorts < IDLE_SPIN_AFTER ? s->shorts : IDLE_SPIN_AFTER;
 }
 
@@ -65,7 +65,7 @@ bool idle_server_spins(struct idle_server *s, unsigned got, uint64_t now_ns)
 		idle_spin_slept(&s->spin, server_shorts(s, got, now_ns));
 		if (!idle_spin_is_due(&s->spin))
 			return false;
-		s->gathers = false; /* packets that arrive from now on have not been gathered */
+		s->gathers = false; /* the next packets come by the spin, not by a gathering sleep */
 	}
 	s->spin_ns = now_ns + IDLE_SPIN_NS;
 	return true;
@@ -144,8 +144,9 @@ enum idle_act idle_thread_left(struct idle_thread *t, uint64_t polls, uint64_t n
 	return --t->credit > 0 ? IDLE_SLEEP : IDLE_LOOK_ON;
 }
 
-/** Whether an application thread would most likely have found the packets of this step without a wake-up: it waits for
- *  the lock, or polled just before. The rate of polls is no evidence, because the engine's thread may spin. */
+/** Whether an application thread would most likely have found the packets of this step if the engine's thread had not
+ *  woken: it waits for the lock, or polled just before. The number of its polls between two steps is no evidence: if
+ *  the engine's thread spins, steps follow each other closely. */
 static bool is_beside_poller(const struct idle_seen *seen, const struct idle_step *step)
 {
 	return (!step->waited && step->wanted) || seen->last_ns + IDLE_POLLING_NOW_NS > step->step_ns;
@@ -154,7 +155,7 @@ static bool is_beside_poller(const struct idle_seen *seen, const struct idle_ste
 /** Update the credit, which measures which thread finds the traffic. */
 static void count_credit(struct idle_thread *t, const struct idle_seen *seen, const struct idle_step *step)
 {
-	uint64_t finds = step->finds - t->finds; /* finds of application threads since the last look */
+	uint64_t finds = step->finds - t->finds; /* polls of applications that found packets, since the last call */
 
 	t->finds = step->finds;
 	if (!t->automatic)
@@ -236,7 +237,7 @@ enum idle_act idle_thread_looked(struct idle_thread *t, const struct idle_seen *
 		return IDLE_LOOK_ON;
 	}
 	if (polled)
-		t->refused = 0; /* the lock's holder is polling: its step may take longer than a slice */
+		t->refused = 0; /* a poller holds the lock, so do not wait for it: its step may outlast a slice */
 	/* An application thread has polled since the last look, but not just before this one. It may have lost the CPU
 	 * only for a moment, perhaps to the timer that woke this thread. If this thread served while the other polls,
 	 * each packet would cost a wake-up: look again soon before serving. */

@@ -8,7 +8,8 @@
  * the decisions.
  *
  *   decision                                          by                 used in
- *   the thread serves, looks on, or leaves a packet   idle_thread_*      thread.c
+ *   the engine's thread serves, looks on, or leaves   idle_thread_*      thread.c
+ *   a packet to a poller
  *   the serving thread spins, sleeps or gathers       idle_server_*      thread.c
  *   a waiting application thread spins or sleeps      idle_spin_*        wait.c (and idle_server_* uses it)
  *   a poller looks at the port, too                   idle_port_*        progress.c
@@ -31,10 +32,10 @@
 
 /* Spinning: before it sleeps, a thread polls for a while. */
 #define IDLE_SPIN_NS	50000 /* ns of a spin: as long as a peer may need to wake and answer */
-#define IDLE_SHORT_NS	80000 /* ns: the longest short sleep, including its wake-up, which may be most of it */
+#define IDLE_SHORT_NS	80000 /* ns: a sleep up to this long, including the wake-up, counts as short */
 #define IDLE_SPIN_AFTER 4     /* short sleeps before the first spin; doubled after each useless spin */
 #define IDLE_SPIN_MOST	512   /* upper limit for the short sleeps before a spin */
-#define IDLE_BULK	12    /* packets in one step that show a long transfer, worth IDLE_SPIN_AFTER short sleeps */
+#define IDLE_BULK	12    /* a sleep before a step with this many packets counts as IDLE_SPIN_AFTER short sleeps */
 
 /* Gathering: the serving thread sleeps for a fixed time, and packets that arrive do not wake it. */
 #define IDLE_GATHER_NS	  30000 /* ns of a gathering sleep */
@@ -48,29 +49,32 @@
 #define IDLE_SLICE_MIN_NS  50000    /* ns of the first slice; each further slice is twice as long */
 #define IDLE_SLICE_MAX_NS  250000   /* ns: longest slice, until there were looks_long slices in a row */
 #define IDLE_SLICE_LONG_NS 1000000  /* ns: longest slice after looks_long slices, as long polling tends to continue */
-#define IDLE_SLICE_DEEP_NS 16000000 /* ns: a slice that grows to this during one wait becomes unbounded */
-#define IDLE_LOOKS_RIGHT   8	    /* slices in a row after which looking on counts as right */
+#define IDLE_SLICE_DEEP_NS 16000000 /* ns: during one wait of an application, slices this long become unlimited */
+#define IDLE_LOOKS_RIGHT   8	    /* slices in a row that show that looking on was the right decision */
 #define IDLE_LOOKS_LONG	   64	    /* slices in a row before slices get longer; doubled if packets had to wait */
 #define IDLE_LOOKS_MOST	   65536    /* upper limit for the slices before slices get longer */
-/* In a virtual machine an expiring timer costs its CPU up to 60 us, more than the look itself. So after IDLE_LOOKS_LAST
- * times looks_long slices the thread aligns its looks with the kernel's tick, which interrupts a polling CPU anyway. */
+/* In a virtual machine an expiring timer costs its CPU up to 60 us, more than the look itself. So after
+ * IDLE_LOOKS_LAST * looks_long slices in a row the thread looks when the kernel's tick comes, which interrupts a
+ * polling CPU anyway. */
 #define IDLE_LOOKS_LAST	   2
 #define IDLE_TICK_NS	   4000000 /* ns between two ticks of the slowest kernel: a look can be late by this much */
 
 /* Credit: a measure of how often the engine's thread, and not a poller, finds the traffic. Without credit the thread
  * looks on. */
-#define IDLE_CREDIT_FULL 8   /* useless wake-ups before the thread looks on; doubled if packets had to wait */
+#define IDLE_CREDIT_FULL 8   /* useless wake-ups before the thread looks on; doubled if packets then wait for a look */
 #define IDLE_CREDIT_MOST 256 /* upper limit for the full credit */
 #define IDLE_CREDIT_NEW	 3   /* credit when the thread serves again after a look, and no packet had waited */
 #define IDLE_CREDIT_FIND 4   /* credit that a step earns in which the thread found packets */
-#define IDLE_SPIN_POLLS	 16  /* polls per wake-up of the thread that show a polling loop */
+#define IDLE_SPIN_POLLS	 16  /* this many polls between two steps of the thread show an application's polling loop */
 
 /* How recent the latest poll of an application thread is, and what the engine's thread concludes from it. */
-#define IDLE_POLLING_NS	    20000   /* ns since the last poll: the application thread still polls */
-#define IDLE_YIELDING_NS    1000000 /* ns since the last poll: a poller that yields to us still polls */
-#define IDLE_POLLING_NOW_NS 4000    /* ns since the last poll: the poller is about to find the packet */
-#define IDLE_LEAVE_NS	    6000    /* ns that the thread leaves an arrived packet to the poller */
-#define IDLE_LET_IN_NS	    100000  /* ns: packets found while a poller yields to us count as the poller's */
+#define IDLE_POLLING_NS	    20000   /* ns: an application thread that polled less than this ago still polls */
+#define IDLE_YIELDING_NS    1000000 /* ns: a poller that polled less than this ago and now yields to us still polls */
+#define IDLE_POLLING_NOW_NS 4000    /* ns: a poller that polled less than this ago is about to find the packet */
+#define IDLE_LEAVE_NS	    6000    /* ns that the engine's thread gives the poller to find an arrived packet */
+/* ns: if the engine's thread has the CPU because a poller yields it, and the poller polled less than this ago, the
+ * packets that the thread finds count as found by the poller. */
+#define IDLE_LET_IN_NS	    100000
 
 /* Other waits of the engine's thread. */
 #define IDLE_LOCK_TRIES 8 /* failed trylocks in a row before the thread waits for the lock */
@@ -83,13 +87,13 @@
 #define IDLE_PORT_PAUSE_MIN_NS 250  /* ns: first pause between looks; doubled while the port is empty */
 #define IDLE_PORT_PAUSE_NS     8000 /* ns: longest pause between looks at an empty port */
 #define IDLE_PORT_BUSY_SHIFT   3    /* while links bring packets, the longest pause is shifted left by this */
-#define IDLE_PORT_OWED	       16   /* packets sent since the last receive that make a look due at once */
+#define IDLE_PORT_OWED	       16   /* after this many packets sent since the last receive, a look is due at once */
 
 /* When a poller yields the CPU. */
 #define IDLE_YIELD_POLLS    64 /* empty polls before a yield; halved if a yield paid off, else doubled */
 #define IDLE_YIELD_MIN	    8  /* limits for the number of empty polls before a yield */
 #define IDLE_YIELD_MAX	    512
-#define IDLE_YIELD_TAKEN_NS 1000 /* ns: after a yield that took longer, another thread has run */
+#define IDLE_YIELD_TAKEN_NS 1000 /* ns: if a yield took longer than this, another thread has run meanwhile */
 
 /* How long a thread sleeps. */
 #define IDLE_INTERVAL_MIN_NS 20000   /* ns: first pause between a sleeper's looks at a port without descriptor */
@@ -152,8 +156,8 @@ struct idle_server {
 
 void idle_server_init(struct idle_server *s);
 
-/** Call after each step. @param got packets received or, if none, packets sent: a heavy sender waits for room, then for
- *  responses. @return whether to spin, that is, to take the next step at once. */
+/** Call after each step. @param got packets received or, if none, packets sent, after which the thread soon has
+ *  to send more, or to receive responses. @return whether to spin, that is, to take the next step at once. */
 bool idle_server_spins(struct idle_server *s, unsigned got, uint64_t now_ns);
 
 /** The serving thread goes to sleep. */
@@ -176,9 +180,9 @@ void idle_server_averted(struct idle_server *s, uint64_t now_ns);
 /** What the engine's thread sees of application threads. */
 struct idle_seen {
 	uint64_t now_ns;
-	uint64_t polls;	  /* number of polls so far */
-	uint64_t last_ns; /* start of the last poll, or the end of its work; IDLE_POLLS_NOW: a poll is in progress */
-	uint64_t work_ns; /* total time spent moving packets */
+	uint64_t polls;	  /* number of polls of application threads so far */
+	uint64_t last_ns; /* when the last poll began or, if it moved many packets, ended; IDLE_POLLS_NOW: still runs */
+	uint64_t work_ns; /* total time that application threads have spent moving packets */
 	bool waits_now;	  /* an application thread is waiting, and serves until the wait ends */
 	bool yields;	  /* a poller is yielding the CPU that the thread runs on */
 	bool will_sleep;  /* an application thread has announced that it will sleep until an event */
@@ -199,12 +203,12 @@ struct idle_step {
 /** A slice: how long the engine's thread looks on before it checks again. */
 struct idle_slice {
 	uint64_t slice_ns;
-	bool deep; /* long because of a waiter, who has to kick the engine's thread when the wait ends */
+	bool deep; /* longer than usual, as an application waits; when its wait ends it kicks the thread */
 	bool tick; /* may end with the kernel's tick, up to IDLE_TICK_NS late */
 };
 
 /**
- * Decides which thread does the work, from which thread finds the traffic. If the engine's thread wakes for packets
+ * Decides which thread does the work: the thread that finds the traffic. If the engine's thread wakes for packets
  * that an application thread has already taken, it loses credit; without credit it looks on. If it finds packets
  * itself, it gains credit, except for packets that it finds because a poller has just yielded the CPU to it.
  */
@@ -218,8 +222,8 @@ struct idle_thread {
 	unsigned looks, looks_long;  /* slices in a row; number of them after which slices get longer */
 	uint32_t waits;		     /* number of waits begun, as of the last look */
 	uint64_t slice_ns;	     /* length of the next slice */
-	uint64_t polls, finds;	     /* idle_seen.polls, idle_step.finds at the last look */
-	uint64_t work_ns, looked_ns; /* idle_seen.work_ns at the last look, and the time of that look */
+	uint64_t polls, finds;	     /* idle_seen.polls, idle_step.finds at the last step or look */
+	uint64_t work_ns, looked_ns; /* idle_seen.work_ns when has_help() was last called, and the time of that call */
 	struct idle_server server;
 };
 
@@ -244,7 +248,7 @@ static inline uint64_t idle_thread_nap(const struct idle_thread *t, uint64_t tim
 	return t->naps > 0 && timeout_ns > IDLE_NAP_NS ? IDLE_NAP_NS : timeout_ns;
 }
 
-/** The engine's thread looks on from now. */
+/** The engine's thread begins to look on. Its first slice is the shortest. */
 static inline void idle_thread_look_on(struct idle_thread *t)
 {
 	t->slice_ns = IDLE_SLICE_MIN_NS;
@@ -254,13 +258,13 @@ static inline void idle_thread_look_on(struct idle_thread *t)
  *  beyond it, and finally become unlimited. */
 struct idle_slice idle_thread_slice(struct idle_thread *t, bool waits_now, uint32_t waits);
 
-/** Call after a slice. @param rang the doorbell ended the slice. @param due_ns when the look was due: the look itself
- *  is later, as waking takes long, and a poller on the same CPU cannot poll during that time. @return IDLE_LOOK_ON:
- *  look on for another slice; IDLE_STEP: serve again. */
+/** Call after a slice. @param rang the doorbell ended the slice. @param due_ns when the look was due. The question is
+ *  whether polling went on until then: the thread wakes some time later, and meanwhile a poller on the same CPU cannot
+ *  poll. @return IDLE_LOOK_ON: look on for another slice; IDLE_STEP: serve again. */
 enum idle_act idle_thread_looked(struct idle_thread *t, const struct idle_seen *seen, bool rang, uint64_t due_ns);
 
-/** The time at which a look scheduled for `look_ns` was due. @param tick the look followed the kernel's tick: then it
- *  was due when the tick came. */
+/** The time at which a look scheduled for `look_ns` was due. @param tick the kernel's tick ended the slice: then the
+ *  look was due when the tick came, which was just before now. */
 static inline uint64_t idle_look_due_ns(uint64_t look_ns, bool tick, uint64_t now_ns)
 {
 	if (tick)
@@ -268,8 +272,8 @@ static inline uint64_t idle_look_due_ns(uint64_t look_ns, bool tick, uint64_t no
 	return look_ns < now_ns ? look_ns : now_ns;
 }
 
-/** Call after a trylock of a thread that is to serve again. @return whether to wait for the lock, if the trylock was
- *  refused. */
+/** Call after a trylock by the engine's thread, when it is to serve again. @param refused another thread holds the
+ *  lock. @return whether to wait for the lock now. */
 bool idle_thread_waits_for_lock(struct idle_thread *t, bool refused);
 
 /** Call after the first step of the thread when it serves again. @param got packets received by this step. */
@@ -278,9 +282,10 @@ void idle_thread_returned(struct idle_thread *t, const struct idle_seen *seen, u
 /* ---- looks at the port -------------------------------------------------------------------------------------- */
 
 /**
- * A look at the port is a system call, which costs as much as a packet through a link. So a function with links looks
- * at the port at once after packets, and less often the longer the port has been empty. While links bring packets
- * (which includes the waits of a ping-pong) the longest pause grows further, as looks would delay these packets.
+ * A look at the port is a system call, which costs as much as a packet through a link. If the function has links,
+ * it looks again in the next step after a look that found packets; the longer the port has been empty, the longer is
+ * the pause between looks. While links bring packets, even one at a time as in a ping-pong, the longest pause is longer
+ * still, as looks would delay these packets.
  */
 struct idle_port {
 	uint64_t looked_ns; /* when the port was last looked at */
@@ -360,8 +365,8 @@ static inline enum idle_yielded idle_yield_outcome(uint64_t took_ns)
 /* ---- sleeps ------------------------------------------------------------------------------------------------- */
 
 /** How long a thread may sleep. @param work there is work left. @param retry_ns how long until the next attempt to
- *  send, if packets wait for room (which nothing reports); 0: none wait. @param interval_ns how long until the next
- *  look at a port without a descriptor. @return ns; 0: the thread must not sleep. */
+ *  send, if packets wait for room in the port, which does not report when it has room; 0: none wait. @param interval_ns
+ *  how long until the next look at a port without a descriptor. @return ns; 0: the thread must not sleep. */
 static inline uint64_t idle_sleep_ns(bool work, uint64_t retry_ns, uint64_t deadline_ns, uint64_t interval_ns,
 				     uint64_t now_ns)
 {

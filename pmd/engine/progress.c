@@ -20,20 +20,20 @@
 #include "strays.h"
 #include "tap.h"
 
-#define INLINE_RX_BUDGET   1 /* one burst: it may have the completion that the caller polls for */
+#define INLINE_RX_BUDGET   1 /* stop after one burst: it may have brought the completion that the caller polls for */
 #define TX_BUDGET	   128
 #define DOORBELL_TX_BUDGET 256
-#define DOORBELLS_SILENT   16 /* doorbells in a row with nothing to send, before one receives */
+#define DOORBELLS_SILENT   16 /* after this many doorbells in a row with nothing to send, one receives packets */
 #define SETTLE_STEPS	   8
 #define SETTLE_SENDS	   64
 #define AWAY_NS		   1000000	 /* after this time without a step, packets are received before timers run */
 #define BEHIND_STEPS	   64		 /* upper limit for the steps in which timers wait after AWAY_NS */
-#define RESOLVE_NS	   1000000000ull /* time limit of pmd_resolve, if neighbours are forgotten as fast as learned */
+#define RESOLVE_NS	   1000000000ull /* pmd_resolve gives up then: neighbours may be forgotten as fast as learned */
 #define RESOLVE_PAUSE_NS   50000
-#define QUIET_NS	   1500	 /* after this time a poll is a full step again, with timers and port */
-#define DOORBELL_STEP_NS   20000 /* after this time a doorbell that received packets takes a full step */
-#define CONTROL_STEPS	   256	 /* steps between two looks at control connections, of a thread that does not sleep */
-#define WORTH_A_CLOCK	   16	 /* packets whose cost makes a further clock read negligible */
+#define QUIET_NS	   1500	 /* this long after the last full step, a poll takes one again, with timers and port */
+#define DOORBELL_STEP_NS   20000 /* this long after the last full step, a doorbell that received packets takes one */
+#define CONTROL_STEPS	   256	 /* a thread that does not sleep handles control connections every so many steps */
+#define WORTH_A_CLOCK	   16	 /* for this many packets or more, the cost of one more clock read is negligible */
 
 /* ---- a step ------------------------------------------------------------------------------------------------- */
 
@@ -190,8 +190,8 @@ static unsigned step_rx(struct pmd_engine *e, unsigned budget, bool port, uint64
 	return links + port_look(e, budget, now_ns);
 }
 
-/** Whether new work can come only from links, the port and timers, so that a quiet poll has to look only at the links.
- */
+/** Whether new work can come only from links, the port and timers. Then a poll after a step that left no work looks
+ *  only at the links: the port and timers can wait for QUIET_NS. */
 static bool is_quiet(const struct pmd_engine *e)
 {
 	return pmd_links_any(e->host.links) && !e->host.taps && !pmd_engine_is_full(e);
@@ -238,7 +238,7 @@ unsigned pmd_engine_step_with(struct pmd_engine *e, unsigned rx_budget, bool por
 	wait = timers_wait(e, got, due_ns, now_ns);
 	e->steps.full_ns = now_ns;
 	if (!wait && due_ns <= now_ns) {
-		if (e->steps.port.looked_ns != now_ns) /* the answer may already have arrived */
+		if (e->steps.port.looked_ns != now_ns) /* look first: the answer may already be in the port */
 			got += port_look(e, rx_budget, now_ns);
 		nic_timeout(e->host.nic, now_ns);
 	}
@@ -398,8 +398,9 @@ void pmd_inline_yield(struct pmd_engine *e)
 
 	__atomic_store_n(&e->polling.yielding_cpu, cpu, __ATOMIC_RELAXED);
 	sched_yield();
-	/* By now another thread may be yielding another CPU: leave its entry alone. If it is yielding the same CPU, its
-	 * entry is cleared too; then the engine's thread only misses one chance to leave packets to that thread. */
+	/* Clear yielding_cpu only if it still names this CPU: by now another thread may be yielding another CPU. If
+	 * another thread is yielding this same CPU, its value is cleared too; then the engine's thread only misses one
+	 * chance to leave packets to that thread. */
 	__atomic_compare_exchange_n(&e->polling.yielding_cpu, &cpu, -1, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
 	__atomic_store_n(&e->polling.yielded, idle_yield_outcome(pmd_clock_age(pmd_now_ns(), start_ns)),
 			 __ATOMIC_RELAXED);

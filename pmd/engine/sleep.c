@@ -51,8 +51,8 @@ static void count_up(int fd)
 {
 	const uint64_t one = 1;
 
-	/* The eventfd's counter cannot be full here; even if it were, the sleeper would wake. The system call, because
-	 * write() is a cancellation point and callers hold locks. */
+	/* The eventfd's counter cannot be full here; even if it were, the sleeper would wake. Not write(), because
+	 * it is a cancellation point and callers hold locks. */
 	syscall(SYS_write, fd, &one, sizeof(one));
 }
 
@@ -82,7 +82,7 @@ static uint64_t next_deadline_ns(const struct pmd_engine *e)
 
 uint64_t pmd_engine_timeout(struct pmd_engine *e, unsigned got, uint64_t now_ns)
 {
-	uint64_t trim_ns = pmd_links_trim(e->host.links, now_ns); /* may start timers of QPs whose links it ends */
+	uint64_t trim_ns = pmd_links_trim(e->host.links, now_ns); /* first: ending links may start timers of QPs */
 	uint64_t deadline = next_deadline_ns(e), interval = IDLE_UNBOUNDED;
 	bool full = pmd_engine_is_full(e), pending = pmd_engine_port_pending(e);
 	bool work = e->host.port->more || pmd_links_pending(e->host.links) || nic_acks_wait(e->host.nic);

@@ -7,10 +7,11 @@
  * costs milliseconds. So the thread has two ways to wait:
  *   serving: it blocks on the port, bell and doorbell until the next deadline, and every packet wakes it. An idle
  *            engine serves and uses no CPU.
- *   polled:  application threads have been polling: the thread looks on. After each slice of time it checks whether
- * they still poll, and serves when they have stopped. It does not block on the port. idle.c decides which of the two
- * ways is used, and for how long, from which thread finds the traffic; this file observes and acts. Programs that sleep
- * on completion channels announce that (pmd_expect_sleep).
+ *   polled:  application threads have been polling: the thread looks on. It does not block on the port. After each
+ *            slice of time it checks whether they still poll, and serves when they have stopped.
+ * This file observes which thread finds the traffic. From that idle.c decides which of the two ways is used, and for
+ * how long, and this file acts on the decision. Programs that sleep on completion channels announce that
+ * (pmd_expect_sleep).
  *
  * UROCE_PROGRESS overrides this: with `thread` the thread always serves; with `pinned` it serves and never sleeps (for
  * machines with cores to spare); with `inline` there is no thread, and the engine makes progress only while the
@@ -38,20 +39,21 @@
 /* After an undisturbed sleep of at least this length, compare our clock with the kernel's. */
 #define CLOCK_CHECK_NS IDLE_SLICE_LONG_NS
 
-/* The engine's thread asks to preempt the application when it wakes: it seldom spins, and an application that spins on
- * memory makes no progress without it. With the default slice the kernel lets a spinning thread run until its next tick
- * (4 ms); with the default weight a thread that has worked much lately may not preempt. */
+/* Attributes with which the scheduler lets the engine's thread preempt the application when it wakes. The thread seldom
+ * spins, and an application that spins on memory waits for this thread's work. With the default slice the kernel lets a
+ * spinning thread run until its next tick (4 ms); with the default weight a thread that has worked much lately may not
+ * preempt. */
 #define THREAD_SLICE_NS 100000
 #define THREAD_NICE	(-10)
 
 struct thread_state {
 	struct pmd_engine *e;
 	struct idle_thread idle;
-	bool slack; /* sleeps end with the kernel's tick */
+	bool slack; /* sleeps may end late, with the kernel's tick */
 };
 
-/** @return what application threads are doing. The counts are read before the current time, so that no time is older
- *  than the counted polls; only heuristics rely on that. */
+/** @return what application threads are doing. The current time is read last, so that it is not before the counted
+ *  polls; only heuristics rely on that. */
 static struct idle_seen thread_sees(const struct pmd_engine *e)
 {
 	int yielding_cpu = __atomic_load_n(&e->polling.yielding_cpu, __ATOMIC_RELAXED);
@@ -171,7 +173,7 @@ static void thread_look_on(struct thread_state *s)
 	if (idle_thread_looked(&s->idle, &seen, rang, idle_look_due_ns(look_ns, s->slack, seen.now_ns)) == IDLE_LOOK_ON)
 		return;
 	if (rang)
-		pmd_mutex_lock(&e->lock); /* the thread that rang may still hold the lock, and rings only once */
+		pmd_mutex_lock(&e->lock); /* wait: the thread that rang may still hold the lock, and rings only once */
 	else if (!thread_lock(s))
 		return;
 	if (thread_is_spared(s)) {
@@ -188,7 +190,7 @@ static void thread_look_on(struct thread_state *s)
 	thread_set_slack(s, false);
 }
 
-/** Application threads poll: look on from now. Lock held. */
+/** Application threads poll, so the thread stops serving and begins to look on. Lock held. */
 static void thread_look_on_from_now(struct thread_state *s)
 {
 	pmd_links_awake(s->e->host.links);
@@ -282,7 +284,7 @@ static void thread_serve(struct thread_state *s, unsigned *woken)
 	waited = !pmd_mutex_trylock(&e->lock);
 	if (waited)
 		pmd_mutex_lock(&e->lock);
-	if (__atomic_load_n(&e->thread.polled, __ATOMIC_RELAXED)) { /* an application thread has begun to wait */
+	if (__atomic_load_n(&e->thread.polled, __ATOMIC_RELAXED)) { /* an application thread waits and serves instead */
 		pmd_mutex_unlock(&e->lock);
 		return;
 	}

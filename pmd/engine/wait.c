@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * wait.c - an application thread that sleeps until an event of the NIC serves in the engine's thread's stead: packets
- * wake it directly, without waking the engine's thread first.
+ * wait.c - pmd_wait: while an application thread sleeps until the NIC has an event, it serves in place of the engine's
+ * thread. Packets wake it directly, without waking the engine's thread first.
  *
  * Only one application thread at a time serves; others sleep on their own descriptor. During that time the engine's
  * thread looks on.
@@ -111,7 +111,8 @@ static uint64_t wait_sleep(struct pmd_engine *e, bool stepped, unsigned got)
 	__atomic_store_n(&e->waiter.deadline_ns, UINT64_MAX, __ATOMIC_RELAXED);
 	if (timeout == 0 || timeout == UINT64_MAX)
 		return timeout;
-	/* Setting a timer costs as much as a wake-up: if the engine's thread looks in time, it watches the deadline. */
+	/* Setting a timer costs as much as a wake-up. So sleep without one if the engine's thread looks in time: it
+	 * then watches the deadline. */
 	__atomic_store_n(&e->waiter.deadline_ns, wake_ns, __ATOMIC_SEQ_CST); /* pairs with thread_rest() in thread.c */
 	return __atomic_load_n(&e->thread.look_ns, __ATOMIC_SEQ_CST) <= wake_ns ? UINT64_MAX : timeout;
 }
@@ -156,8 +157,9 @@ static bool wait_restarts(void)
 	return true;
 }
 
-/** Serve and sleep until the wait is over. @return 0 if wait_end() was called; a negative errno if it still has to be.
- *  Not inline: a signal handler may leave the caller by longjmp, and compilers would warn about clobbered variables. */
+/** Serve and sleep until the wait is over. @return 0 if wait_end() was called; a negative errno if the caller still has
+ *  to call it. Not inline: a signal handler may leave the caller by longjmp, and compilers would warn about clobbered
+ *  variables. */
 static __attribute__((noinline)) int wait_loop(struct pmd_engine *e)
 {
 	unsigned woken = PMD_WOKEN_BELL;

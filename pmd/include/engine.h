@@ -112,7 +112,7 @@ void pmd_resolve(struct pmd_engine *engine, const struct nic_gid *dgid);
 /**
  * To be called before a QP or the process ends, lock held. Processes packets that have already arrived, which hardware
  * would have processed on arrival, and sends delayed ACKs: a peer that waits for one would report a timeout, although
- * this end was orderly. The work is bounded.
+ * this side ended in good order. The work is bounded.
  */
 void pmd_settle(struct pmd_engine *engine);
 
@@ -160,8 +160,8 @@ int pmd_check_range(const void *addr, size_t len, bool write);
 /**
  * Install the SIGSEGV and SIGBUS handlers again. While the NIC accesses application memory, they turn a fault on
  * unmapped memory into an error; other faults go to the handler that the application had installed. A handler that the
- * application installs later replaces ours. The next pmd_open or pmd_check_range then installs ours again, before the
- * new one, and so does a front-end that interposes sigaction and calls this function.
+ * application installs later replaces ours. The next pmd_open or pmd_check_range then installs ours again, in front
+ * of the new one, and so does a front-end that interposes sigaction and calls this function.
  */
 void pmd_guard_reinstall(void);
 

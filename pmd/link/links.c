@@ -128,8 +128,8 @@ void links_drop_in(struct pmd_links *l, uint32_t index)
 	pthread_setcancelstate(cancel_state, NULL);
 }
 
-/** The producer knocks, or its connection has ended. In that case receive what is left in the ring, except payloads by
- *  reference. */
+/** The producer knocks, or its connection has ended. If it has ended, receive what is left in the ring, except payloads
+ *  by reference. */
 static void in_ready(struct pmd_host *host, struct pmd_watch *w, uint32_t events)
 {
 	struct link_in *in = (struct link_in *)w;

@@ -15,7 +15,7 @@
  * The bell is an eventfd that all producers of a consumer share. A process that has the bell can clear its count or
  * make it blocking, so only processes of the consumer's own user get it; other producers knock, which costs a little
  * more. A producer rings a bell only if the bell was sent by a process of its own user, and only if a write can neither
- * block nor raise a signal. A lost ring of the bell only costs time: if the consumer makes no progress, the producer
+ * block nor raise a signal. If a consumer misses its bell, that only costs time: as it makes no progress, the producer
  * rings again with a later packet.
  *
  * All functions are called under the engine's lock.
@@ -74,9 +74,9 @@ uint32_t pmd_links_target(uint32_t qpn);
 /** Find an existing link to a target at an address. Changes nothing. @return its path, 0: none. */
 uint32_t pmd_links_find(const struct pmd_links *links, const struct nic_gid *dgid, uint32_t target);
 
-/** Make a link for strays to a target of our own device to which there is no link. Only strays use the link, which ends
- *  when there are no more of them, or when we make a link for our own packets. Costs system calls. @return its path, or
- *  a negative errno; -ECONNREFUSED: no process listens under the target's name. */
+/** Make a link to a target of our own device to which there is none, only for forwarding strays to it (strays.h). The
+ *  link ends when no more strays come, or when we make a link for our own packets. Costs system calls. @return its
+ *  path, or a negative errno; -ECONNREFUSED: no process listens under the target's name. */
 int pmd_links_make(struct pmd_links *links, const struct nic_gid *dgid, uint32_t target);
 
 /** As nic_config.source: find the peer that sends to our address `own` over a link. May ask a daemon. @return the
@@ -87,7 +87,7 @@ uint32_t pmd_links_source(struct pmd_links *links, const struct nic_gid *dgid, u
 /** As nic_config.revoke. */
 void pmd_links_revoke(struct pmd_links *links, uint32_t qpn, bool answers, uint32_t key);
 
-/** As nic_config.untaken. Rings the consumer's bell if an earlier ring of it may have been lost. */
+/** As nic_config.untaken. Rings the consumer's bell again if the consumer may have missed it. */
 bool pmd_links_untaken(struct pmd_links *links, uint32_t path, uint64_t *mark);
 
 /** Receive up to about `budget` packets. @return packets received. */

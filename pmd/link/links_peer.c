@@ -8,8 +8,8 @@
  * has no name any more, but its last packets may be in the ring: if no process has the name and the connection has
  * ended, the claim is accepted for what is in the ring.
  *
- * Each peer has a number, which the packets received from it have (nic_rx_frame.peer). The number is valid while the
- * peer has a link, and is never reused. A link is for one address of ours: the peer sends all its packets to QPs at
+ * Each peer has a number, which every packet received from it carries in nic_rx_frame.peer. The number is valid while
+ * the peer has a link, and is never reused. A link is for one address of ours: the peer sends all its packets to QPs at
  * this address over this link.
  *
  * Owns nothing: the numbers are stored in the links.

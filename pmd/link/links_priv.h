@@ -12,7 +12,7 @@
 #include "port.h"
 #include "ring.h"
 
-#define ROUTES 512 /* slots of the cache, direct-mapped */
+#define ROUTES 512 /* slots of the route cache, which is direct-mapped */
 #define OWNERS 64
 
 #define LINK_BURST 32 /* packets that a link transfers per turn, in either direction */
@@ -23,15 +23,15 @@
 enum link_kind {
 	LINK_PACKET,   /* an IP packet without an ICRC */
 	LINK_SUMMED,   /* an IP packet with an ICRC, because fault injection has damaged the packet */
-	LINK_FOLLOWED, /* as LINK_PACKET, and the next packet of its sender follows at once */
+	LINK_FOLLOWED, /* as LINK_PACKET: an ACK that the next packet of the same QP follows at once */
 	LINK_FORWARD,  /* struct link_forward, then the UDP payload as received, including the ICRC */
 	/** An IP packet whose payload stays in the producer's memory, or which offers a message that stays there. From
 	 *  LINK_PIECES_AT to the end: an array of struct link_piece that says where. */
 	LINK_REFERENCE,
 	LINK_REVOKED, /* as LINK_REFERENCE, but the memory must no longer be read */
 	/** A bare packet: starts with the BTH, and has no ICRC. Its addresses are those of the connection; a small
-	 *  message then fits one cache line. LINK_BARE_FOLLOWED: as LINK_BARE, and the next packet of its sender
-	 *  follows at once. */
+	 *  message then fits one cache line. LINK_BARE_FOLLOWED: as LINK_BARE, an ACK that the next packet of the
+	 *  same QP follows at once. */
 	LINK_BARE,
 	LINK_BARE_FOLLOWED,
 	LINK_KINDS
@@ -87,7 +87,7 @@ struct link_reference {
 	uint32_t qpn;	  /* the sender's QPN */
 	bool answers;	  /* the packet is a response */
 	uint32_t key;	  /* key of the first piece */
-	bool keys;	  /* other pieces have a different key */
+	bool keys;	  /* another piece has a different key */
 };
 
 struct link_out {
@@ -105,7 +105,7 @@ struct link_out {
 	/* When the consumer was last seen to make progress or to be idle, and head and tail at that time. */
 	uint64_t moved_ns, moved_head, moved_tail;
 	bool refers;	  /* the consumer runs as our own user, so it may know addresses of our memory */
-	uint64_t rung_ns; /* when it was last woken for lack of progress */
+	uint64_t rung_ns; /* when the consumer was last woken because it made no progress */
 	struct link_out *next_withdrawn;
 	uint32_t log_first, log_next; /* running numbers [first, next) of the log entries in flight */
 	struct link_reference log[LINK_REFERENCES];
@@ -113,11 +113,11 @@ struct link_out {
 
 #define LINK_AHEAD	 7u
 #define LINK_COPY_PIECES 32u
-#define LINK_COPY_BYTES	 (512u << 10) /* the most bytes of one call: its first payload waits for all of them */
+#define LINK_COPY_BYTES	 (512u << 10) /* the most bytes that one call copies: the first payload waits for the last */
 _Static_assert(LINK_AHEAD < NIC_FORESEEN_MAX, "the one before them is counted, too");
 
-/** A payload that was read ahead together with the payload of an earlier entry. Its last bytes have not been written
- *  yet. */
+/** A payload that was read ahead together with the payload of an earlier entry. Its last bytes are kept in `last`, and
+ *  not written to the destination yet. */
 struct link_ahead {
 	uint64_t at; /* position of its entry in the ring */
 	uint8_t *dst;
@@ -128,18 +128,18 @@ struct link_ahead {
 struct link_in {
 	struct pmd_watch watch; /* watches the connection; must be the first member */
 	struct ring_consumer ring;
-	uint32_t n_ahead;	/* valid only during the link's turn */
+	uint32_t n_ahead;	/* used entries of `ahead`; valid only during the link's turn */
 	struct proto_link peer; /* the producer, as verified by links_prove */
 	uint32_t index;
 	uint32_t number;  /* the peer's number for nic_rx_frame.peer; see links_peer.c */
-	pid_t pid;	  /* process whose memory entries may refer to; 0: none, as references were never welcome */
+	pid_t pid;	  /* entries may refer to memory of this process; 0: entries must not be references */
 	bool refers;	  /* the memory of that process can be read */
 	uint8_t failures; /* payload reads that failed in a row */
 	unsigned budget;  /* packets left in the link's turn */
 	struct link_ahead ahead[LINK_AHEAD];
 };
 
-/** The payload by reference of one entry. The consumer's copy, so the producer cannot change it. */
+/** Where the payload of one entry is, in the producer's memory. The consumer's copy: the producer cannot change it. */
 struct link_payload {
 	struct pmd_host *host;
 	struct link_in *in;
@@ -194,7 +194,7 @@ struct pmd_links {
 	uint32_t revocations;	      /* counts revocations of keys, and of QPs including their responses */
 	uint32_t request_revocations; /* counts revocations of QPs' requests only */
 	uint32_t n_out, n_in;	      /* links out; one more than the last used index of `in` */
-	uint32_t turn;		      /* index after the link in served last, where the next turn begins */
+	uint32_t turn;		      /* index in `in` where the next turn begins: after the link served last */
 	uint32_t tx_turn;	      /* path whose turn is next */
 	struct link_out *withdrawn;   /* links out whose rings were not claimed in time; see links_late.c */
 	uint32_t n_withdrawn;
@@ -288,7 +288,7 @@ void links_refer(struct link_out *out, const struct nic_tx_frame *frame, bool re
 void links_revoke_all(struct link_out *out);
 
 /* Defined in links_ahead.c. */
-/** Extend a call that copies the whole payload `p` by the payloads of the entries after it, as far as possible. */
+/** Let the call that copies the whole payload `p` also copy payloads of the entries after it, as many as possible. */
 void links_look_ahead(struct link_payload *p, struct link_copy *c);
 /** Whether payloads were read ahead whose entries have not been received yet. */
 static inline bool links_has_ahead(const struct link_in *in)

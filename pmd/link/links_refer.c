@@ -15,10 +15,10 @@
  * the producer executes (exec removes the mapping), and not a later process with the same pid.
  *
  * How we know that the memory may still be read: the producer's NIC usually keeps it unchanged until the consumer has
- * read it: see nic/refer.c. If a region ends earlier, or a request fails, the producer revokes the entry: (R) in
- * ring.h. The consumer checks the entry before it reads, and again afterwards; if the entry was revoked, the read
- * counts as failed. Bytes that were already read stay at the destination, like the first half of a message whose second
- * half never arrives.
+ * read it: see nic/refer.c. If a memory region is deregistered earlier, or a request fails, the producer revokes the
+ * entry: (R) in ring.h. The consumer checks the entry before it reads, and again afterwards; if the entry was revoked,
+ * the read counts as failed. Bytes that were already read stay at the destination, like the first half of a message
+ * whose second half never arrives.
  *
  * One call may fetch the payloads of several entries: links_ahead.c.
  *
@@ -114,7 +114,7 @@ static bool fetch(void *ctx, uint32_t offset, void *dst, uint32_t len, void *las
 		if (whole)
 			links_look_ahead(p, &c);
 		got = read_memory(in, c.local, c.n_local, c.remote, c.n_remote);
-		if (got < 0 && in->n_ahead) /* an address in a payload read ahead may be invalid */
+		if (got < 0 && in->n_ahead) /* without the later payloads: one of their addresses may be invalid */
 			got = read_memory(in, c.local, 3, c.remote, n_remote);
 	}
 	links_ahead_got(in, got > (ssize_t)needed && number == in->peer.number ? (uint64_t)got - needed : 0);

@@ -6,7 +6,7 @@
  * no packet overtakes another on a different path. We do not wait for the peer's process: connecting to it and sending
  * the ring succeed even if it is stopped, and packets stay in the ring until it runs. If the peer does not claim the
  * ring, links_late.c gives it up. The only wait, with the engine locked, is for another device's daemon to say whether
- * it owns an address, which takes the daemon one turn of the CPU. If the daemon does not answer, 200 ms are lost, which
+ * it owns an address, which takes until the daemon gets a CPU. If the daemon does not answer, 200 ms are lost, which
  * is counted, and the daemon is not asked again for 10 s; during that time the peer is reached through the port.
  *
  * A service has a link of its own, even if there is a link to the function that serves it: this side does not know

@@ -66,8 +66,8 @@ static void rx_bare(struct pmd_host *host, const struct link_in *in, uint32_t ki
 		nic_rx(host->nic, &frame, now_ns);
 }
 
-/** Receive a packet with an ICRC. It is copied completely, as it must not change between the check and its use. No tag
- *  is required, because the kernel has identified the producer. */
+/** Receive a packet with an ICRC. It is copied completely, as it must not change between the check and its use. No
+ *  authentication tag is required, because the kernel has identified the producer. */
 static void rx_summed(struct pmd_host *host, const struct link_in *in, const uint8_t *packet, uint32_t len,
 		      uint64_t now_ns)
 {

@@ -55,7 +55,7 @@ void links_wake(struct pmd_links *l, struct link_out *out, uint64_t now_ns)
 	link_wake(l, out, now_ns);
 }
 
-/** Drop pending packets of the link that may be lost, as nic_path_lose defines. */
+/** Drop some pending packets of the link: only such as nic_path_lose() is allowed to drop. */
 static void link_lose(struct pmd_links *l, uint32_t path, uint64_t now_ns)
 {
 	uint8_t data[NIC_FRAME_MAX];

@@ -153,9 +153,9 @@ static inline bool ring_is_empty(struct ring_producer *p)
 }
 
 /**
- * Prefetch for writing the line `ahead` bytes after the tail: the consumer's CPU still holds that line from the last
- * lap, and fetching it takes longer than building a small packet. Inline assembly, because every x86-64 CPU accepts the
- * instruction, but compilers emit it only for CPU models that they know to have it.
+ * Prefetch the line `ahead` bytes after the tail, to write it later: the consumer's CPU still holds that line from the
+ * last lap, and fetching it takes longer than building a small packet. Inline assembly, because every x86-64 CPU
+ * accepts the instruction, but compilers emit it only for CPU models that they know to have it.
  */
 static inline void ring_will_write(struct ring_producer *p, uint32_t ahead)
 {
