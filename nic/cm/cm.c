@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * cm.c - the connection manager's instance: its creation and end; ids with their numbers, tables and states. Only new
- * ids take more memory, and their number is limited; in a flood of requests, nic_cm_config.max_pending is reached
- * first.
+ * cm.c - the connection manager's instance: its creation and end; ids with their numbers, tables and states. Memory
+ * use grows only with the number of ids, which nic_cm_config.max_ids limits. A flood of requests reaches
+ * nic_cm_config.max_pending before that.
  */
 #include "cm.h"
 
@@ -21,7 +21,7 @@ static bool config_ok(const struct nic_cm_config *c)
 
 static void limits(struct nic_cm_config *c)
 {
-	/* At least half of the numbers stay free, so that number_draw soon finds a free one. */
+	/* At least half of the possible local ids stay free, so that number_draw soon finds a free one. */
 	uint32_t numbers = UINT32_C(1) << (c->id_bits - 1);
 
 	if (!c->max_ids)

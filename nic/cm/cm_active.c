@@ -101,8 +101,8 @@ int nic_cm_connect(struct nic_cm *cm, const struct nic_cm_connect *c, struct nic
 
 void cm_req_failed(struct nic_cm_id *id)
 {
-	/* Tell a peer that may still be going to answer that this side no longer waits (12.9.8.1). Linux finds its
-	 * end of the connection by our GUID in the REJ. */
+	/* The peer may still be about to answer: tell it by a REJ that this side no longer waits (12.9.8.1). Linux
+	 * finds its end of the connection by our GUID in the REJ. */
 	struct nic_cm_reject reject = {.reason = NIC_CM_REJ_TIMEOUT};
 	uint8_t guid[8];
 

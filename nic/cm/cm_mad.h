@@ -230,7 +230,7 @@ struct cm_mad {
  * including struct padding.
  *
  * @param mad `len` bytes with any contents; out->info and out->data point into this buffer
- * @param len number of bytes that arrived, also a wrong number. With len 0, `mad` may be NULL
+ * @param len number of bytes that arrived, which need not be CM_MAD_LEN. With len 0, `mad` may be NULL
  */
 enum cm_verdict cm_mad_parse(const uint8_t *mad, size_t len, struct cm_mad *out);
 

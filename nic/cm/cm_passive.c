@@ -33,7 +33,7 @@ static struct nic_cm_id *stale(const struct cm_rx *rx)
 	struct nic_cm_id *id = cm_by_peer(rx->cm, &rx->route->peer, rx->mad->local_id, false);
 
 	if (id && (id->state == NIC_CM_IDLE || id->state == NIC_CM_TIMEWAIT)) {
-		/* That connection has ended, and the peer now uses its ID again. */
+		/* The connection `id` has ended, and the peer reuses its communication ID for a new one. */
 		cm_hash_remove(&rx->cm->peer, &id->by_peer);
 		id = NULL;
 	}

@@ -17,9 +17,9 @@
  *   - The data path (post, poll, rx, tx, timeout) allocates no memory, with two exceptions: posting a WAIT may
  *     allocate, and the peer's first fetching operation on elements does (nic_qp_init.max_fetch).
  *
- * The parts, which this file includes: verbs are nic_mem.h, nic_cq.h, nic_qp.h, nic_wr.h and nic_event.h on a device
- * (nic_device.h). The code that carries packets uses nic_frame.h and nic_path.h, and observers use
- * nic_observe.h and nic_capture.h. Endpoints have headers of their own, not included here: nic_rdm.h and nic_elem.h.
+ * This file includes the parts of the interface. nic_device.h has the NIC instance; nic_mem.h, nic_cq.h, nic_qp.h,
+ * nic_wr.h and nic_event.h have the verbs. The code that carries packets uses nic_frame.h and nic_path.h, and observers
+ * use nic_observe.h and nic_capture.h. The headers of endpoints, nic_rdm.h and nic_elem.h, are not included here.
  */
 #ifndef NIC_NIC_H
 #define NIC_NIC_H

@@ -169,8 +169,8 @@ struct nic_cm_req_event {
 	uint16_t pkey;
 	enum nic_cm_transport transport;
 	enum nic_mtu mtu;
-	/** The limits for *this* side, already exchanged: responder_resources is the initiator depth in the REQ, and
-	 *  initiator_depth is the responder resources in the REQ (12.7.29, 12.7.30). */
+	/** The limits for *this* side, so the two values of the REQ are swapped: responder_resources is the initiator
+	 *  depth in the REQ, and initiator_depth is the responder resources in the REQ (12.7.29, 12.7.30). */
 	uint8_t responder_resources, initiator_depth;
 	uint8_t local_cm_response_timeout;  /* how long this side may take to answer */
 	uint8_t remote_cm_response_timeout; /* how long the peer takes to answer */
@@ -224,7 +224,7 @@ struct nic_cm_event {
 	struct nic_cm_id *listener;	  /* REQ, SIDR_REQ: the listener that received the request; else NULL */
 	const struct nic_cm_route *route; /* REQ, SIDR_REQ: the addresses of the MAD; else NULL */
 	const uint8_t *private_data;	  /* of the MAD; NULL: no MAD caused the event */
-	uint32_t private_len;		  /* all the room that the message has, since no length is transmitted */
+	uint32_t private_len;		  /* the whole private data field: the sender's length is not transmitted */
 	union {
 		struct nic_cm_req_event req;
 		struct nic_cm_rep_event rep;
@@ -379,9 +379,9 @@ struct nic_cm_listen {
 	uint64_t service_id;
 	uint64_t mask;	    /* which bits of the service id are compared; 0 means NIC_CM_MASK_ALL */
 	struct nic_gid own; /* listen on this address only; zero: on every address of the device */
-	/** The most REQs and SIDR_REQs that wait for the owner's answer. Further requests get a REJ with the
-	 *  consumer reason, as Linux sends. 0: only max_pending limits, and the reason is then
-	 *  NIC_CM_REJ_NO_RESOURCES. */
+	/** The most REQs and SIDR_REQs that wait for the owner's answer. Further REQs get a REJ with the
+	 *  consumer reason, as Linux sends, and further SIDR_REQs a SIDR_REP with NIC_CM_SIDR_REJECT. 0: no limit
+	 *  except nic_cm_config.max_pending, beyond which the reason is NIC_CM_REJ_NO_RESOURCES. */
 	uint32_t backlog;
 	void *user;
 };
@@ -425,7 +425,8 @@ struct nic_cm_accept {
 	uint32_t qpn, qkey, starting_psn;
 	uint8_t responder_resources, initiator_depth; /* of this side; see nic_cm_req_event */
 	uint8_t target_ack_delay;
-	uint8_t failover; /* as in nic_cm_rep_event. Used only if the REQ had an alternate path; 0 is then sent as 1 */
+	uint8_t failover; /* as in nic_cm_rep_event. Sent only if the REQ had an alternate path, and 0 (accepted) as 1,
+			   * because alternate paths are not used */
 	uint8_t flow_control, rnr_retry_count, srq;
 	const void *private_data;
 	uint32_t private_len; /* up to NIC_CM_REP_PRIVATE */

@@ -74,8 +74,9 @@ int nic_cq_create(struct nic *nic, uint32_t depth, void *user, struct nic_cq **o
 int nic_cq_destroy(struct nic_cq *cq);
 /** The CQ's actual depth, at least the depth requested. */
 uint32_t nic_cq_depth(const struct nic_cq *cq);
-/** Whether a new entry replaces the oldest one of a full CQ, without an error: for CQs that WAITs count and the
- *  application does not poll. A CQ that has already overflowed stays in error. Off at creation. */
+/** Set whether a new entry replaces the oldest one of a full CQ, without an error. Meant for CQs whose entries
+ *  WAIT requests count and the application does not poll. A CQ that has already overflowed stays in error. Off at
+ *  creation. */
 void nic_cq_ignore_overrun(struct nic_cq *cq, bool ignore);
 /** Change the depth and keep all entries. @return 0, -EINVAL (the CQ holds more entries, or depth out of range),
  *  -ENOMEM. */
@@ -85,8 +86,8 @@ int nic_cq_poll(struct nic_cq *cq, int n, struct nic_wc *wc);
 /** How many entries wait to be polled. */
 uint32_t nic_cq_count(const struct nic_cq *cq);
 /** Ask for one COMP event at the next entry (solicited_only: the next solicited or erroneous one). A request for any
- *  entry replaces a request for solicited entries, never the reverse (11.4.2.2). If a matching entry is already
- *  waiting, the event is raised now, unless that entry is the only one and the last event was for it. */
+ *  entry replaces a request for solicited entries, never the reverse (11.4.2.2). If matching entries are already
+ *  waiting, the event is raised now, unless there is only one and the last event already announced it. */
 void nic_cq_arm(struct nic_cq *cq, bool solicited_only);
 
 #endif

@@ -30,7 +30,7 @@ struct nic_limits {
 
 struct nic_config {
 	/** QPNs are drawn at random from [qpn_base, qpn_base + 2^qpn_bits); qpn_base is a multiple of 2^qpn_bits.
-	 *  The leading bits of a QPN name the function. qpn_bits 0: qpn_base is 0x10000, with 16 bits. */
+	 *  The leading bits of a QPN name the function. qpn_bits 0 stands for qpn_base 0x10000 and qpn_bits 16. */
 	uint32_t qpn_base;
 	uint32_t qpn_bits;
 
@@ -74,17 +74,18 @@ struct nic_config {
 	/** Run fn(arg), which accesses application memory. Returns false if an access faulted; the remainder of fn
 	 *  is then skipped. NULL: fn is called directly. fn never allocates memory, takes a lock or calls back. */
 	bool (*guard)(void *ctx, void (*fn)(void *arg), void *arg);
-	/** Revoke memory that packets in flight refer to (NIC_PATH_REFERENCES): memory that requests of QP `qpn`
-	 *  refer to and, with `answers`, its responses too; with qpn 0, all pieces under `key`. After the call no
-	 *  receiver accepts that memory as payload, even from frames that nic_path_tx is about to return. Required
-	 *  if any path has NIC_PATH_REFERENCES. */
+	/** Revoke memory that packets in flight refer to (NIC_PATH_REFERENCES). With a QPN: the memory that this QP's
+	 *  requests refer to and, if `answers`, also the memory that its responses refer to. With qpn 0: all pieces
+	 *  under `key`. After the call no receiver accepts that memory as payload, even from frames that nic_path_tx
+	 *  is about to return. Required if any path has NIC_PATH_REFERENCES. */
 	void (*revoke)(void *ctx, uint32_t qpn, bool answers, uint32_t key);
 	/** Called when the ACK timer of a QP expires on a NIC_PATH_LOSSLESS path. Returns true if the peer is alive
 	 *  and has not yet taken everything that was sent on the path up to *mark. The NIC passes *mark 0 to the
 	 *  first call, which sets *mark to the current position, and passes that value to later calls. NULL: the
 	 *  peer counts as having taken everything. */
 	bool (*untaken)(void *ctx, uint32_t path, uint64_t *mark);
-	/** Sleep for some microseconds, while the thread that holds the lock for atomics does not run. NULL: spin. */
+	/** Sleep for some microseconds. Called while the NIC waits for the lock for atomics, because the thread that
+	 *  holds the lock probably does not run. NULL: the NIC spins. */
 	void (*pause)(void *ctx);
 	void *ctx; /* passed to the callbacks above */
 };

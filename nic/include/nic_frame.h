@@ -27,8 +27,8 @@ enum nic_rx_flags {
 
 /**
  * Payload by reference: the payload stays in the sender's memory, and the receiver fetches it straight to its
- * destination. One such packet replaces consecutive packets of one message, as many as would have carried the payload,
- * and takes their PSNs. The packet counts as lost if the payload cannot be fetched. A packet can also have a payload of
+ * destination. One such packet replaces the consecutive packets of a message that would have carried the payload, and
+ * takes their PSNs. The packet counts as lost if the payload cannot be fetched. A packet can also have a payload of
  * its own, which offers a message; the reference is then to that message.
  */
 struct nic_reference {
@@ -122,7 +122,7 @@ enum nic_rx_verdict nic_rx(struct nic *nic, const struct nic_rx_frame *frame, ui
  *  not, the packet is counted as dropped, as nic_rx does. There is no other effect. */
 bool nic_rx_check(struct nic *nic, const struct nic_rx_frame *frame);
 
-#define NIC_ADDRESSES_BITS 5 /* enough that QPs of different devices with the same QPN are unlikely to be confused */
+#define NIC_ADDRESSES_BITS 5 /* width of nic_tx_frame.addresses: tells most QPs with the same QPN apart */
 
 /** A packet to transmit. The caller provides a buffer; the NIC fills in the packet and the other members. */
 struct nic_tx_frame {
@@ -159,8 +159,8 @@ unsigned nic_tx(struct nic *nic, struct nic_tx_frame *frames, unsigned n, uint64
 /** Whether any path may have packets to send. Delayed ACKs that are not yet due do not count. */
 bool nic_tx_pending(const struct nic *nic);
 
-/** Make delayed ACKs due. Without `lazy`, for a caller that has nothing more urgent to do: the ACKs that peers have
- *  asked for (AckReq). With `lazy`, for an idle caller: unsolicited ACKs too. */
+/** Make delayed ACKs due: those that peers have asked for (AckReq) and, with `lazy`, unsolicited ones too. Call this
+ *  without `lazy` when there is nothing more urgent to do, with `lazy` when there is nothing to do at all. */
 void nic_ack_flush(struct nic *nic, bool lazy);
 
 /** Earliest time at which nic_timeout has work (retransmission, RNR wait, delayed ACK ...); UINT64_MAX: never. Based

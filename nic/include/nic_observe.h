@@ -18,8 +18,8 @@ enum nic_counter {
 
 /** All counters, indexed by enum nic_counter; they are never reset. The pointer is valid as long as the instance. */
 const uint64_t *nic_counters(const struct nic *nic);
-/** Completions generated so far, in all CQs. A thread that polls a CQ stops receiving packets when this number
- *  grows. */
+/** Completions generated so far, in all CQs. A thread that receives packets because its application polls a CQ can stop
+ *  receiving when this number has grown. */
 uint64_t nic_completions(const struct nic *nic);
 /** Whether there are delayed ACKs that nic_ack_flush can make due. */
 bool nic_acks_wait(const struct nic *nic);

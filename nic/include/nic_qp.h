@@ -55,7 +55,7 @@ struct nic_qp_init {
 	 *  The peer's first fetching operation allocates this much for each of max_dest_rd_atomic results. 0: no
 	 *  operations on elements. */
 	uint32_t max_fetch;
-	uint32_t be_replies; /* operand sizes, in bytes, ORed: such atomics return results in network byte order */
+	uint32_t be_replies; /* ORed sizes in bytes: atomics with operands of these sizes return big-endian results */
 	void *user;	     /* returned in events */
 };
 

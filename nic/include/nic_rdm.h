@@ -153,7 +153,7 @@ struct nic_rdm_init {
 				   * datagrams are dropped. At least 64 KiB; 0: 64 MiB */
 	struct nic_rdm_rq *rq;	  /* a shared queue, whose max_rx and max_unexpected apply; NULL: the endpoint has
 				   * its own queue */
-	bool datagrams;		  /* the endpoint only sends datagrams, of up to nic_rdm_datagram_max bytes */
+	bool datagrams;		  /* each message is one unreliable datagram, of up to nic_rdm_datagram_max bytes */
 	uint8_t timeout;	  /* the queue pairs' nic_qp_attr.timeout; 0: 14 */
 	uint8_t retry_cnt;	  /* as nic_qp_attr.retry_cnt, but up to 255; 0: enough retries to last for peer_ns */
 	uint64_t peer_ns;	  /* about how long a connected peer may take to answer a request; 0: 6 s */
@@ -247,7 +247,7 @@ struct nic_rdm_recv {
 	void *context;
 	uint64_t cookie;
 	uint32_t flags;
-	const struct nic_iov *iov; /* MULTI: one */
+	const struct nic_iov *iov; /* with MULTI, exactly one segment */
 	uint32_t n_iov;
 	uint64_t tag, ignore;
 	const struct nic_rdm_peer *from; /* NULL: any peer */

@@ -103,7 +103,7 @@ struct nic_send_wr {
 		struct {
 			uint64_t remote_addr;
 			uint32_t rkey;
-			/** With NIC_SEND_CALC, for SENDs too: an enum nic_calc_op and an enum nic_calc_type. An
+			/** With NIC_SEND_CALC (also in a SEND): an enum nic_calc_op and an enum nic_calc_type. An
 			 *  operand is 16 bytes: an 8-byte number and an 8-byte location, which MAXLOC uses, both
 			 *  big-endian. All operands together are at most 4096 bytes. They are read when the packet
 			 *  is built. The payload of the packet is the result, 16 bytes in the same layout. Not
@@ -140,15 +140,16 @@ struct nic_send_wr {
 		} ud;
 		struct nic_bind bind;
 		/** The send queue waits until `count` completions, successful or not, have been added to the CQ
-		 *  after its base, which is a position and begins at 0. `last` advances the base by the largest
-		 *  count posted since the base last advanced. */
+		 *  beyond its base. The base is a number of completions, at first 0; a WAIT with `last` advances it
+		 *  by the largest `count` of all WAITs posted since it last advanced. */
 		struct {
 			struct nic_cq *cq;
 			uint32_t count;
 			bool last;
 		} wait;
-		/** SEND_ENABLE, RECV_ENABLE: release the first `count` work requests after the base of a managed
-		 *  queue; 0: all that are posted now. `last` advances the base as for WAIT. */
+		/** SEND_ENABLE, RECV_ENABLE: release work requests of a managed queue of `qp`: the first `count`
+		 *  beyond the queue's base; with count 0, all that are posted now. The base is a number of work
+		 *  requests, at first 0, and `last` advances it as for WAIT. */
 		struct {
 			struct nic_qp *qp;
 			uint32_t count;

@@ -22,12 +22,12 @@
 #include "req.h"
 
 #define MAX_DEFAULT	   1024
-#define MAX_MOST	   32768 /* requests; with the answers, their indices must fit in 16 bits */
+#define MAX_MOST	   32768 /* largest max_tx: the indices of all ops, requests and answers, must fit in 16 bits */
 #define CONNECT_DEFAULT_NS 10000000000u
 #define TIMEOUT_DEFAULT	   14 /* 67 ms */
 #define PEER_DEFAULT_NS	   6000000000u
 #define LATE_NS		   250000000u
-#define CALLS		   64 /* send queue depth of the contact QP; further calls are lost */
+#define CALLS		   64 /* send queue depth of the contact QP; call datagrams beyond it are lost */
 #define ATTEMPT_FIRST	   0x1fffffffu
 
 /* ---- peers --------------------------------------------------------------------------------------------------- */
@@ -142,7 +142,7 @@ static bool config_complete(struct nic_rdm_init *c)
 	       c->addr.port <= NIC_SERVICE_PORT_MAX;
 }
 
-/** Create the UD QP of the port, which receives calls or datagrams. */
+/** Create the UD QP of the port. It receives call datagrams (rdm_conn.c), or a datagram endpoint's messages. */
 static int contact_open(struct nic_rdm *ep)
 {
 	struct nic_qp_init init = {.type = NIC_QPT_UD,
@@ -413,8 +413,8 @@ void rdm_timeout(struct nic *nic)
 {
 	uint64_t late_ns = nic->rdm_planned < nic->now ? nic->now - nic->rdm_planned : 0;
 
-	/* If this call is late (host suspended or busy), the endpoints have neither called nor listened for that
-	 * time: it does not count against the peers' timeouts. */
+	/* If this function runs late (host suspended or busy), the endpoints have neither sent nor received in the
+	 * meantime: that time does not count against the peers' timeouts. */
 	late_ns = late_ns > LATE_NS ? late_ns - LATE_NS : 0;
 	nic->rdm_deadline = TIME_NEVER;
 	for (struct list *n = nic->rdms.next; n != &nic->rdms; n = n->next) {

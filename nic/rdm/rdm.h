@@ -105,7 +105,7 @@ struct rdm_recv {
 	uint32_t flags;
 	uint32_t n_iov;
 	struct nic_iov iov[NIC_RDM_IOV_MAX];
-	uint64_t length, used; /* in bytes; used: for MULTI, taken by messages so far */
+	uint64_t length, used; /* of the buffer in bytes; how much of it messages have taken so far (MULTI) */
 	uint64_t min_free;
 	uint32_t busy; /* number of messages that are being received into it */
 	bool posted;   /* can be matched to messages */
@@ -142,7 +142,7 @@ struct rdm_arrival {
 
 enum rdm_peer_state {
 	RDM_IDLE,
-	RDM_CALLING, /* calling the peer, to offer it a QP, or waiting for memory for that QP */
+	RDM_CALLING, /* sends HELLO until the peer answers, or waits for memory for the QP that HELLO offers */
 	RDM_UP,
 };
 
@@ -159,13 +159,13 @@ struct nic_rdm_peer {
 	bool told;   /* this endpoint has sent BYE to the peer */
 	struct nic_qp *qp;
 	uint64_t incarnation;		 /* of the peer's endpoint; 0: unknown */
-	uint32_t attempt, heard_attempt; /* of this side's latest QP; the peer's latest that has been received */
-	uint32_t met, proof;		 /* how many incarnations have been met at the address; the challenge to echo
+	uint32_t attempt, heard_attempt; /* numbers: of this side's latest QP; the latest received from the peer */
+	uint32_t met, proof;		 /* how many incarnations the address has had so far; the challenge to echo
 					  * to the peer */
 	uint32_t psn;
-	uint64_t call_ns, wait_ns; /* when to call again, and the current back-off interval */
-	uint64_t give_up_ns;	   /* when to give up calling; if `left`: when to check again whether the connection can
-				    * end */
+	uint64_t call_ns, wait_ns; /* when to send HELLO again, and the current back-off interval */
+	uint64_t give_up_ns;	   /* when to give up connecting; if `left`: when to check again whether the connection
+				    * can end */
 	uint32_t reads_out;
 	uint32_t posted;       /* requests that have been posted completely and have not ended */
 	uint32_t owed;	       /* answers reserved for the peer, taken from ep->answers_left */
@@ -201,7 +201,7 @@ struct nic_rdm_rq {
 	uint64_t unexpected_bytes, max_unexpected;
 };
 
-/** Private data in a connection management call. */
+/** Private data of the application in a connection management datagram. */
 struct rdm_cm_data {
 	uint32_t len;
 	uint8_t bytes[NIC_RDM_CM_DATA_MAX];
@@ -302,7 +302,7 @@ static inline void rdm_wake(struct nic_rdm_peer *peer)
 	rdm_note(peer->ep);
 }
 
-/** As nic_rdm_peer_find, but for internal use: a stranger remains a stranger. */
+/** As nic_rdm_peer_find, but without the effect that the application now knows the peer (nic_rdm_peer.stranger). */
 struct nic_rdm_peer *rdm_peer_find(struct nic_rdm *ep, const struct nic_rdm_addr *addr);
 
 extern const struct qp_owner rdm_owner;

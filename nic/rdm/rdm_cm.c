@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rdm_cm.c - connection management for endpoints with one peer (FI_EP_MSG): a listener answers an ASK: it refuses, or
- * accepts the connection for another endpoint, which has its own port. rdm_conn.c then connects the two endpoints, as
- * it does all others. See rdm.md.
+ * rdm_cm.c - connection management for endpoints with one peer (FI_EP_MSG). A listener that receives an ASK refuses it,
+ * or accepts the connection for another endpoint, which has its own port. rdm_conn.c then connects the two endpoints,
+ * as it does all others. See rdm.md.
  */
 #include "rdm.h"
 #include "rdm_cm.h"
@@ -15,7 +15,7 @@
 #define ASK_FIRST_NS 4000000
 #define ASK_MOST_NS  500000000
 #define LEFT_LOOK_NS 1000000
-#define LEFT_MOST_NS 20000000 /* how much later than a BYE earlier answers can arrive, on another path */
+#define LEFT_MOST_NS 20000000 /* how long after a BYE to wait for answers sent before it, on another path */
 #define REQUESTS     1024 /* ASKs remembered per listener: pending ASKs, and answered ASKs in case they are repeated */
 
 static void tell(struct nic_rdm *ep, enum nic_rdm_cm_kind kind, const struct nic_rdm_addr *from,
@@ -136,8 +136,8 @@ uint64_t rdm_cm_due(struct nic_rdm *ep, uint64_t now_ns, uint64_t late_ns)
 		tell(ep, NIC_RDM_CM_UNREACHABLE, cm->peer ? &cm->peer->addr : &cm->to, NULL, 0);
 		return TIME_NEVER;
 	}
-	if (cm->state == RDM_CM_ACCEPTS) /* run regularly, so that late_ns covers times in which this process could
-					  * not receive */
+	if (cm->state == RDM_CM_ACCEPTS) /* return soon even if nothing is due: a time in which this process could not
+					  * receive is noticed only when this is called late, see late_ns */
 		return cm->give_up_ns - now_ns < ASK_MOST_NS ? cm->give_up_ns : now_ns + ASK_MOST_NS;
 	if (cm->call_ns <= now_ns) {
 		cm->wait_ns = cm->wait_ns * 2 < ASK_MOST_NS ? cm->wait_ns * 2 : ASK_MOST_NS;

@@ -169,7 +169,7 @@ static void say_of_qp(const struct nic_rdm_peer *peer, uint8_t kind, uint32_t ec
 	rdm_say(peer->ep, &peer->addr, &c, NULL);
 }
 
-/** Whether the endpoint may call peers. An endpoint with one peer may do so only after it has received ACCEPT. */
+/** Whether the endpoint may connect to peers. An endpoint with one peer may do so only after it has received ACCEPT. */
 static bool may_connect(const struct nic_rdm *ep)
 {
 	return !rdm_has_one_peer(ep) || ep->cm.state == RDM_CM_ANSWERED;
@@ -193,7 +193,7 @@ int rdm_admit(struct nic_rdm_peer *peer)
 	return qp_have(peer) ? 0 : -ENOMEM;
 }
 
-/** Send HELLO to the peer. If the peer is the endpoint itself, connect it at once, without calls. */
+/** Send HELLO to the peer. If the peer is the endpoint itself, connect its QP to itself at once instead. */
 static void call(struct nic_rdm_peer *peer)
 {
 	struct nic_rdm *ep = peer->ep;
@@ -204,9 +204,9 @@ static void call(struct nic_rdm_peer *peer)
 		say_of_qp(peer, RDM_HELLO, peer->proof);
 }
 
-/* rdm_admit accepts a request only if its peer has a QP. But this is also called for requests that remain from an
- * earlier connection, and for reserved answers. If there is no memory for a QP then, allocation is retried for as
- * long as a peer would be called. */
+/* For a new request, rdm_admit has already allocated the peer's QP. This is also called for requests that remain from
+ * an earlier connection, and for reserved answers, perhaps without a QP. If there is no memory for one, allocation is
+ * retried until nic_rdm_init.connect_ns has passed. */
 void rdm_connect(struct nic_rdm_peer *peer)
 {
 	struct nic_rdm *ep = peer->ep;
@@ -320,7 +320,7 @@ static void hello_again(struct nic_rdm_peer *peer, const struct rdm_call *c)
 	}
 	COUNT(peer->ep->nic, rdm_calls_ignored);
 	/* Our QP of that connection is lost. Either the peer still waits for WELCOME, or this HELLO was delayed;
-	 * calling the peer is right in both cases. */
+	 * in both cases it is right to connect again. */
 	if (c->attempt == peer->heard_attempt)
 		rdm_connect(peer);
 }
@@ -366,7 +366,7 @@ static void hello(struct nic_rdm *ep, const struct nic_rdm_addr *from, const str
 	say_of_qp(peer, RDM_WELCOME, c->attempt);
 }
 
-/** Find the peer whose pending call is answered by this call. @return NULL: none; the call is counted as ignored. */
+/** Find the peer that has answered our latest HELLO with `c`. @return NULL: none; `c` is counted as ignored. */
 static struct nic_rdm_peer *caller_of(struct nic_rdm *ep, const struct nic_rdm_addr *from, const struct rdm_call *c)
 {
 	struct nic_rdm_peer *peer = rdm_peer_find(ep, from);

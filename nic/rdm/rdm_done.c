@@ -75,7 +75,7 @@ void rdm_completed(struct nic_cq *cq, const struct nic_wc *wc, bool solicited)
 
 	(void)solicited;
 	if (!op)
-		return; /* the completion of a call or a probe */
+		return; /* the completion of a call datagram or of a probe */
 	op->out--;
 	op->data_out -= data;
 	if (wc->status != NIC_WC_SUCCESS && !op->status) {

@@ -15,7 +15,7 @@
 #include "rdm_conn.h"
 #include "rdm_leave.h"
 
-#define LEFT_LOOK_NS 20000000 /* how much later than a BYE earlier packets can arrive, on another path */
+#define LEFT_LOOK_NS 20000000 /* how long after a BYE to wait for earlier packets, and how often to check then */
 
 static struct rdm_call bye_of(const struct nic_rdm_peer *peer)
 {

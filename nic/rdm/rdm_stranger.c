@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rdm_stranger.c - callers unknown to the application. The source address of a call can be forged. Before the endpoint
- * allocates anything for a caller, the caller must echo a challenge that was sent to that address. The challenge is a
- * hash of the address, keyed with a secret of the endpoint. The endpoint therefore keeps no state for callers that have
- * not answered a challenge.
+ * rdm_stranger.c - callers unknown to the application. The source address of a call datagram can be forged. Before the
+ * endpoint allocates anything for a caller, the caller must echo a challenge that was sent to that address. The
+ * challenge is a hash of the address, keyed with a secret of the endpoint. The endpoint therefore keeps no state for
+ * callers that have not answered a challenge.
  *
  * A caller that has proven its address becomes a peer. The number of peers that have called and that the application
  * does not know is limited, because one host can have any number of addresses.

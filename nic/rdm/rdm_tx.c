@@ -62,8 +62,8 @@ static uint32_t send_flags(const struct rdm_op *op, bool reads)
 
 	if (op->flags & NIC_RDM_UNAWAITED || (rdm_is_answer(op->work) && op->work != RDM_W_GET))
 		flags |= NIC_SEND_UNAWAITED;
-	/* The peer can answer a READ later than it executes a WRITE that was posted after it. Fence requests that
-	 * follow READs, to keep the order. */
+	/* The peer can execute a WRITE before it has answered a READ that was posted earlier. To keep the order, fence
+	 * requests that follow READs. */
 	if (op->peer->reads_out && !reads && !rdm_is_answer(op->work))
 		flags |= NIC_SEND_FENCE;
 	return flags;
@@ -148,8 +148,8 @@ static int post_eager(struct rdm_op *op)
 
 static int post_message(struct rdm_op *op)
 {
-	/* The message is short enough to copy into the send queue. If its buffer is not mapped, post_eager makes it
-	 * fail like any other message. */
+	/* Copy a short message into the send queue. If its buffer is not mapped, post_eager makes the message fail like
+	 * any other message. */
 	if (op->length <= NIC_RDM_INJECT_MAX) {
 		int err = post_small(op);
 

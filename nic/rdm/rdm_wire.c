@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* rdm_wire.c - wire format of reliable datagram endpoints; see rdm_wire.h. Only this file parses headers and calls
- * from other endpoints. */
+/* rdm_wire.c - wire format of reliable datagram endpoints; see rdm_wire.h. Only this file parses the headers
+ * and the call datagrams that other endpoints send. */
 #include "rdm_wire.h"
 
 #include "wire.h"
