@@ -103,7 +103,7 @@ void pmd_doorbell(struct pmd_engine *engine);
 
 /**
  * Resolve the address of a peer before packets are sent to it, no lock held. If the engine does ARP or neighbour
- * discovery itself, this call waits for the answer, for at most half a second. The first packets then need not wait in
+ * discovery itself, this call waits for the answer, for at most a second. The first packets then need not wait in
  * a queue that may be too short for them. Drivers of hardware NICs also resolve the address when a QP learns its peer
  * and when an address handle is created.
  */
