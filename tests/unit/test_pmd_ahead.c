@@ -84,7 +84,7 @@ static void stop(struct liar *l)
 	liar_close(l);
 }
 
-/** Put a WRITE into the ring whose payload is source[i], in `n` pieces. @return the position of its entry. */
+/** Put into the ring a WRITE with payload source[i], divided into `n` pieces. @return the position of its entry. */
 static uint64_t put_pieces(struct liar *l, uint32_t psn, unsigned i, uint32_t at, unsigned n)
 {
 	struct link_piece piece[NIC_PIECES_MAX];
@@ -252,7 +252,7 @@ static void ahead__in_the_order_of_the_ring(void **state)
 static void expect_no_last_bytes(const struct liar *l, uint32_t at)
 {
 	for (uint32_t k = ONE - NIC_REFERENCE_LAST; k < ONE; k++)
-		assert_int_equal(l->end.buf[at + k], BLANK); /* last bytes: programs poll for them */
+		assert_int_equal(l->end.buf[at + k], BLANK); /* programs poll for these bytes */
 }
 
 /** A payload is revoked after it was read: part of it is in memory, but neither it nor later packets are delivered. */
@@ -438,7 +438,7 @@ static void ring_doorbells(struct pmd_engine *e, uint64_t last_step_ns)
 	}
 }
 
-/** A doorbell receives no payloads, unless the last full step was so long ago that the engine must make one. */
+/** A doorbell receives no payloads, unless the last full step was so long ago that the engine must make another. */
 static void ahead__doorbells_leave_them(void **state)
 {
 	unsigned put_in = 0;

@@ -56,8 +56,8 @@ static bool is_close(uint64_t ns)
 	return ns < kernel_ns + CLOSE_NS && ns + CLOSE_NS > kernel_ns;
 }
 
-/** Start a clock and let it measure its counter's rate. The kernel's time is moved forward first, as it never goes back
- * between tests. */
+/** Start a clock and let it measure its counter's rate. The kernel's time first moves on from where the previous test
+ * left it, as it must never go back. */
 static void start(void)
 {
 	kernel_ns += START_NS;
@@ -90,7 +90,7 @@ static bool by_counter(void)
 {
 	unsigned before = kernel_reads;
 
-	now(); /* reads the kernel's clock if the tie has expired */
+	now(); /* compares the two clocks, if that is due */
 	before = kernel_reads;
 	pass(1000);
 	now();
@@ -158,12 +158,13 @@ static void clock__a_counter_that_stood_still_is_caught_up_with(void **state)
 	start();
 	kernel_ns += HOUR_NS / 6;
 	now();
-	pass(11 * MS_NS); /* longer than a tie is valid */
+	pass(11 * MS_NS); /* longer than a comparison with the kernel's clock (a tie) is valid */
 	expect_time(HOUR_NS / 60);
 	assert_true(by_counter());
 }
 
-/** A stopped counter would never report that its tie has expired; sleepers use the kernel's clock, which shows it. */
+/** The counter has stopped, so the latest tie never expires. Threads that slept by the kernel's clock compare the
+ * clocks and find that out. */
 static void clock__a_counter_that_stands_still_for_good_is_given_up(void **state)
 {
 	(void)state;
@@ -232,7 +233,7 @@ static void clock__a_tie_in_the_middle_of_a_read_is_noticed(void **state)
 	early = counts;
 	pass(1000);
 	pmd_clock_tie(&clock_of_test);
-	assert_false(pmd_clock_fast(&clock_of_test, early, &ns)); /* the counter was read before the tie */
+	assert_false(pmd_clock_fast(&clock_of_test, early, &ns)); /* a counter value from before the tie */
 	assert_true(pmd_clock_fast(&clock_of_test, counts, &ns));
 	clock_of_test.seq++; /* a tie is being written */
 	assert_false(pmd_clock_fast(&clock_of_test, counts, &ns));
@@ -243,7 +244,7 @@ static void clock__nobody_waits_for_whoever_ties(void **state)
 {
 	(void)state;
 	start();
-	clock_of_test.tying = true; /* another thread was about to tie and lost the CPU */
+	clock_of_test.tying = true; /* another thread lost the CPU while it was making a tie */
 	for (unsigned i = 0; i < 100; i++) {
 		pass(MS_NS);
 		assert_true(is_close(now()));

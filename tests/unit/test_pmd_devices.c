@@ -215,7 +215,7 @@ int main(void)
 		cmocka_unit_test(devices__max_is_kept),
 		cmocka_unit_test(devices__bad_input_gets_one_sentence),
 		cmocka_unit_test(devices__too_long_arguments_are_refused),
-		cmocka_unit_test(devices__defaults_name_an_address_once), /* it stays in a network namespace */
+		cmocka_unit_test(devices__defaults_name_an_address_once), /* puts the process into a net namespace */
 		cmocka_unit_test(mtu__follows_the_interface_or_the_setting),
 	};
 

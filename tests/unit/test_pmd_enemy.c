@@ -39,7 +39,7 @@ struct ring_in_danger {
 	pthread_mutex_t lock; /* protects the mapping, not the ring's contents */
 	uint8_t *memory;
 	int fd;
-	unsigned spoilt; /* atomic: rings that the engine has given up */
+	unsigned spoilt; /* atomic: how many rings the engine has given up */
 };
 
 static struct {
@@ -139,7 +139,7 @@ static void danger_renew(struct ring_in_danger *d, uint32_t *seed)
 
 /* ---- enemies ---------------------------------------------------------------------------------------------------- */
 
-/** A place that the consumer has just read or is about to read: an entry's word or its kind. */
+/** @return a place that the consumer has just read or is about to read: the first word of an entry, or its kind. */
 static uint32_t where_it_reads(uint32_t *seed)
 {
 	uint64_t line = t.producer.tail - next_random(seed) % 16 * (uint64_t)RING_LINE;

@@ -86,7 +86,8 @@ static void ethdev__carries_both_families(void **state)
 	exchange("fd80::1" PF(0, "pf-a") ";fd80::2" PF(1, "pf-b"));
 }
 
-/** A link-local address is resolved on the link although the prefix says gateway: that gateway does not exist. */
+/** A link-local address is resolved on the link although it is outside the prefix: packets to it do not go to the
+ * gateway, which does not exist here. */
 static void ethdev__link_local_addresses_are_on_link(void **state)
 {
 	(void)state;
@@ -97,7 +98,8 @@ static void ethdev__link_local_addresses_are_on_link(void **state)
 #define FRAME 200
 #define FLOOD 4000 /* frames, more than a socket's ring holds */
 
-/** Build a broadcast frame. `proto`, `first`, `second`: IP protocol and first words of its payload; only for IP. */
+/** Build a broadcast frame. For IP, `proto` is the protocol; `first` and `second` are the first two 16-bit words after
+ * the IP header. */
 static void frame_fill(uint8_t frame[FRAME], uint16_t ethertype, uint8_t proto, uint16_t first, uint16_t second)
 {
 	bool v4 = ethertype == ETH_P_IP;
@@ -131,7 +133,8 @@ static void ethdev__foreign_traffic_takes_no_room(void **state)
 		const char *from;
 		uint16_t ethertype;
 		uint8_t proto;
-		uint16_t first, second; /* UDP: source and destination port; ICMPv6: type and code, checksum */
+		/* UDP: `first` is the source port, `second` the destination port. ICMPv6: type and code, checksum. */
+		uint16_t first, second;
 	} row[] = {
 		{"pf-b", 0x88b5, 0, 0, 0}, /* an EtherType for experiments */
 		{"pf-b", ETH_P_IP, IPPROTO_TCP, NIC_UDP_PORT, NIC_UDP_PORT},
@@ -255,8 +258,8 @@ static void ethdev__resolves_ahead_of_packets(void **state)
 	}
 }
 
-/** An address that cannot be resolved delays its packets for a bounded time; a multicast address without a MAC not at
- * all. */
+/** pmd_resolve() gives up an address that nobody has after NEIGH_TRIES requests. For multicast addresses and the own
+ * address it sends no request. */
 static void ethdev__resolves_nobody(void **state)
 {
 	const struct nic_gid groups[] = {{.raw = {0xff, 0x0e, [10] = 0xff, 0xff, 224, 0, 0, 9}},
@@ -449,7 +452,7 @@ static void ethdev__forked_child_keeps_no_socket(void **state)
 	pid = fork();
 	if (pid == 0) {
 		close(hold[1]);
-		close(gone[1]); /* from here on the child holds nothing that the parent's close would have to end */
+		close(gone[1]); /* tells the parent that the child has closed the socket that it inherited */
 		_exit(read(hold[0], &byte, 1) == 0 ? 0 : 1);
 	}
 	close(gone[1]);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * test_pmd_idle.c - the idle policy, in virtual time: which thread does the work, how long the engine's thread looks
- * on, when a poller looks at the port and when it yields, how long a sleep may last. test_pmd_idle_server.c tests what
- * the serving thread does between two packets.
+ * on (leaves the work to pollers), when a poller reads the port and when it yields, how long a sleep may last.
+ * test_pmd_idle_server.c tests what the serving thread does between two packets.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -49,8 +49,8 @@ static enum idle_act serve(struct world *w, unsigned got)
 	return idle_thread_stepped(&w->t, &w->seen, &step);
 }
 
-/** Let a poller take each packet that wakes the thread. @return the number of wake-ups until the thread looks on; most
- * + 1 if it never does. */
+/** Let a poller take each packet that wakes the thread. @return the number of wake-ups until the thread leaves the work
+ * to pollers (looks on); most + 1 if it never does. */
 static unsigned wakes_until_look_on(struct world *w, unsigned most)
 {
 	for (unsigned n = 1; n <= most; n++) {
@@ -62,7 +62,8 @@ static unsigned wakes_until_look_on(struct world *w, unsigned most)
 	return most + 1;
 }
 
-/** One slice of looking on, in which application threads poll `polls` times, the last time at the slice's end. */
+/** For one slice of time, the thread leaves the work to application threads, which poll `polls` times, the last time at
+ * the slice's end. */
 static enum idle_act look(struct world *w, unsigned polls)
 {
 	struct idle_slice slice = idle_thread_slice(&w->t, w->seen.waits_now, 0);
@@ -126,7 +127,7 @@ static void idle__a_pollers_packets_cost_credit(void **state)
 			act = idle_thread_stepped(&w.t, &w.seen, &step);
 		} while (++n < 100 && act != IDLE_LOOK_ON);
 		assert_int_equal(n, how == 3 ? 100 : IDLE_CREDIT_NEW);
-		if (how == 3) /* beside a poller in a loop, packets do not raise the credit, either */
+		if (how == 3) /* a poller in a loop: packets that the thread receives do not raise its credit, either */
 			assert_int_equal(w.t.credit, IDLE_CREDIT_NEW);
 	}
 }
@@ -214,8 +215,8 @@ static void idle__leaves_packets_to_a_poller(void **state)
 	assert_int_equal(idle_thread_left(&w.t, 1, 2), IDLE_LOOK_ON);
 }
 
-/** After traffic, sleeps are short, so that a new deadline need not wake the thread; after idle short sleeps they get
- * long. */
+/** After traffic, sleeps are short, so that a new deadline need not wake the thread. After IDLE_NAPS short sleeps
+ * without work, sleeps get long. */
 static void idle__naps_after_traffic(void **state)
 {
 	struct world w;
@@ -249,7 +250,7 @@ static void idle__looks_on_while_threads_poll(void **state)
 	world_init(&w);
 	for (unsigned i = 0; i < 1000; i++)
 		assert_int_equal(look(&w, 1), IDLE_LOOK_ON);
-	/* Polling stops: the thread looks once more, as the poller can have lost the CPU for a moment. */
+	/* Polling stops: the thread waits for one more slice, as the poller can have lost the CPU for a moment. */
 	w.seen.polls++;
 	assert_int_equal(look(&w, 0), IDLE_LOOK_ON);
 	assert_true(idle_thread_slice(&w.t, false, 0).slice_ns == IDLE_SLICE_MIN_NS);
@@ -276,7 +277,7 @@ static void idle__serves_again_when_polling_stops(void **state)
 	assert_int_equal(idle_thread_looked(&w.t, &w.seen, true, w.seen.now_ns), IDLE_STEP);
 }
 
-/** A look can be late: whether threads still poll is judged at the time at which the look was due. */
+/** The thread can check late whether others still poll: what counts is whether they polled when the check was due. */
 static void idle__a_late_look_does_not_mistake_polling(void **state)
 {
 	struct world w;
@@ -304,7 +305,7 @@ static void idle__a_late_look_does_not_mistake_polling(void **state)
 	assert_int_equal(look(&w, 0), IDLE_LOOK_ON);
 	assert_false(w.t.doubts);
 	assert_int_equal(look(&w, 0), IDLE_LOOK_ON);
-	/* Polling counts as doubtful once only: after a second look without a poll the thread serves. */
+	/* The thread waits for one more slice only once: after a second check without a recent poll it serves. */
 	w.seen.last_ns = 0;
 	w.seen.polls++;
 	assert_int_equal(look(&w, 0), IDLE_LOOK_ON);
@@ -312,7 +313,7 @@ static void idle__a_late_look_does_not_mistake_polling(void **state)
 	assert_int_equal(look(&w, 0), IDLE_STEP);
 }
 
-/** A look timed by the kernel's tick counts as due a minimal slice before it happens. */
+/** When the thread's check was due. If the kernel's tick timed it: IDLE_SLICE_MIN_NS before it happened. */
 static void idle__when_a_look_was_due(void **state)
 {
 	(void)state;
@@ -398,8 +399,8 @@ static void idle__slices_of_one_wait_are_unbounded(void **state)
 	assert_true(slice.slice_ns == IDLE_SLICE_MAX_NS && !slice.deep);
 }
 
-/** Packets that waited for the next look raise the credit limit. After many slices in a row it instead takes more looks
- * until slices get longer. */
+/** If packets had to wait until the thread checked again, its credit limit is raised; after many slices in a row, the
+ * number of slices after which slices get longer is raised instead. */
 static void idle__learns_from_packets_that_waited(void **state)
 {
 	struct world w;
@@ -414,7 +415,7 @@ static void idle__learns_from_packets_that_waited(void **state)
 	assert_int_equal(w.t.credit, IDLE_CREDIT_MOST);
 	idle_thread_returned(&w.t, &w.seen, 0, 0, false);
 	assert_int_equal(w.t.credit, IDLE_CREDIT_NEW);
-	/* A doorbell or a yield ended the slice: the packet has not waited for a look. */
+	/* A doorbell or a yield ended the slice: the packet has not waited for the slice's end. */
 	world_init(&w);
 	idle_thread_returned(&w.t, &w.seen, 0, 1, true);
 	assert_int_equal(w.t.credit_full, IDLE_CREDIT_FULL);
@@ -423,8 +424,8 @@ static void idle__learns_from_packets_that_waited(void **state)
 	idle_thread_returned(&w.t, &w.seen, 0, 1, false);
 	assert_int_equal(w.t.credit_full, IDLE_CREDIT_FULL);
 	w.seen.yields = false;
-	/* Looking on was right for long but its slices got too long: more looks are needed before they grow. When no
-	 * packet waits, the number is reset. */
+	/* For many slices it was right to leave the work to pollers, but then a slice was too long: next time, slices
+	 * grow only after twice as many. If no packet has waited, this number is reset. */
 	w.t.credit_full = IDLE_CREDIT_MOST;
 	w.t.looks = IDLE_LOOKS_LONG;
 	idle_thread_returned(&w.t, &w.seen, 0, 1, false);
@@ -500,7 +501,7 @@ static void idle__the_port_rests_longer_the_longer_it_is_empty(void **state)
 		idle_port_looked(&p, false, now_ns);
 		assert_false(idle_port_is_due(&p, true, 0, now_ns + pause_ns - 1));
 		assert_true(idle_port_is_due(&p, true, 0, now_ns + pause_ns));
-		assert_true(idle_port_is_due(&p, false, 0, now_ns)); /* the poller has no link to look at instead */
+		assert_true(idle_port_is_due(&p, false, 0, now_ns)); /* without links, the port is read at every poll */
 		now_ns += pause_ns;
 		pause_ns = pause_ns < IDLE_PORT_PAUSE_NS ? 2 * pause_ns : IDLE_PORT_PAUSE_NS;
 	}

@@ -14,7 +14,7 @@
 
 #define BEFORE	7
 #define STEPS	1000
-#define LOOKS	25     /* fewer than the steps that a due timer waits for arrivals */
+#define LOOKS	25     /* steps; fewer than BEHIND_STEPS, after which timers run anyway */
 #define AWAY_US 200000 /* the ACK timer of end_connect() expires three times */
 
 static struct pmd_device device[2];
@@ -48,8 +48,8 @@ static void await_done(struct end *e, struct end *peer)
 	assert_int_equal(wc.status, NIC_WC_SUCCESS);
 }
 
-/** a posts a request; b posts some messages and answers the request while a does not run. All of it waits when a runs
- * again. */
+/** End a posts a request and then does not run; end b posts some WRITEs and answers the request. All packets of end b
+ * are waiting when end a runs again. */
 static void be_away(struct end *a, struct end *b)
 {
 	end_send(a, NIC_WR_RDMA_WRITE, 8, b);
@@ -60,8 +60,8 @@ static void be_away(struct end *a, struct end *b)
 	usleep(AWAY_US);
 }
 
-/** A program that was off the CPU reads all that has arrived at its port before a timer may expire: the ACK is the
- * last. */
+/** A program that was off the CPU reads all that has arrived at its port before a timer may expire, because the last
+ * packet is the ACK. */
 static void late__answers_that_lie_in_the_port_are_answers(void **state)
 {
 	struct end a, b;

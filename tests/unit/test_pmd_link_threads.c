@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * test_pmd_link_threads.c - links between two engines, each driven by a thread of its own beside the engine's thread:
- * contents, order, and for ThreadSanitizer what orders accesses to rings, doorbells and the state of progress. See
- * one_mapping.c.
+ * test_pmd_link_threads.c - links between two engines, each driven by a thread of its own beside the engine's thread.
+ * Checks contents and order; under ThreadSanitizer also that accesses to rings, doorbells and the state of progress
+ * do not race, see one_mapping.c.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -209,7 +209,7 @@ static void *visit(void *arg)
 		struct end visitor;
 
 		end_open(&visitor, &device[2]);
-		end_connect(&visitor, &host->end); /* makes a link, which a message would use */
+		end_connect(&visitor, &host->end); /* makes the link that the message uses */
 		end_send(&visitor, NIC_WR_SEND, 100, NULL);
 		end_close(&visitor);
 	}

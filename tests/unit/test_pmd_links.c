@@ -97,7 +97,7 @@ static void send_to_sleeper(struct end *e, struct nic_qp *qp, struct fake_consum
 	assert_true(ring_has_entry(&f->ring));
 }
 
-/** @return the i-th descriptor that would do harm as a bell: a signal, or a blocking write. -1: no more. */
+/** @return the i-th descriptor that is harmful as a bell, as writing to it raises a signal or blocks; -1: no more. */
 static int harmful_bell(unsigned i)
 {
 	static char junk[65536];
@@ -226,7 +226,7 @@ static void links__a_bell_of_another_user_is_not_rung(void **state)
 	qp = fake_qp(&a, NIC_QPT_UC, a.scq, &a.gid, FAKE_QPN, 14);
 	assert_true(nic_qp_path(qp) > 0);
 	fake_take(&f);
-	assert_int_equal(f.said.number_at | f.said.number, 0); /* nothing about our memory for another user */
+	assert_int_equal(f.said.number_at | f.said.number, 0); /* another user is not told how to identify our memory */
 	ring_set_welcome(&f.ring, true);
 	assert_false(links_may_refer(a.engine->host.links, a.engine->host.links->out[nic_qp_path(qp)]));
 	fake_answer(&f, bell);

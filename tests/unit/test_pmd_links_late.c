@@ -182,7 +182,7 @@ static void links__a_queue_holds_one_ring_that_was_withdrawn(void **state)
 	assert_int_equal(fake_route(&a), 0);
 	pmd_lock(a.engine);
 	assert_int_equal(pmd_links_make(a.engine->host.links, &a.gid, FAKE_FUNCTION),
-			 -EAGAIN); /* no link for strays either */
+			 -EAGAIN); /* no link for forwarded packets either */
 	pmd_unlock(a.engine);
 	fetch_withdrawn(&f);
 	assert_true(proto_accept(f.listen_fd) < 0); /* only one ring was in the queue */

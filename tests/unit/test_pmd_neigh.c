@@ -143,8 +143,8 @@ static void neigh__resolves_ahead_of_packets(void **state)
 		neigh_timeout(&a.table, now += NEIGH_RETRY_NS);
 	assert_false(neigh_resolve(&a.table, &gb, now));
 	assert_int_equal(a.sent, NEIGH_TRIES);
-	/* pmd_resolve() has failed, but the first packet still waits for an answer; after a vain wait the next ones do
-	 * not. */
+	/* Resolving in advance has failed. The first packet is still queued and the neighbour asked again; as no answer
+	 * comes, the next packet is refused. */
 	assert_int_equal(neigh_send(&a.table, &gb, &x, now, mac), NEIGH_QUEUED);
 	for (unsigned i = 0; i < NEIGH_TRIES; i++)
 		neigh_timeout(&a.table, now += NEIGH_RETRY_NS);
@@ -394,7 +394,7 @@ static void split__single_packet(void **state)
 
 	(void)state;
 	for (uint32_t segment = 0; segment <= 300;
-	     segment += 100) { /* no segment size, the packet's size, more than that */
+	     segment += 100) { /* 0: no segment size; else at least the packet's size */
 		struct udp_split s = {.data = data, .left = 100, .segment = segment};
 
 		assert_int_equal(udp_split_next(&s, f, 2), 1);

@@ -329,8 +329,8 @@ static void thread__leaves_packets_to_who_polls(void **state)
 		end_wait(&a, a.rcq, false);
 	}
 	assert_int_equal(pthread_join(peer, NULL), 0);
-	/* A thread that looks on sleeps about a hundred times here; a thread woken for packets would sleep several
-	 * times per message. */
+	/* A thread that leaves the packets to pollers sleeps about a hundred times here; a thread woken for packets
+	 * would sleep several times per message. */
 	assert_true(sleeps(thread) - before < MESSAGES);
 	end_close(&a);
 	end_close(&b);
@@ -338,7 +338,7 @@ static void thread__leaves_packets_to_who_polls(void **state)
 
 /* ---- what is due meanwhile ------------------------------------------------------------------------------------- */
 
-#define MOST_POLLS 2000000 /* lasts longer than any deadline here, on any machine */
+#define MOST_POLLS 2000000 /* so many polls last longer than any deadline here, on any machine */
 #define MOST_SENDS 100000  /* enough packets to fill any ring */
 #define LONG	   1024
 
@@ -346,7 +346,7 @@ static void thread__leaves_packets_to_who_polls(void **state)
 enum way {
 	POLLS_FIND,	    /* each poll is for one message and finds one */
 	DOORBELLS_FIND,	    /* doorbells find the messages, so the program does not poll */
-	NOTHING_IS_FOUND,   /* polls that find nothing, after one doorbell that left nothing to do */
+	NOTHING_IS_FOUND,   /* one doorbell that leaves nothing to do, then only polls that find nothing */
 	NOTHING_AFTER_EACH, /* polls that find nothing, each after a doorbell */
 	WAYS
 };

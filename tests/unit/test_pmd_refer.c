@@ -113,7 +113,7 @@ static void refer__observers_see_the_payload(void **state)
 			 0); /* b sends the READ response with its payload, as its tap needs it */
 	assert_int_equal(liar_stats(&b).link_rx_references, 2);
 	pmd_lock(b.engine);
-	/* The trace has each packet by itself: at least those of 1024 bytes of the WRITE and the SEND. */
+	/* The trace shows the packets of the WRITE and the SEND one by one, with at most 1024 bytes each. */
 	assert_true(packets_traced(&b) >= LEN / 1024 + LEN / 2048);
 	b.engine->host.taps = 0;
 	pmd_unlock(b.engine);

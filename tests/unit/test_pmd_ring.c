@@ -189,7 +189,7 @@ static void ring__what_was_not_committed_is_not_there(void **state)
 
 	(void)state;
 	open_both(&b);
-	for (uint32_t n = 0; n < 1000; n++) { /* each place holds plausible lengths from before */
+	for (uint32_t n = 0; n < 1000; n++) { /* before each entry, its place is filled with what looks like lengths */
 		assert_int_equal(ring_reserve(&b.p, &place), 1);
 		for (uint32_t i = 0; i < RING_PACKET_MAX; i += 4)
 			memcpy(place + i, &(uint32_t){64}, 4);

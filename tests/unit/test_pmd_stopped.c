@@ -28,8 +28,8 @@
 
 #define QPS	   2
 #define DEPTH	   24 /* requests in flight */
-#define TIMEOUT	   12 /* for QPs on links: 17 ms, and 27 times that until retries run out */
-#define PATIENT	   18 /* for QPs on the port, where a busy machine delays answers: 1 s */
+#define TIMEOUT	   12 /* ACK timeout code of QPs on links: 17 ms; retries run out after 27 times that */
+#define PATIENT	   18 /* ACK timeout code of QPs on the port, where a busy machine delays answers: 1 s */
 #define STOP_US	   2000000
 #define PATIENCE_S 60
 #define LONG	   20000 /* bytes of WRITEs and READs, which go through the ring and by reference */

@@ -27,7 +27,7 @@
 #define SERVED	  1000
 #define FIRST	  2000 /* the first unserved port */
 #define PACKETS	  2000
-#define CHUNK	  50 /* packets that any socket's buffer holds */
+#define CHUNK	  50 /* so many packets fit into any socket's buffer */
 #define PAUSE_US  500
 #define PATIENT_S 20
 
@@ -178,7 +178,7 @@ static void strays__connections_are_limited_whatever_comes(void **state)
 	allowed = PMD_LIMITER_BURST + 1 + (pmd_now_ns() - start_ns) / PMD_LIMITER_NS;
 	assert_int_equal(s.rx_misrouted, PACKETS);
 	assert_int_equal(s.rx_misrouted_limited + s.rx_misrouted_waiting + s.rx_misrouted_dropped + no_qp, PACKETS);
-	assert_in_range(no_qp, 1, allowed); /* unserved: passed to the NIC */
+	assert_in_range(no_qp, 1, allowed); /* passed to the NIC, as nobody serves their ports */
 	assert_int_equal(s.rx_misrouted_refused + s.rx_misrouted_waiting + bad_icrc, 0);
 	if (l) { /* the NIC's own routes are kept */
 		memcpy(routes[1], l->routes, sizeof(l->routes));

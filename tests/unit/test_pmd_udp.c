@@ -369,7 +369,8 @@ static void udp__addresses_come_and_go_under_a_sleeper(void **state)
 	was = port->wait_fd;
 	send_to(0, 5, 1);
 	assert_true(is_readable(was));
-	/* Remove the only address: for waiters that still sleep on its descriptor, the number stays open and unused. */
+	/* Remove the only address. Waiters can still sleep on its descriptor, so its number is not freed: it stays open
+	 * and never becomes readable. */
 	pmd_port_udp_remove(port, 0);
 	assert_int_equal(fcntl(was, F_GETFD), FD_CLOEXEC);
 	assert_false(is_readable(was));
@@ -548,7 +549,7 @@ static void udp__a_run_is_for_one_function_and_leaves_by_its_own_address(void **
 						  .sgid = device[0].gid,
 						  .dgid = device[1].gid};
 		data[i][28 + 5] = i < 2 ? 8 : 9;
-		data[i][28 + 7] = (uint8_t)i; /* numbers of one function's QPs, which may share a run */
+		data[i][28 + 7] = (uint8_t)i; /* QPNs of two functions; packets to one function may share a run */
 	}
 	assert_int_equal(port->ops->tx_burst(port, frames, 4, 0), 4);
 	assert_int_equal(port->stats.tx_gso, 2);
@@ -556,7 +557,7 @@ static void udp__a_run_is_for_one_function_and_leaves_by_its_own_address(void **
 	assert_int_equal(got[1], 4);
 	assert_int_equal(to->stats.rx_datagrams, 2);
 	for (unsigned i = 0; i < 4; i++) {
-		data[i][28 + 5] = 0xff; /* numbers of services, which may not: 0, 1, 3, 3 */
+		data[i][28 + 5] = 0xff; /* QPNs of services 0, 1, 3, 3; different services share no run */
 		data[i][28 + 7] |= i >> 1;
 	}
 	assert_int_equal(port->ops->tx_burst(port, frames, 4, 0), 4);

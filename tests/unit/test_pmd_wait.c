@@ -81,7 +81,8 @@ static void waiter_start(struct waiter *w, struct end *e)
 	assert_int_equal(pthread_create(&w->thread, NULL, wait_for_it, w), 0);
 }
 
-/** Report an event, as a front-end does that gets it on this thread, and wait for the waiter's end. */
+/** Report the awaited event, as a front-end does if another thread than the waiter receives it, and wait until the
+ * waiter has ended. */
 static void waiter_end(struct waiter *w)
 {
 	pmd_lock(w->engine);

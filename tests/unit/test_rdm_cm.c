@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_rdm_cm.c - connected endpoints: request, accept, refuse, disconnect, on a network that loses calls. */
+/* test_rdm_cm.c - connected endpoints: request, accept, refuse, disconnect, on a network that loses calls
+ * (packets that make and end connections). */
 #include "rdm_rig.h"
 
 #include "rdm.h"
@@ -453,8 +454,8 @@ static uint64_t give_up(bool others)
 	return took;
 }
 
-/** When an idle host starts a caller, the time before is not taken for a stop of the process: other callers do not wait
- * longer. */
+/** A host is idle for a while and then starts a caller. The idle time must not count as a stop of the process, or the
+ * host's other callers would wait longer before they give up. */
 static void cm__who_begins_takes_nobody_time(void **state)
 {
 	(void)state;

@@ -20,7 +20,7 @@ enum fate { LOST, DOUBLED, LATE, AGAIN_LATE, FATES };
 
 static struct {
 	enum fate fate;
-	enum rdm_call_said kind; /* which kind of calls counts; NO_CALL: all kinds */
+	enum rdm_call_said kind; /* the kind of calls that are counted; NO_CALL: all kinds */
 	unsigned from, nth;	 /* the nth call of node `from` (RDM_NODES: of all nodes) meets its fate */
 	unsigned seen;
 	uint8_t packet[NIC_FRAME_MAX];
@@ -558,7 +558,7 @@ static void rdm__memory_that_is_not_there(void **state)
 		b->unmapped = true;
 		assert_int_equal(rdm_recv(b, NULL, 2, 0, 0, 0, HALF, LONG), 0);
 		assert_int_equal(rdm_send(a, b, 1, NIC_RDM_DELIVERY, 0, 0, lengths[i]), 0);
-		rdm_run(rig, SECOND / 2); /* too early for a probe: the peer's answer is enough */
+		rdm_run(rig, SECOND / 2); /* no probe is sent yet: the peer's answer ends the request */
 		b->unmapped = false;
 		rdm_expect(b, NIC_RDM_RECV, NIC_WC_LOC_PROT_ERR, 2);
 		rdm_expect(a, NIC_RDM_SEND, pulled ? NIC_RDM_PEER_LOST : NIC_RDM_OK, 1);

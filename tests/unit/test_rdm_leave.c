@@ -214,8 +214,8 @@ static void rdm__what_waits_is_for_the_next(void **state)
 
 /* ---- what was said before ------------------------------------------------------------------------------------- */
 
-/** Messages sent before a BYE arrive after it and are still received; one that needs an answer fails if the answer has
- * no destination. */
+/** Messages sent before a BYE arrive after it and are still received; a message that needs an answer from the leaving
+ * peer fails once the peer has gone. */
 static void rdm__what_was_said_before_arrives(void **state)
 {
 	static const struct {
@@ -463,7 +463,8 @@ static void rdm__who_has_heard_need_not_tell(void **state)
 	rdm_rig_destroy(rig);
 }
 
-/** a no longer waits for b, which leaves just before or at a's next probe: later requests still succeed. */
+/** Node b leaves just before or at the time of node a's next probe; node a no longer waits for it, so later requests
+ * still succeed. */
 static void rdm__who_was_waited_for_before_is_not_probed(void **state)
 {
 	(void)state;
@@ -582,8 +583,8 @@ static void rdm__neighbours_hear_at_once(void **state)
 	rdm_rig_destroy(n.rig);
 }
 
-/** An endpoint leaves before its neighbour knows that they are connected: a BYE after the packet that completes the
- * connection announces the end. */
+/** An endpoint leaves before its neighbour on the same NIC knows that they are connected. The packet that completes the
+ * connection still arrives, so a BYE follows it. */
 static void rdm__a_neighbour_may_have_to_hear_of_more(void **state)
 {
 	struct nic_rdm_peer *peer, *back;

@@ -74,7 +74,7 @@ static void rdm__messages_that_nobody_asks_for(void **state)
 	for (unsigned i = 0; i < 7; i++)
 		assert_int_equal(rdm_send(a, b, 100 + i, 0, 0, 0, 8192), 0);
 	assert_int_equal(rdm_send(a, b, 200, NIC_RDM_TAGGED, 1, 0, 8192),
-			 0); /* b has no room for it, but a matching receive */
+			 0); /* no buffer room is left at b, but there is a matching receive */
 	assert_true(rdm_run(rig, QUIET));
 	rdm_expect_among(a, NIC_RDM_SEND, 200);
 	assert_int_equal(each_once(a, 100, 7), 7);
@@ -186,8 +186,8 @@ static int operate(struct rdm_node *a, struct rdm_node *b, uintptr_t context, ui
 	return nic_rdm_atomic(rdm_peer(a, b), &r);
 }
 
-/** Operations without a matching receive need room only for their operands, and their results need no room for
- * messages. */
+/** Operations that wait for a matching receive take room only for their operands. Their results take none from
+ * messages: the requester still buffers as many messages as fit. */
 static void rdm__what_is_asked_for_takes_no_room_from_messages(void **state)
 {
 	struct rdm_rig *rig = small_rig(65);
@@ -394,7 +394,7 @@ static void rdm__nothing_is_no_trouble(void **state)
 	rdm_rig_destroy(rig);
 }
 
-/** A long message is received into an empty buffer: it completes as truncated, and nothing of it is read. */
+/** A long message is received into a buffer of length 0: it completes as truncated, and nothing of it is read. */
 static void rdm__a_long_message_into_nothing(void **state)
 {
 	struct rdm_rig *rig = rdm_rig_create(2, 72);

@@ -40,7 +40,7 @@ static void rdm__a_peer_may_be_silent_for_a_while(void **state)
 		assert_int_equal(rdm_send(a, b, 1, NIC_RDM_INJECT, 0, 0, 8), 0);
 		rdm_run(rig, waits[i].least);
 		rdm_expect_nothing(a);
-		rdm_run(rig, SECOND / 3); /* at most the last wait of an ACK timer */
+		rdm_run(rig, SECOND / 3); /* the ACK timer that is running expires within this time */
 		rdm_expect(a, NIC_RDM_SEND, NIC_WC_RETRY_EXC_ERR, 1);
 		rdm_rig_destroy(rig);
 	}
@@ -123,7 +123,7 @@ static void rdm__who_was_stopped_gives_up_later(void **state)
 	assert_int_equal(rdm_send(a, b, 1, 0, 0, 0, 8), 0);
 	rdm_run(rig, rig->init.connect_ns / 2);
 	rig->now += 10 * rig->init.connect_ns;
-	rdm_run(rig, rig->init.connect_ns / 8); /* a quarter of a second of the stop has counted */
+	rdm_run(rig, rig->init.connect_ns / 8); /* the stop has counted as only a quarter of a second */
 	rdm_expect_nothing(a);
 	rdm_run(rig, rig->init.connect_ns / 2);
 	rdm_expect(a, NIC_RDM_SEND, NIC_RDM_UNREACHABLE, 1);

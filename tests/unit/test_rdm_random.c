@@ -40,7 +40,7 @@ struct message {
 };
 
 struct want {
-	unsigned node, from; /* from RDM_NODES: any sender */
+	unsigned node, from; /* from: the sender; RDM_NODES: any */
 	uint32_t flags, len, slot, used;
 	uint64_t tag, ignore;
 	bool all;
@@ -51,7 +51,7 @@ struct want {
 struct other {
 	unsigned from, to;
 	enum nic_rdm_kind kind;
-	uint32_t flags, len, slot, seed, told; /* told: remote writes that the target counts */
+	uint32_t flags, len, slot, seed, told; /* told: how often the target reported it */
 	enum state state;
 };
 
@@ -504,7 +504,7 @@ static void run(uint64_t seed, bool restarts)
 	memset(&t, 0, sizeof(t));
 	t.restarts = restarts;
 	t.rig = rdm_rig_create(nodes, seed);
-	t.rig->refers = seed % 7 < 2; /* as between processes of one host */
+	t.rig->refers = seed % 7 < 2; /* payload by reference, as between processes of one host */
 	t.rig->unread = pick(101);
 	if (seed % 5 == 0) /* little room for unexpected messages */
 		t.rig->init.max_unexpected = 131072;
@@ -550,7 +550,7 @@ static void runs(bool restarts, uint64_t first, unsigned count)
 static int teardown(void **state)
 {
 	(void)state;
-	say_seed(); /* not 0 if this seed's run failed */
+	say_seed(); /* prints nothing unless a run failed */
 	seed_now = 0;
 	return 0;
 }

@@ -25,7 +25,8 @@ static uint64_t value(const struct rdm_node *n, uint32_t i)
 	return v;
 }
 
-/** Add `add` to element i at `to`. The operand has its own place in the arena, unused until the request completes. */
+/** Add `add` to element i at `to`. Each operand has its own place in the arena, not reused until its
+ * request completes. */
 static int sum(struct rdm_node *from, struct rdm_node *to, uintptr_t context, uint32_t flags, uint64_t i, uint64_t add)
 {
 	uint8_t *at = from->arena + 8 * (context % 4096);
@@ -218,7 +219,7 @@ static void rdm_runs__what_waits_goes_before_the_end(void **state)
 
 /* ---- peers that accept runs ------------------------------------------------------------------------------------ */
 
-#define TAKES (20 + 8 + 12 + 8 + 7) /* offset in the packet: after IP, UDP, BTH and DETH */
+#define TAKES (20 + 8 + 12 + 8 + 7) /* offset of rdm_call.takes in a packet; IP, UDP, BTH and DETH come first */
 
 static struct rdm_rig *deaf;
 

@@ -326,7 +326,7 @@ static void rdm__shared_queue_outlives_an_endpoint_that_reads(void **state)
 	(void)state;
 	shared_open(&s, 8, 6);
 	cutting = &s;
-	s.cut_after = 5; /* of the READ responses */
+	s.cut_after = 5; /* lets part of the READ responses pass */
 	s.rig->cut = cut;
 	assert_int_equal(recv(&s, 1, 0, 0, 0, LONG), 0);
 	assert_int_equal(send(&s, 0, 1, 0, 0, 0, LONG), 0);

@@ -36,7 +36,7 @@ static void forge(struct rdm_node *a, struct rdm_node *b, uint8_t flags, uint64_
 	const struct rdm_header h = {.kind = RDM_EAGER, .flags = flags, .length = said};
 	uint8_t bytes[RDM_HEADER_LEN + 2 * LEN];
 	struct nic_sge sge = {.addr = (uintptr_t)bytes};
-	/* wr_id 0, as for calls: the endpoint ignores the completion. */
+	/* wr_id is 0, so that the endpoint ignores the completion. */
 	const struct nic_send_wr wr = {.sg_list = &sge, .num_sge = 1, .opcode = NIC_WR_SEND, .flags = NIC_SEND_INLINE};
 
 	memset(bytes, 0xee, sizeof(bytes));

@@ -112,8 +112,8 @@ static bool slowly(struct rdm_rig *rig, unsigned from, const uint8_t *ip, uint32
 	return false;
 }
 
-/* The peer's answers get slower, so the time until a probe grows. The clock jumps while an answer is on its way, so the
- * longer time shows only when a packet is lost. */
+/* The peer's answers get slower, so the time until a probe grows. The test delays an answer by moving the clock ahead,
+ * so whether the time has grown is checked with a lost packet. */
 static void rdm_tlp__a_slow_peer_gets_more_time(void **state)
 {
 	struct rdm_rig *rig = talking(0);

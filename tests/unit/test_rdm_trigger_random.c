@@ -312,7 +312,7 @@ static void make_job(struct job *j, enum what what, unsigned to)
 		j->len = 16;
 	if (what == SEND && pick(3) == 0)
 		j->flags = NIC_RDM_DELIVERY;
-	else if (what != RECV && !t.receives && pick(4) == 0) /* it could wait for receives that find no room */
+	else if (what != RECV && !t.receives && pick(4) == 0) /* a fence could wait for receives that find no room */
 		j->flags = NIC_RDM_FENCE;
 	memset(node(j->node)->arena + j->at, UNREADY, j->len);
 }

@@ -134,7 +134,7 @@ static void recover__without_losses(void **state)
 static const struct {
 	enum pair_side side;
 	enum rig_op op;
-	unsigned most; /* at least this many of them are sent if nothing is lost */
+	unsigned most; /* so many are tried, one by one; without losses at least so many are sent */
 } kinds[] = {
 	{PAIR_A, SEND_FIRST, 1},
 	{PAIR_A, SEND_MIDDLE, 2},

@@ -161,7 +161,7 @@ static void one_of_each(struct refer *r)
 	one_of_each_of(r, LEN);
 }
 
-/** Whichever fetch fails, each message arrives exactly once, and its packet changes nothing before (see carry). */
+/** Whichever fetch fails, each message arrives exactly once; a packet whose fetch fails changes nothing. */
 static void refer__what_cannot_be_fetched_comes_again(void **state)
 {
 	(void)state;
@@ -173,7 +173,7 @@ static void refer__what_cannot_be_fetched_comes_again(void **state)
 			r.fail_to = to;
 			one_of_each(&r);
 			assert_int_equal(rig_counter(r.pair->rig[A], local_ack_timeout_err),
-					 0); /* a NAK asks for it, not the ACK timer */
+					 0); /* a NAK asks for the retransmission; no ACK timer has to expire */
 			if (from < 3)
 				assert_true(rig_counter(r.pair->rig[A], rx_unread) +
 						    rig_counter(r.pair->rig[B], rx_unread) >

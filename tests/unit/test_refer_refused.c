@@ -169,8 +169,8 @@ static void refer__a_region_that_ends_within_a_read_refuses_it(void **state)
 	refer_destroy(&r);
 }
 
-/** A READ must be repeated, and so is the request after it, which was acknowledged before. The READ's refusal is still
- * sent. */
+/** A READ is repeated, and with it the request after it, which the target has already executed. The duplicate of that
+ * request must not keep the target from refusing the READ. */
 static void refer__a_read_is_refused_whatever_follows_it(void **state)
 {
 	for (unsigned send = 0; send < 2; send++) {

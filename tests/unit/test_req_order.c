@@ -377,7 +377,7 @@ static void req__RQ_15_ud_message_over_the_port_mtu_sends_nothing_and_is_no_erro
 	assert_int_equal(p.payload_len, 512);
 	assert_true(rig_tx(rig, &p));
 	assert_int_equal(p.payload_len, 4);
-	assert_false(p.ackreq); /* AckReq would be RQ-07's */
+	assert_false(p.ackreq); /* UD packets never set AckReq (RQ-07) */
 	rig_expect_silence(rig);
 	for (uint32_t len = 512; len <= 514; len++)
 		rig_expect_wc(rig->send_cq, len, NIC_WC_SUCCESS);

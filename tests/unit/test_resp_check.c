@@ -168,8 +168,8 @@ static void resp__RL_04_message_exactly_as_long_as_the_receive_buffers(void **st
 	rig_destroy(rig);
 }
 
-/* Dropped before any QP sees it. The frame is a heap block of exactly its size, so that a sanitizer detects reads
- * beyond it. */
+/* A packet with payload where none belongs is dropped before any QP sees it. The frame is a heap block of exactly its
+ * size, so that a sanitizer detects reads beyond it. */
 static void resp__RL_05_payload_where_none_belongs(void **state)
 {
 	static const uint8_t ops[] = {READ_REQ, ACK, ATOMIC_ACK, CMP_SWAP, FETCH_ADD};

@@ -365,7 +365,7 @@ static void resp__RP_11_max_dest_rd_atomic_may_change_on_a_live_qp(void **state)
 			if (k < 4)
 				rig_expect_tx(rig, ATOMIC_ACK, psn);
 		}
-		rig->attr.max_dest_rd_atomic = sizes[i]; /* while the result of the last atomic is not yet sent */
+		rig->attr.max_dest_rd_atomic = sizes[i]; /* changed while the last atomic's result is unsent */
 		rig->attr.qp_state = NIC_QPS_SQD;
 		assert_int_equal(nic_qp_modify(rig->qp, &rig->attr, NIC_QP_STATE), 0);
 		assert_int_equal(nic_qp_modify(rig->qp, &rig->attr, NIC_QP_MAX_DEST_RD_ATOMIC), 0);

@@ -160,7 +160,7 @@ static void source__SE_04_addresses_of_this_host_send_from_port_4791(void **stat
 	expect_taken(rig, &p, 0, NIC_UDP_PORT);
 	rig_destroy(rig);
 	rig = ready(NIC_QPT_RC, 0);
-	local = false; /* asked only when the QP connects, not for each packet */
+	local = false; /* is_local() is called only when the QP connects, not for each packet */
 	expect_refused(rig, &p, 0, 0xc000, NIC_CNT_rx_local_sport);
 	rig_modify_state(rig, NIC_QPS_RESET);
 	rig_to_rts(rig);

@@ -95,7 +95,7 @@ static void taken__a_stopped_peer_is_waited_for(void **state)
 	rig_post_send(rig, 2, NIC_WR_RDMA_WRITE, 0, 3 * RIG_MTU);
 	assert_int_equal(take(rig), 4);
 	for (begun = rig->now; rig->now - begun < 10 * HOUR_NS; looks++) {
-		assert_int_equal(expire(rig), 0); /* a second copy would not arrive sooner */
+		assert_int_equal(expire(rig), 0); /* no retransmission: the first copy is still in the ring */
 		assert_int_equal(nic_cq_count(rig->send_cq), 0);
 		assert_true(looks < LOOKS_MOST);
 	}
@@ -193,10 +193,10 @@ static void taken__a_busy_path_hides_nobody_who_is_silent(void **state)
 	rig_post_send(rig, 1, NIC_WR_SEND, 0, 8);
 	take(rig);
 	while (nic_cq_count(rig->send_cq) == 0) {
-		owner.taken = owner.sent; /* what had been sent when the timer expired last */
+		owner.taken = owner.sent; /* the peer takes what had been sent when the timer last expired */
 		owner.sent += 1000;
 		expire(rig);
-		assert_true(++n <= 3 * 4); /* expiries per retry: record the position, find it taken, time out */
+		assert_true(++n <= 3 * 4); /* 4 tries of 3 expiries: record the position, find it taken, time out */
 	}
 	rig_expect_wc(rig->send_cq, 1, NIC_WC_RETRY_EXC_ERR);
 	assert_int_equal(rig_counter(rig, local_ack_timeout_err), 4);

@@ -19,8 +19,8 @@
 #define MANY	 100000u
 #define STEPS	 100000u
 #define COUNTERS 1000u
-#define TRIES	 16u   /* counters without room that one call tries */
-#define SOON	 1000u /* ns; tries that no completion has caused come later */
+#define TRIES	 16u   /* after so many failed tries a call stops; see TRIES of trigger.c */
+#define SOON	 1000u /* ns; within this time the next call follows if counters are still untried */
 
 struct unit;
 

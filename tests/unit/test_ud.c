@@ -161,7 +161,7 @@ static struct nic_send_wr to_peer(struct rig *rig, const struct nic_ah *ah, uint
 	return wr;
 }
 
-/* The post itself fails, as it can check the PD at once, instead of a completion with LOC_QP_OP_ERR. */
+/* The post itself fails, as the PD can be checked at once; no completion with LOC_QP_OP_ERR is needed. */
 static void ud__UD_02_address_handle_of_another_pd_is_refused_when_posted(void **state)
 {
 	struct rig *rig = ready(false);
