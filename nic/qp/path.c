@@ -174,9 +174,9 @@ unsigned nic_path_tx(struct nic *nic, uint32_t index, struct nic_tx_frame *frame
 				}
 			}
 			/*
-			 * A delayed ACK follows right after what the QP sends: the peer must not see the answer to its
-			 * message long before the message's own completion. Two packets in one burst cost a carrier
-			 * little more than one packet.
+			 * Send a delayed ACK right after what the QP sends: otherwise the peer could receive the
+			 * application's reply to a message long before the ACK that completes the message. Sending two
+			 * packets in one burst costs the port or link little more than sending one.
 			 */
 			if (got > before && got < n && qp->resp.ack_queued && !qp->resp.ack_due) {
 				resp_ack_due(qp);

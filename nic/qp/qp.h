@@ -234,8 +234,8 @@ struct resp_resource {
 	uint32_t rkey, length;
 	uint64_t va;
 	bool elements;
-	uint32_t size; /* atomics: size in bytes, then the original value; original elements are in responder.saved */
-	uint64_t orig[NIC_ATOMIC_WORDS];
+	uint32_t size;			 /* atomics: size of the operand in bytes */
+	uint64_t orig[NIC_ATOMIC_WORDS]; /* atomics: the original value; original elements are in responder.saved */
 };
 
 /** Responder. */

@@ -479,8 +479,8 @@ static void post__what_is_not_there(void **state)
 	assert_int_equal(exp_run(rig, &wr).status, IBV_WC_SUCCESS);
 }
 
-/** ibv_exp_poll_cq accepts an array whose elements are larger than struct ibv_exp_wc, and one whose elements end before
- * the timestamp and the members after it, which struct ibv_wc does not have either. */
+/** ibv_exp_poll_cq accepts an array whose elements are larger than struct ibv_exp_wc, and one whose elements are so
+ * short that they end before the timestamp. */
 static void poll__sizes_of_elements(void **state)
 {
 	struct rig *rig = *state;

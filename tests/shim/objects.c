@@ -357,7 +357,7 @@ static void unsupported__fails_as_the_api_says(void **state)
 	assert_int_equal(ibv_attach_mcast(rig->end[0].qp, &rig->end[0].gid, 0), EOPNOTSUPP);
 }
 
-/* A conversion function for which the drop-in library jumps to the real library gets all its arguments. */
+/* The drop-in library forwards conversion functions to the real library by a jump: all arguments arrive there. */
 static void trampoline__passes_arguments_on(void **state)
 {
 	void (*copy)(struct ibv_ah_attr *, struct ib_uverbs_ah_attr *) =

@@ -158,7 +158,7 @@ static void clock__a_counter_that_stood_still_is_caught_up_with(void **state)
 	start();
 	kernel_ns += HOUR_NS / 6;
 	now();
-	pass(11 * MS_NS); /* longer than a comparison with the kernel's clock (a tie) is valid */
+	pass(11 * MS_NS); /* longer than a tie (a comparison with the kernel's clock) stays valid */
 	expect_time(HOUR_NS / 60);
 	assert_true(by_counter());
 }

@@ -239,7 +239,8 @@ static bool is_own_kind(void)
 	return known;
 }
 
-/** Segmented runs break packets to other implementations: a packet that no QP accepted must not enable them. */
+/** Other implementations cannot receive segmented runs, so a packet that no QP accepted must not enable runs to its
+ * sender. */
 static void peers__a_refused_packet_makes_nobody_one_of_our_own_kind(void **state)
 {
 	(void)state;

@@ -218,7 +218,8 @@ static void refer__all_of_it_at_random(void **state)
 	assert_true(unread > 0);
 }
 
-/** A retransmission carries its payload, even if the packet by reference was just lost. */
+/** A retransmission carries its payload in the packet, even if the first packet, which referred to the payload, was
+ * only lost and not refused. */
 static void refer__again_is_with_payload(void **state)
 {
 	struct refer r = refer_create(NULL);

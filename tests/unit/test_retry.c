@@ -26,7 +26,7 @@ static void retry__RT_01_no_expiry_before_the_coded_time_and_none_for_code_0(voi
 			assert_true(nic_next_deadline(rig->nic) == UINT64_MAX);
 		} else {
 			assert_true(nic_next_deadline(rig->nic) <=
-				    rig->now + 3 * t); /* at most four times the timeout, 9.7.6.1.3 */
+				    rig->now + 3 * t); /* at most 4 t since the send (9.7.6.1.3); 1 t has passed */
 			rig->now = nic_next_deadline(rig->nic);
 			rig_advance(rig, 0);
 			rig_expect_tx(rig, SEND_ONLY, RIG_SQ_PSN);

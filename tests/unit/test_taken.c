@@ -204,7 +204,8 @@ static void taken__a_busy_path_hides_nobody_who_is_silent(void **state)
 	rig_destroy(rig);
 }
 
-/** The peer dies while it is stopped, which ends its path: the request is retransmitted on path 0, with all retries. */
+/** The peer dies while it is stopped. Its death ends its path: the request is retransmitted on path 0, with the full
+ * number of retries. */
 static void taken__who_dies_while_stopped_fails_in_the_usual_time(void **state)
 {
 	struct rig *rig = create(NIC_PATH_LOSSLESS, 7);

@@ -390,7 +390,7 @@ static void trigger__many_counters_without_room_cost_little_in_a_call(void **sta
 	u.work[COUNTERS - 1].refusals = u.work[COUNTERS / 2].refusals = 0;
 	complete_one(&u);
 	expect(&u, COUNTERS / 2, COUNTERS - 1);
-	/* Work that is reached now does not wait for the counters without room. */
+	/* Work whose threshold is reached now starts at once, although work of other counters has found no room. */
 	u.work[COUNTERS / 3].refusals = 0;
 	u.nic->completions++;
 	queue(&u, &u.a, COUNTERS, 0);

@@ -182,8 +182,8 @@ static int cntr_close(struct fid *fid)
 {
 	struct ufi_cntr *cntr = container_of(fid, struct ufi_cntr, cntr.fid);
 	bool entered = ufi_enter(cntr->domain);
-	/* Read under the lock, which the thread that drops the last use holds: the application may have read the
-	 * final count, and close the counter, before that thread has finished. */
+	/* Read `users` under the lock. The thread that drops the last use holds the lock, and may not have finished
+	 * when the application sees the final count and closes the counter. */
 	bool busy = atomic_load(&cntr->users) != 0;
 
 	if (entered && !busy) {
