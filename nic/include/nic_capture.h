@@ -17,7 +17,7 @@
  */
 uint32_t nic_frame_ip(const struct nic_rx_frame *frame, uint8_t *buf, uint32_t size);
 /**
- * A frame with a reference stands for several packets. Write packet number `index` of them to buf (NIC_FRAME_MAX
+ * A frame with a reference can stand for several packets. Write packet number `index` of them to buf (NIC_FRAME_MAX
  * bytes), with zeroes for the ICRC.
  * @return the packet's length; 0: no more packets; -EINVAL: the frame has no reference or a wrong one, or its QPN is
  * unknown; -EIO: the payload cannot be fetched.

@@ -295,8 +295,8 @@ static void nak(struct nic_qp *qp, const struct packet *p)
 {
 	trace_add(qp->nic, qp->qpn, NIC_TR_nak_rx, p->psn, p->syndrome);
 	if (!acknowledge(qp, p->psn)) {
-		/* A READ before p is unanswered. If its response could not be fetched, it must fail now with the NAK's
-		 * error: resending it is useless once the responder has failed. */
+		/* A READ or atomic before p is unanswered. If a READ's response could not be fetched, the READ must
+		 * fail now with the NAK's error: resending it is useless once the responder has failed. */
 		if (qp->state != NIC_QPS_ERR && qp->req.forgiven && nak_error(p->syndrome) != ERR_none)
 			comp_finish(qp, nak_error(p->syndrome));
 		else

@@ -102,7 +102,7 @@ static bool waits_for_answers(const struct nic_rdm *ep)
 	return ep->tx_left < ep->cfg.max_tx;
 }
 
-/** A BYE can overtake answers that were sent before it: wait LEFT_MOST_NS for such answers, as otherwise executed
+/** A BYE can overtake answers that were sent before it: wait up to LEFT_MOST_NS for such answers, as otherwise executed
  *  requests would be reported as lost. */
 static uint64_t left_due(struct nic_rdm *ep, uint64_t now_ns)
 {

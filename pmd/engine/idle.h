@@ -122,9 +122,9 @@ struct idle_spin {
 void idle_spin_init(struct idle_spin *s);
 /** A sleep has ended. @param shorts how many short sleeps it counts as; 0: it was a long one. */
 void idle_spin_slept(struct idle_spin *s, unsigned shorts);
-/** The spin found the packets that it waited for. */
+/** The spin found what it waited for: packets or, for an application thread, the end of its wait. */
 void idle_spin_paid(struct idle_spin *s);
-/** The spin ended without packets. */
+/** The spin ended without finding that. */
 void idle_spin_failed(struct idle_spin *s);
 
 static inline bool idle_spin_is_due(const struct idle_spin *s)
@@ -181,7 +181,7 @@ void idle_server_averted(struct idle_server *s, uint64_t now_ns);
 struct idle_seen {
 	uint64_t now_ns;
 	uint64_t polls;	  /* number of polls of application threads so far */
-	uint64_t last_ns; /* when the last poll began or, if it moved many packets, ended; IDLE_POLLS_NOW: still runs */
+	uint64_t last_ns; /* when the last poll began or, if it had much work, ended; IDLE_POLLS_NOW: still runs */
 	uint64_t work_ns; /* total time that application threads have spent moving packets */
 	bool waits_now;	  /* an application thread is waiting, and serves until the wait ends */
 	bool yields;	  /* a poller is yielding the CPU that the thread runs on */
@@ -319,8 +319,8 @@ static inline void idle_port_looked(struct idle_port *p, bool found, uint64_t no
 /**
  * An application thread yields the CPU after a number of empty polls in a row: on the same core as its peer it would
  * otherwise poll for its whole time slice (milliseconds) before the peer can answer. If the poll after a yield finds
- * packets, the peer is on this core, and the next yield comes sooner. If no other thread ran, or the poll finds
- * nothing, the next yield comes later.
+ * packets or completions, the peer is on this core, and the next yield comes sooner. If no other thread ran, or the
+ * poll finds nothing, the next yield comes later.
  */
 struct idle_yield {
 	unsigned empty; /* empty polls in a row */
@@ -365,8 +365,9 @@ static inline enum idle_yielded idle_yield_outcome(uint64_t took_ns)
 /* ---- sleeps ------------------------------------------------------------------------------------------------- */
 
 /** How long a thread may sleep. @param work there is work left. @param retry_ns how long until the next attempt to
- *  send, if packets wait for room in the port, which does not report when it has room; 0: none wait. @param interval_ns
- *  how long until the next look at a port without a descriptor. @return ns; 0: the thread must not sleep. */
+ *  send, if packets wait for room in the port or for an mbuf, as nothing reports when there is one; 0: none wait.
+ * @param interval_ns how long until the next look at a port without a descriptor. @return ns; 0: the thread must not
+ * sleep. */
 static inline uint64_t idle_sleep_ns(bool work, uint64_t retry_ns, uint64_t deadline_ns, uint64_t interval_ns,
 				     uint64_t now_ns)
 {

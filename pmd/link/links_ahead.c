@@ -48,7 +48,7 @@ static bool has_room(const struct link_copy *c, const struct link_payload *p, ui
 }
 
 /** Get the next entry of the ring, after an entry of *len bytes. @param head set to a copy of the entry's headers, as
- *  the producer can change the original. @return false: there is no entry, or it is not a LINK_REFERENCE. */
+ *  the producer can change the original. @return false: there is no entry, or it is not a valid LINK_REFERENCE. */
 static bool next_entry(struct ring_consumer *ring, uint32_t *len, struct link_payload *p, uint8_t *head,
 		       struct nic_reference *reference)
 {

@@ -2,8 +2,9 @@
 /*
  * proto.c - sending, receiving and checking the messages of proto.h; socket names, and sockets with such names.
  *
- * Owns nothing. Only proto_recv_wait waits. Callers may hold an engine's lock and must not be cancelled, so functions
- * that are cancellation points in the C library are called with syscall().
+ * Owns nothing. Only proto_recv_wait waits. Callers may hold an engine's lock and must not be cancelled, so messages
+ * are sent and received, and connections made and accepted, with syscall(): the C library's functions are cancellation
+ * points.
  */
 #include <errno.h>
 #include <fcntl.h>

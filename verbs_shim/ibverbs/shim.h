@@ -29,7 +29,7 @@
 
 #include "engine.h"
 
-/* verbs.h also defines macros with the names of two functions that this library exports. */
+/* verbs.h also defines macros with the names of these functions, which this library exports. */
 #undef ibv_query_port
 #undef ibv_reg_mr
 #undef ibv_reg_mr_iova

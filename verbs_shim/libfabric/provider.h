@@ -137,7 +137,7 @@ socklen_t ufi_addr_to_sockaddr(const struct nic_rdm_addr *addr, union ufi_sockad
 /** Convert a sockaddr to an address. @return false: neither IPv4 nor IPv6, or too short for its family. */
 bool ufi_addr_from_sockaddr(const void *sockaddr, size_t len, struct nic_rdm_addr *out);
 bool ufi_addr_is_any(const struct nic_rdm_addr *addr);
-/** Get the port of a local address, which must be an address of the device with this GID. @return 0, -FI_EINVAL,
+/** Get the port of a local address, which must be the wildcard address or this GID. @return 0, -FI_EINVAL,
  * -FI_EADDRNOTAVAIL. */
 int ufi_addr_local(const void *sockaddr, size_t len, const struct nic_gid *gid, uint16_t *port);
 /** Copy an address to new memory, which the caller frees. @return 0, -FI_ENOMEM. */

@@ -14,7 +14,8 @@
 
 /* ---- opening ----------------------------------------------------------------------------------------- */
 
-/** Open a file of the tree: files are read-only, and none can be created. @return the descriptor, or -1 and errno. */
+/** Open a file of the tree. Files of /sys are read-only, and no files can be created. @return the descriptor, or -1 and
+ * errno. */
 static int open_ours(const char *path, const char *at, int flags)
 {
 	int fd;
