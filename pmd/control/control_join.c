@@ -133,8 +133,8 @@ static bool daemon_makes_way(int fd)
 	return rc == 0 || rc == -ECONNRESET || rc == -EPIPE;
 }
 
-/** Whether the process is ready to run, or waits for a disk: it will answer once it has the CPU. @return false also if
- *  its state is unknown, as the process is in another PID namespace. */
+/** Whether the process is ready to run: it will answer once it has the CPU. @return false also if its state is unknown,
+ *  as the process is in another PID namespace. */
 static bool is_runnable(pid_t pid)
 {
 	char path[40], line[512];
@@ -148,7 +148,7 @@ static bool is_runnable(pid_t pid)
 	if (fgets(line, sizeof(line), f))
 		state = strrchr(line, ')'); /* ends the command, which may contain anything */
 	fclose(f);
-	return state && state[1] == ' ' && (state[2] == 'R' || state[2] == 'D');
+	return state && state[1] == ' ' && state[2] == 'R';
 }
 
 /** Receive the daemon's answer. @return as proto_recv_wait; -ETIMEDOUT: the daemon is stopped or hangs. */
@@ -156,8 +156,14 @@ static int recv_answer(int fd, pid_t daemon, struct proto_msg *m)
 {
 	int rc = proto_recv_wait(fd, m, WELCOME_MS);
 
-	for (unsigned i = 0; rc == -ETIMEDOUT && i < STARVED_LOOK && is_runnable(daemon); i++)
-		rc = proto_recv_wait(fd, m, STARVED_MS);
+	for (unsigned i = 0; rc == -ETIMEDOUT && i < STARVED_LOOK; i++) {
+		bool runnable = is_runnable(daemon);
+
+		/* Look before receiving: a daemon that sleeps by now may have answered in between. */
+		rc = proto_recv_wait(fd, m, runnable ? STARVED_MS : 0);
+		if (!runnable)
+			break;
+	}
 	return rc;
 }
 

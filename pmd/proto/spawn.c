@@ -36,7 +36,7 @@
 #include "spawn.h"
 
 #define STACK_BYTES  65536 /* for each of the two children, which run with all signals blocked */
-#define READY_MS     60000 /* an overloaded machine may keep a new session off the CPU for many seconds */
+#define READY_MS     30000 /* a new session may be kept off the CPU for 15 s: see STARVED_MS in control_join.c */
 #define SENTENCE_MAX 512
 
 #ifndef UROCED_INSTALLED
