@@ -297,8 +297,8 @@ FILE *__wrap_fopen64(const char *path, const char *mode)
 {
 	char *text = NULL;
 	size_t len = 0;
+	int pid, n = 0;
 	FILE *out;
-	int pid;
 
 	if (!vk_self())
 		return __real_fopen64(path, mode);
@@ -310,11 +310,13 @@ FILE *__wrap_fopen64(const char *path, const char *mode)
 		vk_unix_list(out, vk_self()->who.netns);
 	} else if (strcmp(path, "/proc/net/udp") == 0 || strcmp(path, "/proc/net/udp6") == 0) {
 		vk_udp_list(out, vk_self()->who.netns, path[strlen(path) - 1] != '6');
-	} else if (sscanf(path, "/proc/%d/comm", &pid) == 1) {
+	} else if (sscanf(path, "/proc/%d/%n", &pid, &n) == 1 && n > 0) {
 		const struct vk_proc *p = vk_proc_find(pid);
 
-		if (p && p->state < PROC_GONE)
+		if (p && p->state < PROC_GONE && strcmp(path + n, "comm") == 0)
 			fprintf(out, "%s\n", p->command);
+		else if (p && p->state < PROC_GONE && strcmp(path + n, "stat") == 0) /* no process lacks the CPU here */
+			fprintf(out, "%d (%s) %c\n", pid, p->command, vk_is_paused(p) ? 'T' : 'S');
 	}
 	fclose(out);
 	if (len == 0) {
