@@ -131,7 +131,7 @@ def two_and_eight(tally):
         seen.add(len(numbers) == len(set(numbers)))
         time.sleep(0.02)
     for program, server, client in pairs:
-        codes = client.wait(90), server.wait(20)
+        codes = client.wait(60), server.wait(20)
         tally.result(f"eight processes: {program}", codes == (0, 0), f"exit codes {codes}", server.output(),
                      client.output())
     tally.result("every process has a number of its own", seen == {True} or not seen, str(seen))
@@ -185,15 +185,20 @@ def sixty_four(tally, seconds):
     tally.result("nothing is left of 64", device.is_gone(), device.leftovers())
 
 
-def traffic(device, seconds, program="ib_write_bw"):
+def traffic_begin(device, seconds, program):
     port = harness.free_port()
     argv = [program, "-p", str(port), "-D", str(seconds), *(["-s", "4096"] if program != "ib_atomic_bw" else [])]
     server = device.run(*argv)
     server.wait_listen(port, 20)
-    client = device.run(*argv, "127.0.0.1")
+    return server, device.run(*argv, "127.0.0.1")
+
+
+def traffic(device, seconds, program="ib_write_bw"):
+    """@return server and client of a pair that exchanges data"""
+    pair = traffic_begin(device, seconds, program)
     wait_for(lambda: len(functions(device.address)) == 2)
     time.sleep(0.5)
-    return server, client
+    return pair
 
 
 def daemon_killed(tally, rounds):
@@ -211,7 +216,7 @@ def daemon_killed(tally, rounds):
         tally.result(f"daemon killed, {i + 1}: the next one has the living",
                      status and status["counters"]["adopted"] == 2 and status["counters"]["recovered_sockets"] >= 3,
                      str(status))
-    codes = client.wait(90), server.wait(20)
+    codes = client.wait(60), server.wait(20)
     tally.result("traffic went on", codes == (0, 0) and survived > 0, f"exit codes {codes}, {survived} kills",
                  server.output(), client.output())
     tally.result("nothing is left of the daemons", device.is_gone(), device.leftovers())
@@ -270,8 +275,12 @@ def process_killed(tally):
 def stopped_under_traffic(tally, seconds):
     """The target of each kind of traffic is stopped for longer than retries last, and continues."""
     programs = ("ib_write_bw", "ib_read_bw", "ib_atomic_bw")
-    # With a margin for the start: the next pair starts while the others keep all CPUs busy.
-    pairs = [traffic(Device(), 2 * seconds + 30, program) for program in programs]
+    devices = [Device() for _ in programs]
+    # With a margin: a program that starts while others keep all CPUs busy takes seconds.
+    pairs = [traffic_begin(device, 2 * seconds + 30, program) for device, program in zip(devices, programs)]
+    for device in devices:
+        wait_for(lambda: len(functions(device.address)) == 2)
+    time.sleep(0.5)
     for server, _ in pairs:
         os.kill(server.pid, signal.SIGSTOP)
     time.sleep(seconds)
@@ -279,7 +288,7 @@ def stopped_under_traffic(tally, seconds):
     for server, _ in pairs:
         os.kill(server.pid, signal.SIGCONT)
     for program, (server, client), lived in zip(programs, pairs, there):
-        codes = client.wait(90), server.wait(20)
+        codes = client.wait(60), server.wait(20)
         tally.result(f"{program}: its target is stopped for {seconds} s", lived and codes == (0, 0),
                      f"exit codes {codes}, there at the end of the stop: {lived}", server.output(), client.output())
 
