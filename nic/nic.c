@@ -7,6 +7,7 @@
 #include "comp.h"
 #include "config.h"
 #include "cq.h"
+#include "gsi.h"
 #include "mem.h"
 #include "opcode.h"
 #include "own_time.h"
@@ -80,6 +81,7 @@ int nic_create(const struct nic_config *config, struct nic **out)
 static void destroy_objects(struct nic *nic)
 {
 	rdm_destroy_all(nic);
+	gsi_close(nic);
 	for (uint32_t i = 0; nic->qps.slots && nic->qps.count && i <= nic->qps.mask;)
 		if (nic->qps.slots[i].value)
 			nic_qp_destroy(nic->qps.slots[i].value); /* may move another entry to slot i: stay there */

@@ -53,6 +53,7 @@ struct nic {
 	const struct keyed *keyed; /* NULL: packets end with an ICRC; else &tag_key */
 	struct keyed tag_key;
 	struct nic_gid gids[NIC_GID_TABLE_LEN];
+	struct gsi *gsi; /* queue pair 1 (gsi.c); NULL: there is none */
 
 	struct table qps;   /* by QPN */
 	struct table mkeys; /* by key >> 8: MRs and MWs */

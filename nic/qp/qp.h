@@ -77,12 +77,12 @@
  * resp_turn | path.c |
  * deadline | qp.c timer.c | reset
  * heap_pos | qp.c timer.c | creation
- * events | rdm.c rdm_qp.c | silent: endpoints' QPs; the rest is event.c's
+ * events | gsi.c rdm.c rdm_qp.c | silent: endpoints' QPs and QP 1; the rest is event.c's
  * counters | nic.c comp.c qp_packet.c req.c resp.c resp_dup.c resp_tx.c ud.c | each counts what it sees
  * refers | refer.c rdm_qp.c | a dropped QP's references are revoked
  * peer_joins | qp.c rdm_conn.c | reset
  * no_delay | qp.c rdm.c | reset
- * owner | rdm.c rdm_qp.c | datagrams; connections
+ * owner | gsi.c rdm.c rdm_qp.c | MADs; datagrams; connections
  * rdm | rdm.c |
  * rdm_peer | rdm_qp.c |
  * lingering | qp.c rdm_qp.c | creation, destruction

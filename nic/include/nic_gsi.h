@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * nic_gsi.h - queue pair 1, the general services interface: datagrams with management messages, MADs (IBTA 3.5.3,
+ * 13.5.1). See nic.h.
+ *
+ * A MAD has 256 bytes and goes from queue pair 1 to queue pair 1 with a Q_Key that applications do not know by the
+ * rules of Q_Keys (10.2.5). Any host can send any MAD: this file checks the packet, never the message.
+ */
+#ifndef NIC_NIC_GSI_H
+#define NIC_NIC_GSI_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "nic_frame.h"
+#include "nic_types.h"
+
+#define NIC_GSI_QPN  1u
+#define NIC_GSI_QKEY 0x80010000u
+#define NIC_MAD_LEN  256u
+
+/** The addresses of a MAD: this host's, the peer's. */
+struct nic_gsi_addr {
+	struct nic_gid own, peer;
+	uint32_t flow_label;
+	uint8_t tclass, hop_limit; /* of received MADs 0; hop limit 0 is sent as 64 */
+};
+
+/** A MAD has arrived. Called within nic_rx; may call nic_gsi_send, and whatever nic_rx's caller may call. `mad` is
+ *  valid during the call. */
+typedef void (*nic_gsi_fn)(void *ctx, const struct nic_gsi_addr *addr, const uint8_t *mad);
+
+/** Create queue pair 1. It lives as long as the NIC. Datagrams to it of any other length are dropped and counted
+ *  (ud_too_long). @return 0, -EADDRINUSE (it is there), -ENOMEM. */
+int nic_gsi_open(struct nic *nic, nic_gsi_fn fn, void *ctx);
+/** Send a MAD from queue pair 1. @return 0; -EADDRNOTAVAIL: `own` is no address of the NIC; -ENOMEM: the send queue is
+ *  full; -EINVAL: families differ. */
+int nic_gsi_send(struct nic *nic, const struct nic_gsi_addr *addr, const uint8_t *mad);
+
+/* ---- without an instance: for a process that speaks for functions that are gone ------------------------------- */
+
+/** Read a packet to queue pair 1. @return the MAD, in the frame; NULL: malformed, has a wrong ICRC, P_Key or Q_Key, is
+ *  authenticated by a key, or is no MAD. */
+const uint8_t *nic_gsi_parse(const struct nic_rx_frame *frame);
+/** Write the packet of a MAD, with its ICRC: `buf` has NIC_FRAME_MAX bytes. @param bth out: offset of the UDP payload
+ *  @return its length from the IP header on. */
+uint32_t nic_gsi_build(const struct nic_gsi_addr *addr, const uint8_t *mad, uint8_t *buf, uint16_t *bth);
+
+#endif
