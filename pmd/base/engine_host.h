@@ -10,6 +10,8 @@
 
 #include "engine.h"
 
+struct nic_cm;
+struct pmd_cm_stats;
 struct pmd_host;
 
 /** Functions of the engine that the layers below call. The usual path of a packet calls none of them. */
@@ -18,6 +20,8 @@ struct pmd_host_ops {
 	void (*wake)(struct pmd_host *host);
 	/** Hand a packet received from the port to the NIC. */
 	void (*take)(struct pmd_host *host, const struct nic_rx_frame *frame, uint64_t now_ns);
+	/** Hand a message to queue pair 1 that came to the daemon to the connection manager. */
+	void (*mad)(struct pmd_host *host, const struct nic_gid *own, const struct nic_gid *peer, const uint8_t *mad);
 };
 
 struct pmd_host {
@@ -37,6 +41,8 @@ struct pmd_host {
 	struct pmd_control *control; /* NULL: an ethdev device, which has one function only */
 	struct pmd_local *local;     /* NULL: an ethdev device */
 	struct pmd_services *services;
+	struct nic_cm *nic_cm;		     /* NULL: no connection manager yet */
+	const struct pmd_cm_stats *cm_stats; /* likewise */
 	struct pmd_tools *tools;
 	struct pmd_stages *stages; /* see tap.h */
 	const struct pmd_device *device;

@@ -54,12 +54,11 @@ static void daemon_lose(struct pmd_control *c)
 	pmd_control_unwatch(c, &c->daemon);
 	close(c->daemon.fd);
 	c->daemon.fd = -1;
-	c->services_late = false;
+	c->services_late = c->records_told = false;
 }
 
-/** Send our list of service ports to the daemon. The message has the full list, not a change: if the socket's queue is
- *  full, only the latest list is sent later. @return false: there is no daemon, even if we have not yet read the end of
- *  its connection. */
+/** Send our services to the daemon. The message is the full state, not a change: if the queue is full, only the latest
+ * is sent later. @return false: no daemon, even if its end has not been read yet. */
 static bool daemon_tell_services(struct pmd_control *c)
 {
 	bool late;
@@ -67,6 +66,8 @@ static bool daemon_tell_services(struct pmd_control *c)
 
 	if (c->daemon.fd < 0)
 		return false;
+	if (!c->records_told && c->records_fd >= 0)
+		c->records_told = proto_send(c->daemon.fd, PROTO_RECORDS, NULL, 0, &c->records_fd, 1) == 0;
 	rc = proto_send(c->daemon.fd, PROTO_SERVICES, c->services, c->n_services * sizeof(c->services[0]), NULL, 0);
 	PMD_POINT(services_told);
 	late = rc == -EAGAIN;
@@ -76,11 +77,21 @@ static bool daemon_tell_services(struct pmd_control *c)
 	return rc == 0 || late;
 }
 
-bool pmd_control_services(struct pmd_control *c, const uint16_t *ports, unsigned n)
+bool pmd_control_services(struct pmd_control *c, const uint32_t *services, unsigned n)
 {
-	memcpy(c->services, ports, n * sizeof(ports[0]));
+	memcpy(c->services, services, n * sizeof(services[0]));
 	c->n_services = n;
 	return daemon_tell_services(c);
+}
+
+void pmd_control_records(struct pmd_control *c, int fd)
+{
+	if (c->records_fd >= 0)
+		close(c->records_fd);
+	c->records_fd = fd;
+	c->records_told = false;
+	if (fd >= 0)
+		daemon_tell_services(c);
 }
 
 bool pmd_control_heard(const struct pmd_control *c)
@@ -167,13 +178,26 @@ static bool device_fault(struct pmd_host *host, struct proto_msg *m)
 	return true;
 }
 
-/** Handle the daemon's next message. @return false: no message has arrived, or the connection has ended. */
+/** A message of the connection manager that came to the daemon, and is for a service of ours. */
+static bool daemon_mad(struct pmd_host *host, struct proto_msg *m)
+{
+	const struct proto_mad *mad = m->data;
+
+	if (!proto_msg_is(m, PROTO_MAD, sizeof(*mad), 0))
+		return false;
+	host->ops->mad(host, &mad->own, &mad->peer, mad->mad);
+	return true;
+}
+
+/** Handle the daemon's next message. @return false: none now, or the daemon is lost. */
 static bool daemon_hear(struct pmd_host *host)
 {
 	struct pmd_control *c = host->control;
 	PROTO_MSG(m);
 	int rc = proto_recv(c->daemon.fd, &m);
-	bool heard = rc == 1 && (m.type == PROTO_FAULT ? device_fault(host, &m) : device_update(host, &m));
+	bool heard = rc == 1 && (m.type == PROTO_FAULT ? device_fault(host, &m)
+				 : m.type == PROTO_MAD ? daemon_mad(host, &m)
+						       : device_update(host, &m));
 
 	proto_msg_close(&m);
 	if (heard || rc == -EAGAIN)
@@ -334,7 +358,7 @@ bool pmd_control_is_owner(const struct pmd_control *c, int fd)
 
 void pmd_control_abandon(struct pmd_control *c)
 {
-	const int fds[] = {c->listen.fd, c->keeper_fd, c->timer.fd, c->epoll_fd, c->daemon.fd};
+	const int fds[] = {c->listen.fd, c->keeper_fd, c->records_fd, c->timer.fd, c->epoll_fd, c->daemon.fd};
 
 	for (unsigned i = 0; i < CONTROL_VISITORS; i++)
 		if (c->visitors[i].watch.fd >= 0)

@@ -99,10 +99,13 @@ int pmd_control_listen(struct pmd_control *c, struct pmd_listener *listener, con
 /** Stop listening under the name, which is then free. */
 void pmd_control_unlisten(struct pmd_control *c, struct pmd_listener *listener);
 
-/** This function serves these n ports from now on (n up to PROTO_SERVICES_MAX): tell the current daemon, and each later
- *  one. @return false: there is no daemon now. */
-bool pmd_control_services(struct pmd_control *c, const uint16_t *ports, unsigned n);
-/** Whether the daemon has read our latest list of ports. True if there is no daemon. */
+/** The function serves these services from now on, n up to PROTO_SERVICES_MAX: tell the current daemon, and later ones.
+ *  @return false: there is no daemon now. */
+bool pmd_control_services(struct pmd_control *c, const uint32_t *services, unsigned n);
+/** Records of the function's connections (struct nic_cm_record), for the current daemon and later ones, in a file that
+ *  is ours from now on. -1: none any more. */
+void pmd_control_records(struct pmd_control *c, int fd);
+/** Whether the daemon has read our latest list of services; true if there is no daemon. */
 bool pmd_control_heard(const struct pmd_control *c);
 
 #endif

@@ -390,7 +390,7 @@ int pmd_control_join(const struct pmd_device *device, struct pmd_control **out, 
 		snprintf(err, err_len, "out of memory");
 		return rc;
 	}
-	c->daemon.fd = c->listen.fd = c->timer.fd = c->keeper_fd = -1;
+	c->daemon.fd = c->listen.fd = c->timer.fd = c->keeper_fd = c->records_fd = -1;
 	for (unsigned i = 0; i < NIC_GID_TABLE_LEN; i++)
 		c->sockets[i] = -1;
 	for (unsigned i = 0; i < CONTROL_VISITORS; i++)

@@ -16,7 +16,9 @@
 #include "capture.h"
 #include "control.h"
 #include "devices.h"
+#include "engine_cm.h"
 #include "fault.h"
+#include "nic_cm.h"
 #include "observe.h"
 #include "port.h"
 #include "proto.h"
@@ -126,6 +128,20 @@ static void say_fault_counters(const struct pmd_host *host, struct reply *r, con
 #undef PMD_FAULT_STAT
 }
 
+static void say_cm_counters(const struct pmd_host *host, struct reply *r)
+{
+	const char *separator = "";
+
+	if (!host->nic_cm)
+		return;
+#define PMD_CM_STAT(name, sentence) say_counter(r, &separator, #name, host->cm_stats->name, sentence);
+#include "cm_stats.def"
+#undef PMD_CM_STAT
+	for (unsigned i = 0; i < NIC_CM_COUNTERS; i++)
+		say_counter(r, &separator, nic_cm_counter_name(i), nic_cm_count(host->nic_cm, i),
+			    nic_cm_counter_sentence(i));
+}
+
 static void observe_stats(struct pmd_host *host, struct reply *r)
 {
 	const uint64_t *counters = nic_counters(host->nic);
@@ -150,6 +166,8 @@ static void observe_stats(struct pmd_host *host, struct reply *r)
 #include "control_stats.def"
 #undef PMD_CONTROL_STAT
 	}
+	say(r, "],\"cm\":[");
+	say_cm_counters(host, r);
 	say(r, "],\"fault\":[");
 	separator = "";
 	say_fault_counters(host, r, &separator);
@@ -207,6 +225,59 @@ static void observe_qps(struct pmd_host *host, struct reply *r, const char *args
 		say_qp(r, qps[i]);
 	}
 	say(r, "],\"next\":%u}", n == QPS_PAGE ? nic_qp_num(qps[n - 1]) + 1 : 0);
+}
+
+/* ---- connections --------------------------------------------------------------------------------------------------
+ */
+
+struct cm_page {
+	struct reply *r;
+	uint32_t from, at, n; /* the first to show, the next one, shown */
+};
+
+static void say_cm_id(void *arg, const struct nic_cm_info *id)
+{
+	static const char *const states[NIC_CM_STATES] = {
+		[NIC_CM_IDLE] = "idle",
+		[NIC_CM_LISTEN] = "listen",
+		[NIC_CM_REQ_SENT] = "req-sent",
+		[NIC_CM_MRA_REQ_RCVD] = "mra-req-rcvd",
+		[NIC_CM_REP_RCVD] = "rep-rcvd",
+		[NIC_CM_MRA_REP_SENT] = "mra-rep-sent",
+		[NIC_CM_REQ_RCVD] = "req-rcvd",
+		[NIC_CM_MRA_REQ_SENT] = "mra-req-sent",
+		[NIC_CM_REP_SENT] = "rep-sent",
+		[NIC_CM_MRA_REP_RCVD] = "mra-rep-rcvd",
+		[NIC_CM_ESTABLISHED] = "established",
+		[NIC_CM_DREQ_SENT] = "dreq-sent",
+		[NIC_CM_DREQ_RCVD] = "dreq-rcvd",
+		[NIC_CM_TIMEWAIT] = "timewait",
+		[NIC_CM_SIDR_REQ_SENT] = "sidr-req-sent",
+		[NIC_CM_SIDR_REQ_RCVD] = "sidr-req-rcvd",
+	};
+	struct cm_page *page = arg;
+	char own[64], peer[64];
+
+	if (page->at++ < page->from || page->n == QPS_PAGE)
+		return;
+	say(page->r,
+	    "%s{\"state\":\"%s\",\"service\":\"%#llx\",\"local_id\":%u,\"remote_id\":%u,\"qpn\":%u,\"peer_qpn\":%u,"
+	    "\"own\":\"%s\",\"peer\":\"%s\",\"passive\":%s,\"backlog\":%u,\"pending\":%u,\"private_sent\":%u,"
+	    "\"private_rcvd\":%u}",
+	    page->n++ ? "," : "", states[id->state], (unsigned long long)id->service_id, id->local_id, id->remote_id,
+	    id->local_qpn, id->remote_qpn, pmd_gid_str(&id->route.own, own, sizeof(own)),
+	    pmd_gid_str(&id->route.peer, peer, sizeof(peer)), id->passive ? "true" : "false", id->backlog, id->pending,
+	    id->private_sent, id->private_rcvd);
+}
+
+static void observe_cm(struct pmd_host *host, struct reply *r, const char *args)
+{
+	struct cm_page page = {.r = r, .from = (uint32_t)strtoul(args, NULL, 10)};
+
+	say(r, "{\"function\":%u,\"cm\":[", host->function);
+	if (host->nic_cm)
+		nic_cm_each(host->nic_cm, say_cm_id, &page);
+	say(r, "],\"next\":%u}", page.at > page.from + page.n ? page.from + page.n : 0);
 }
 
 /* ---- faults ------------------------------------------------------------------------------------------------------ */
@@ -349,6 +420,8 @@ static bool dispatch(struct pmd_host *host, int fd, const char *text, struct rep
 		observe_stats(host, r);
 	else if ((args = command(text, "qps")))
 		observe_qps(host, r, args);
+	else if ((args = command(text, "cm")))
+		observe_cm(host, r, args);
 	else if ((args = command(text, "fault")))
 		observe_fault(host, r, args);
 	else if ((args = command(text, "capture")))

@@ -2,10 +2,10 @@
 /*
  * services.c - ports of the device that this function serves.
  *
- * A function serves a port by listening under the port's name (proto.h). That keeps other functions from serving the
- * same port, and functions of this host find the server without a daemon. The daemon is told as well, and makes the
- * kernel steer the port's packets from the network to this function. An ethdev device has a single function, which gets
- * all packets, so only the list of ports is kept.
+ * A function serves a port by listening under its name (proto.h): that excludes other functions, and lets
+ * functions of this host find the server without a daemon. The daemon is told as well, and has the kernel steer the
+ * port's packets from the network to us. An ethdev has a single function, which gets all packets: there the list alone
+ * is kept.
  *
  * Owns: the list of services of an engine.
  */
@@ -24,30 +24,30 @@
 struct pmd_service {
 	struct pmd_listener listener; /* used only if the device has a control plane */
 	struct pmd_service *next;
-	uint16_t port;
+	uint32_t service; /* proto_service */
 };
 
-static struct pmd_service **service_find(const struct pmd_host *host, uint32_t port)
+static struct pmd_service **service_find(const struct pmd_host *host, uint32_t service)
 {
 	struct pmd_service **at = &host->services->list;
 
-	while (*at && (*at)->port != port)
+	while (*at && (*at)->service != service)
 		at = &(*at)->next;
 	return at;
 }
 
-bool pmd_services_have(const struct pmd_host *host, uint32_t port)
+bool pmd_services_have(const struct pmd_host *host, uint32_t service)
 {
-	return *service_find(host, port);
+	return *service_find(host, service);
 }
 
-bool pmd_services_nobody_listens(const struct pmd_host *host, uint32_t port)
+bool pmd_services_nobody_listens(const struct pmd_host *host, uint32_t service)
 {
 	struct proto_name name;
 	int cancel_state, fd;
 
-	pmd_name_service(pmd_control_key(host->control), port, &name);
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state); /* no cancellation while the engine is locked */
+	pmd_name_service(pmd_control_key(host->control), service, &name);
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state); /* the engine is locked */
 	fd = proto_connect(&name);
 	if (fd >= 0)
 		close(fd);
@@ -57,42 +57,42 @@ bool pmd_services_nobody_listens(const struct pmd_host *host, uint32_t port)
 
 bool pmd_services_tell(struct pmd_host *host)
 {
-	uint16_t ports[PROTO_SERVICES_MAX];
+	uint32_t services[PROTO_SERVICES_MAX];
 	unsigned n = 0;
 
 	for (const struct pmd_service *s = host->services->list; s; s = s->next)
-		ports[n++] = s->port;
-	return !host->control || pmd_control_services(host->control, ports, n);
+		services[n++] = s->service;
+	return !host->control || pmd_control_services(host->control, services, n);
 }
 
-/** Claim a port. @return 0 or a negative errno: -EADDRINUSE. */
-static int service_claim(struct pmd_host *host, struct pmd_service *s, uint16_t port)
+/** Claim a service. @return 0 or a negative errno: -EADDRINUSE. */
+static int service_claim(struct pmd_host *host, struct pmd_service *s, uint32_t service)
 {
 	struct proto_name name;
 
-	if (pmd_services_have(host, port))
+	if (pmd_services_have(host, service))
 		return -EADDRINUSE;
-	s->port = port;
+	s->service = service;
 	if (!host->control)
 		return 0;
-	pmd_name_service(pmd_control_key(host->control), port, &name);
+	pmd_name_service(pmd_control_key(host->control), service, &name);
 	return pmd_control_listen(host->control, &s->listener, &name);
 }
 
-/** Claim this port or, if it is 0, a free port. A free port that was served recently is not chosen: clients of its
- *  previous server may not have noticed that server's end, and would mistake the new server for it. */
-static int service_choose(struct pmd_host *host, struct pmd_service *s, uint16_t port)
+/** Claim this service, or any port of reliable datagrams if 0: then not one served recently, as clients that have not
+ * noticed the end of its server would take the new one for it. */
+static int service_choose(struct pmd_host *host, struct pmd_service *s, uint32_t service)
 {
 	int rc = -EADDRINUSE;
 
-	if (port != 0)
-		return port <= NIC_SERVICE_PORT_MAX ? service_claim(host, s, port) : -EINVAL;
+	if (service != 0)
+		return proto_service_may_be(service) ? service_claim(host, s, service) : -EINVAL;
 	for (uint32_t i = 0; i < ANY_PORTS && rc == -EADDRINUSE; i++)
-		rc = service_claim(host, s, (uint16_t)(PMD_SERVICE_ANY_MIN + host->services->next_port++ % ANY_PORTS));
+		rc = service_claim(host, s, PMD_SERVICE_ANY_MIN + host->services->next_port++ % ANY_PORTS);
 	return rc;
 }
 
-int pmd_services_add(struct pmd_host *host, uint16_t *port, bool *told)
+int pmd_services_add(struct pmd_host *host, uint32_t *service, bool *told)
 {
 	struct pmd_service *s;
 	int rc;
@@ -104,13 +104,13 @@ int pmd_services_add(struct pmd_host *host, uint16_t *port, bool *told)
 	s = calloc(1, sizeof(*s));
 	if (!s)
 		return -ENOMEM;
-	rc = service_choose(host, s, *port);
+	rc = service_choose(host, s, *service);
 	if (rc != 0) {
 		free(s);
 		return rc;
 	}
 	PMD_POINT(service_named);
-	*port = s->port;
+	*service = s->service;
 	s->next = host->services->list;
 	host->services->list = s;
 	host->services->n++;
@@ -132,9 +132,9 @@ static void service_end(struct pmd_host *host, struct pmd_service **at)
 	free(s);
 }
 
-bool pmd_services_remove(struct pmd_host *host, uint16_t port)
+bool pmd_services_remove(struct pmd_host *host, uint32_t service)
 {
-	struct pmd_service **at = service_find(host, port);
+	struct pmd_service **at = service_find(host, service);
 
 	if (!*at)
 		return false;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* services.h - ports of the device that this function serves (pmd-internal); see engine.h. Call under the engine's
- * lock. */
+/*
+ * services.h - ports of the device that this function serves (pmd-internal): of reliable datagrams (engine.h) and of
+ * the connection manager (engine_cm.h). Both are numbers, see proto_service (proto.h). Lock held.
+ */
 #ifndef PMD_SERVICES_H
 #define PMD_SERVICES_H
 
@@ -15,22 +17,22 @@ struct pmd_services {
 	uint32_t next_port; /* where the next search for a free port starts */
 };
 
-/** Whether this function serves the port. */
-bool pmd_services_have(const struct pmd_host *host, uint32_t port);
-/** Whether no function of the device serves the port, as nobody listens under its name. Costs system calls. */
-bool pmd_services_nobody_listens(const struct pmd_host *host, uint32_t port);
+/** Whether this function serves the service. */
+bool pmd_services_have(const struct pmd_host *host, uint32_t service);
+/** Whether no function of the device listens under the service's name. Costs system calls. */
+bool pmd_services_nobody_listens(const struct pmd_host *host, uint32_t service);
 /**
- * Serve a port from now on, and tell the daemon.
- * @param port the port, 0: any; set to the port claimed. @param told set to false if the daemon should know but none
- * runs.
- * @return as pmd_service_open.
+ * Serve a service from now on, and tell the daemon.
+ * @param service 0: any port of reliable datagrams; set to the service claimed. @param told set to false if a daemon is
+ * needed but does not run.
+ * @return 0, -EADDRINUSE, -EINVAL (there is no such service), -ENOSPC (too many), another negative errno.
  */
-int pmd_services_add(struct pmd_host *host, uint16_t *port, bool *told);
-/** Stop serving the port; the caller still has to tell the daemon. @return false: the port was not served. */
-bool pmd_services_remove(struct pmd_host *host, uint16_t port);
-/** Send our list of ports to the daemon. @return false: there is no daemon. */
+int pmd_services_add(struct pmd_host *host, uint32_t *service, bool *told);
+/** Release the service; the daemon still has to be told. @return false: it is not served. */
+bool pmd_services_remove(struct pmd_host *host, uint32_t service);
+/** Send our list of services to the daemon. @return false: there is no daemon. */
 bool pmd_services_tell(struct pmd_host *host);
-/** The engine ends: release all ports. */
+/** The engine ends: all of them are free. */
 void pmd_services_close(struct pmd_host *host);
 
 #endif

@@ -128,6 +128,7 @@ static void fork_child(void)
 			e->host.port->ops->abandon(e->host.port);
 			pmd_links_abandon(e->host.links);
 			pmd_tools_abandon(&e->host);
+			pmd_cm_forked(e->cm);
 			pmd_local_abandon(e->host.local);
 			if (e->host.control)
 				pmd_control_abandon(e->host.control);
@@ -426,11 +427,13 @@ void pmd_close(struct pmd_engine *engine)
 	pmd_thread_stop(engine);
 	PMD_POINT(close_begun);
 	pmd_tools_close(&engine->host);
+	pmd_cm_ports_close(engine);
 	pmd_services_close(&engine->host);
 	pmd_links_close(engine->host.links);
 	pmd_strays_close(engine->strays);
 	PMD_POINT(close_unlinked);
 	pmd_tap_close(&engine->host);
+	pmd_cm_close(engine->cm);
 	nic_destroy(engine->host.nic);
 	engine_close_port(engine);
 	engine_free_slots(engine);

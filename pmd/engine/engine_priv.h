@@ -6,6 +6,7 @@
 #include <pthread.h>
 
 #include "control.h"
+#include "engine_cm_priv.h"
 #include "engine_host.h"
 #include "idle.h"
 #include "links.h"
@@ -120,6 +121,9 @@ struct pmd_engine {
 	struct pmd_stages stages;
 	struct pmd_strays *strays; /* NULL for an ethdev device, which has no links */
 
+	struct pmd_cm *cm; /* NULL: not used so far */
+	struct pmd_cm_port *cm_ports;
+
 	struct pmd_tx tx;
 	struct pmd_steps steps;
 	struct pmd_polling polling;
@@ -147,7 +151,14 @@ struct pmd_engine {
 /** Connect the host to the engine's parts. Call once, on a zeroed engine. */
 void pmd_engine_host_init(struct pmd_engine *e);
 
-/** Record that a step has held the lock from `since_ns` to `now_ns`. */
+/** No lock held: serve a service (proto_service), as pmd_service_open says of ports. @param service 0: any port of
+ *  reliable datagrams, which is written back. */
+int pmd_engine_serve(struct pmd_engine *e, uint32_t *service);
+void pmd_engine_unserve(struct pmd_engine *e, uint32_t service);
+/** No lock held: a service was added. Wait until the kernel steers to us; start a daemon if none was told. */
+void pmd_engine_served(struct pmd_engine *e, bool told);
+
+/** Record that a step has held the lock since `since_ns`. */
 static inline void pmd_engine_held(struct pmd_engine *e, uint64_t since_ns, uint64_t now_ns)
 {
 	if (now_ns > since_ns && now_ns - since_ns > e->host.port->stats.lock_held_ns_max)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * engine_service.c - pmd_service_open and pmd_service_close: what is needed to serve a port besides claiming it
- * (services.c). Opening makes sure that a daemon steers the port's packets to this function; closing first receives the
- * packets that are left in links to the port. Owns nothing.
+ * engine_service.c - pmd_service_open and pmd_service_close, and the like for ports of the connection manager: what
+ * serving a port takes besides claiming it (services.c). A server has a daemon that steers packets to it; one that
+ * stops first receives what its links hold. Owns nothing.
  */
 #include <pthread.h>
 #include <unistd.h>
@@ -57,39 +57,60 @@ static void services_wait(struct pmd_engine *e)
 	}
 }
 
-int pmd_service_open(struct pmd_engine *e, uint16_t *port)
+void pmd_engine_served(struct pmd_engine *e, bool told)
+{
+	char unused[256];
+
+	/* Without a daemon nothing would arrive from the network until another process opens the device, so start one:
+	 * it asks us which ports we serve. If that fails, functions of this host still find us. */
+	if (!told)
+		pmd_spawn_daemon(&e->device, unused, sizeof(unused));
+	else
+		services_wait(e);
+}
+
+int pmd_engine_serve(struct pmd_engine *e, uint32_t *service)
 {
 	bool told = true;
 	int cancel_state, rc;
-	char unused[256];
 
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
 	pmd_lock(e);
-	rc = pmd_services_add(&e->host, port, &told);
+	rc = pmd_services_add(&e->host, service, &told);
 	pmd_unlock(e);
-	/* Without a daemon no packet would arrive from the network until another process opens the device. So start
-	 * one: it asks us which ports we serve. If it cannot be started, functions of this host still reach us over
-	 * links. */
-	if (!told)
-		pmd_spawn_daemon(&e->device, unused, sizeof(unused));
-	else if (rc == 0)
-		services_wait(e);
+	if (rc == 0 || !told)
+		pmd_engine_served(e, told);
 	pthread_setcancelstate(cancel_state, NULL);
 	return rc;
 }
 
-/* The kernel stops steering packets to us shortly after the name is released. Packets that arrive until then are
- * handled as strays (strays.h). */
-void pmd_service_close(struct pmd_engine *e, uint16_t port)
+/* The kernel stops steering to us shortly after the name is free; packets that arrive meanwhile are forwarded. */
+void pmd_engine_unserve(struct pmd_engine *e, uint32_t service)
 {
 	int cancel_state;
 
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
 	pmd_lock(e);
-	if (!e->host.dead && pmd_services_remove(&e->host, port)) {
-		pmd_links_unserve(e->host.links, port);
+	if (!e->host.dead && pmd_services_remove(&e->host, service)) {
+		if (proto_service_space(service) == 0)
+			pmd_links_unserve(e->host.links, (uint16_t)service);
 		pmd_services_tell(&e->host);
 	}
 	pmd_unlock(e);
 	pthread_setcancelstate(cancel_state, NULL);
+}
+
+int pmd_service_open(struct pmd_engine *e, uint16_t *port)
+{
+	uint32_t service = *port;
+	int rc = pmd_engine_serve(e, &service);
+
+	if (rc == 0)
+		*port = (uint16_t)service;
+	return rc;
+}
+
+void pmd_service_close(struct pmd_engine *e, uint16_t port)
+{
+	pmd_engine_unserve(e, port);
 }

@@ -244,6 +244,8 @@ unsigned pmd_engine_step_with(struct pmd_engine *e, unsigned rx_budget, bool por
 	}
 	if (flush_acks || got == 0)
 		nic_ack_flush(e->host.nic, got == 0 && (flush_acks || e->progress == PMD_PROGRESS_INLINE));
+	if (e->cm)
+		pmd_cm_advance(e->cm, now_ns);
 	pmd_engine_transmit(e, TX_BUDGET, now_ns);
 	if (e->host.port->ops->timeout)
 		e->steps.port_deadline_ns = e->host.port->ops->timeout(e->host.port, now_ns);

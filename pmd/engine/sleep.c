@@ -75,6 +75,8 @@ static uint64_t next_deadline_ns(const struct pmd_engine *e)
 		deadline = e->steps.port_deadline_ns;
 	if (pmd_links_retry(e->host.links) < deadline)
 		deadline = pmd_links_retry(e->host.links);
+	if (e->cm && nic_cm_deadline(e->cm->nic_cm) < deadline)
+		deadline = nic_cm_deadline(e->cm->nic_cm);
 	if (pmd_unlikely(e->host.taps) && pmd_tap_deadline(&e->host) < deadline)
 		deadline = pmd_tap_deadline(&e->host);
 	return deadline;

@@ -72,8 +72,8 @@ struct pmd_cm_port;
  * @param address that of the device, or zeroes: any of `family`.
  * @param family AF_INET or AF_INET6.
  * @param port 0: any free port of the kernel's range for that (net.ipv4.ip_local_port_range), which is written back.
- * @return 0; -EADDRINUSE, -EADDRNOTAVAIL (taken, and one of both is bound to any address): as a kernel; -EINVAL, -ENOMEM,
- * -EMFILE, -ENODEV.
+ * @return 0; -EADDRINUSE, -EADDRNOTAVAIL (taken, and one of both is bound to any address): as a kernel; -EINVAL,
+ * -ENOMEM, -EMFILE, -ENODEV.
  */
 int pmd_cm_bind(struct pmd_engine *engine, enum pmd_cm_space space, const struct nic_gid *address, int family,
 		unsigned flags, uint16_t *port, struct pmd_cm_port **out);
@@ -91,7 +91,8 @@ void pmd_cm_unlisten(struct pmd_engine *engine, struct pmd_cm_port *port);
 /** No lock held: release the port; ends listening. */
 void pmd_cm_unbind(struct pmd_engine *engine, struct pmd_cm_port *port);
 
-#define PMD_CM_LISTEN_MAX 1024 /* ports that one function listens on */
+/* One process can have 256 ports with a name: those bound for itself alone, those that it listens on, and services of
+ * engine.h. */
 
 /* ---- counters ----------------------------------------------------------------------------------------------- */
 

@@ -14,6 +14,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "nic_gsi.h"
 #include "nic_rdm.h"
 #include "port_udp.h"
 
@@ -195,7 +196,9 @@ static bool udp_is_ours(struct port_udp *u, const struct nic_rx_frame *frame)
 	const uint8_t *qpn = frame->data + BTH_DEST_QPN;
 
 	if (frame->len < BTH_DEST_QPN + 3 || qpn[0] == u->function)
-		return true; /* a packet that is too short is kept, because the NIC counts it */
+		return true; /* the NIC counts packets that are too short */
+	if (qpn[0] == 0 && qpn[1] == 0 && qpn[2] == NIC_GSI_QPN)
+		return true; /* the CM looks whose it is */
 	return qpn[0] == NIC_SERVICE_QPN >> 16 && u->port.serves &&
 	       u->port.serves(u->port.ctx, (uint16_t)(qpn[1] << 8 | qpn[2]));
 }

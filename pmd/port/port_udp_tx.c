@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "filesize.h"
+#include "nic_gsi.h"
 #include "nic_rdm.h"
 #include "port_udp.h"
 
@@ -45,8 +46,7 @@ static uint32_t payload_len(const struct nic_tx_frame *f)
 	return f->len - f->bth;
 }
 
-/** The function or service that a packet is for. All packets of a run must have the same target, because receivers
- *  steer a run as a whole. */
+/** The function or service that a packet is for. */
 static uint32_t target_of(const struct nic_tx_frame *f)
 {
 	const uint8_t *qpn = f->data + f->bth + BTH_DEST_QPN;
@@ -54,10 +54,19 @@ static uint32_t target_of(const struct nic_tx_frame *f)
 	return qpn[0] < NIC_SERVICE_QPN >> 16 ? qpn[0] : NIC_SERVICE_QPN + (qpn[1] << 8 | qpn[2]);
 }
 
+/** Whether the packet is for queue pair 1: its message says which function it is for. */
+static bool is_message(const struct nic_tx_frame *f)
+{
+	const uint8_t *qpn = f->data + f->bth + BTH_DEST_QPN;
+
+	return qpn[0] == 0 && qpn[1] == 0 && qpn[2] == NIC_GSI_QPN;
+}
+
+/** Whether both may be in one run, which receivers steer as a whole. */
 static bool same_path(const struct nic_tx_frame *a, const struct nic_tx_frame *b)
 {
 	return a->tclass == b->tclass && a->hop_limit == b->hop_limit && target_of(a) == target_of(b) &&
-	       memcmp(&a->dgid, &b->dgid, 16) == 0 && memcmp(&a->sgid, &b->sgid, 16) == 0;
+	       !is_message(a) && memcmp(&a->dgid, &b->dgid, 16) == 0 && memcmp(&a->sgid, &b->sgid, 16) == 0;
 }
 
 /** How many of the n frames can be sent as one segmented datagram: all must have the same size, except that the last

@@ -17,6 +17,8 @@
 #include <unistd.h>
 
 #include "address.h"
+#include "engine_cm.h"
+#include "nic_rdm.h"
 #include "proto.h"
 
 /* How many connections may wait for accept at a listening socket. The kernel has its own limit too (somaxconn). */
@@ -167,6 +169,23 @@ int proto_recv_wait(int fd, struct proto_msg *m, int timeout_ms)
 	return rc;
 }
 
+bool proto_service_may_be(uint32_t service)
+{
+	uint32_t port = service & 0xffff;
+
+	switch (proto_service_space(service)) {
+	case 0:
+		return port != 0 && port <= NIC_SERVICE_PORT_MAX;
+	case PMD_CM_IPOIB:
+	case PMD_CM_TCP:
+	case PMD_CM_UDP:
+	case PMD_CM_IB:
+		return port != 0;
+	default:
+		return false;
+	}
+}
+
 /* ---- names ---------------------------------------------------------------------------------------------- */
 
 static void name_set(struct proto_name *out, const char *text)
@@ -195,11 +214,16 @@ void pmd_name_function(const struct nic_gid *key, unsigned n, struct proto_name 
 	name_set(out, text);
 }
 
-void pmd_name_service(const struct nic_gid *key, unsigned port, struct proto_name *out)
+void pmd_name_service(const struct nic_gid *key, uint32_t service, struct proto_name *out)
 {
 	char text[PMD_GID_TEXT + 32], address[PMD_GID_TEXT];
+	uint32_t space = proto_service_space(service), port = service & 0xffff;
 
-	snprintf(text, sizeof(text), "uroce/%s/service/%u", pmd_gid_str(key, address, sizeof(address)), port);
+	pmd_gid_str(key, address, sizeof(address));
+	if (space == 0)
+		snprintf(text, sizeof(text), "uroce/%s/service/%u", address, port);
+	else
+		snprintf(text, sizeof(text), "uroce/%s/port/%x/%u", address, space, port);
 	name_set(out, text);
 }
 

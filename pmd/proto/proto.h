@@ -10,13 +10,16 @@
  *   "\0uroce/<gid>"       the daemon (uroced) of the device that owns the address; a daemon listens under a name for
  *                         each GID of its device, and so claims the GID. A device's first GID is the device's key.
  *   "\0uroce/<key>/<n>"   function n of the device
- *   "\0uroce/<key>/service/<port>"   the function that serves this port of the device, and so claims the port
+ *   "\0uroce/<key>/service/<port>"   the function that serves this port of the device; holding it claims the port
+ *   "\0uroce/<key>/port/<space>/<port>"   likewise, a port of the connection manager (engine_cm.h)
  *
- *   to the daemon                       the daemon's answer
- *     PROTO_JOIN   struct proto_join      PROTO_WELCOME struct proto_welcome, or PROTO_REFUSED. The connection stays
- *                                         open until the function ends; PROTO_DEVICE follows at every change
- *     PROTO_SERVICES uint16_t ...         none. Sent by a function whenever the set of ports that it serves changes,
- *                                         and after PROTO_ADOPTED
+ *   to the daemon                       its answer
+ *     PROTO_JOIN   struct proto_join      PROTO_WELCOME struct proto_welcome, or PROTO_REFUSED; the connection stays,
+ *                                         its end is the function's end; PROTO_DEVICE follows at every change
+ *     PROTO_SERVICES uint32_t ...         nothing; from a function, whenever the set of ports it serves changes, and
+ *                                         after PROTO_ADOPTED
+ *     PROTO_RECORDS nothing               nothing; from a function: with it comes a file of struct nic_cm_record, its
+ *                                         connections. When the function has ended, the daemon disconnects them
  *     PROTO_WHOIS  struct proto_whois     PROTO_OWNER struct proto_owner
  *     PROTO_TOOL   text                   PROTO_TEXT ..., PROTO_END: see below
  *   to a function (its own name or that of a service), as the first message of a connection
@@ -45,12 +48,12 @@
 
 #include "nic.h"
 
-#define PROTO_VERSION	   7
-#define PROTO_MAGIC	   (0x75720000u | PROTO_VERSION) /* 0x7572: "ur" in ASCII */
-#define PROTO_FUNCTION_MAX 254	 /* a QPN's first byte is its function; 255 is for services and the multicast QPN */
+#define PROTO_VERSION	   8
+#define PROTO_MAGIC	   (0x75720000u | PROTO_VERSION) /* "ur" */
+#define PROTO_FUNCTION_MAX 254	 /* the leading byte 255 is for services and the multicast QPN, 0xFFFFFF */
 #define PROTO_FDS_MAX	   24	 /* descriptors per message */
-#define PROTO_STRUCT_MAX   512	 /* bytes: no struct below is longer */
-#define PROTO_SERVICES_MAX 256	 /* ports that a function can serve */
+#define PROTO_STRUCT_MAX   1024	 /* bytes: no struct below is longer, nor a list of services */
+#define PROTO_SERVICES_MAX 256	 /* per function */
 #define PROTO_COMMAND_MAX  4096	 /* bytes of a PROTO_TOOL text */
 #define PROTO_FAULT_MAX	   512	 /* bytes of a PROTO_FAULT text, with the terminating zero */
 #define PROTO_TEXT_MAX	   32768 /* bytes of a PROTO_TEXT chunk */
@@ -65,16 +68,33 @@ enum proto_type {
 	PROTO_ADOPT,
 	PROTO_ADOPTED,
 	PROTO_TOOL,
-	PROTO_TEXT,	   /* a part of a text, without terminating zero */
-	PROTO_END,	   /* int32_t: 0 or a negative errno; after an error the text, if any, is an error message */
-	PROTO_KEEPER,	   /* struct proto_keeper, which describes keepers */
-	PROTO_FAULT,	   /* text, from the daemon to a function: a command for fault injection, see fault.h */
-	PROTO_SERVICES,	   /* uint16_t ..., from a function to the daemon: all ports that it serves */
-	PROTO_LINK = 32,   /* types 32 to 47 are for links */
+	PROTO_TEXT,	   /* a part of a text, not terminated */
+	PROTO_END,	   /* int32_t: 0 or a negative errno; with an errno, the text, if any, is an error sentence */
+	PROTO_KEEPER,	   /* struct proto_keeper, queued in a keeper: see there */
+	PROTO_FAULT,	   /* text, from the daemon to a function: a command to the fault stage, see fault.h */
+	PROTO_SERVICES,	   /* uint32_t ..., from a function to the daemon: all services (proto_service) */
+	PROTO_MAD,	   /* struct proto_mad, from the daemon to a function */
+	PROTO_RECORDS,	   /* nothing, with a descriptor: see there */
+	PROTO_LINK = 32,   /* 32 to 47 belong to links */
 	PROTO_PACKET = 48, /* a captured packet: see capture.h */
 };
 
-/** Every message begins with this header. Host byte order: both ends are on one host. */
+/**
+ * A service of a function: a port, and above its 16 bits the port's space: 0: ports of reliable datagrams (nic_rdm.h),
+ * each with a QPN; else a space of the connection manager (engine_cm.h): then this is the low half of the service ID.
+ */
+static inline uint32_t proto_service(uint32_t space, uint16_t port)
+{
+	return space << 16 | port;
+}
+static inline uint32_t proto_service_space(uint32_t service)
+{
+	return service >> 16;
+}
+/** Whether a function may claim the service. */
+bool proto_service_may_be(uint32_t service);
+
+/** In front of every message. Host byte order: both ends are on one host. */
 struct proto_header {
 	uint32_t magic_version;
 	uint16_t type; /* enum proto_type */
@@ -145,6 +165,12 @@ struct proto_keeper {
 		uint16_t index; /* the socket's position among those of the address: the function's number */
 		uint16_t entry; /* the address's index in the GID table, which functions use */
 	} entries[PROTO_KEEPER_ENTRIES];
+};
+
+/** A message to queue pair 1 that the kernel gave to the daemon, and that is for a service of the function. */
+struct proto_mad {
+	struct nic_gid own, peer;
+	uint8_t mad[256];
 };
 
 struct proto_adopt {
@@ -226,7 +252,7 @@ struct proto_name {
 
 void pmd_name_daemon(const struct nic_gid *gid, struct proto_name *out);
 void pmd_name_function(const struct nic_gid *key, unsigned n, struct proto_name *out);
-void pmd_name_service(const struct nic_gid *key, unsigned port, struct proto_name *out);
+void pmd_name_service(const struct nic_gid *key, uint32_t service, struct proto_name *out);
 
 /** Create a listening socket, non-blocking, close-on-exec. @return the socket, or a negative errno; -EADDRINUSE: the
  *  name is in use. */

@@ -303,7 +303,7 @@ bool daemon_makes_way(struct daemon *d)
 /** Whether the daemon may exit: no functions, no clients, not told to stay. */
 static bool daemon_is_done(struct daemon *d)
 {
-	if (d->live > 0 || d->adopting > 0 || d->stay)
+	if (d->live > 0 || d->adopting > 0 || d->stay || (!d->leave && cm_is_busy(d)))
 		return false;
 	if (!d->leave && (int64_t)(daemon_now_ns() - d->idle_since_ns) < (int64_t)IDLE_NS)
 		return false;
@@ -322,7 +322,7 @@ static bool daemon_has_signal(struct daemon *d)
 /** @return milliseconds until the next scheduled work; -1: there is only work to do when an event arrives. */
 static int loop_timeout(const struct daemon *d)
 {
-	uint64_t now_ns = daemon_now_ns(), due_ns = d->retry_ns;
+	uint64_t now_ns = daemon_now_ns(), due_ns = d->retry_ns, cm_ns;
 
 	if (clients_any(d) || d->deaf_ns != 0 || (d->live == 0 && d->adopting == 0 && !d->stay))
 		return TICK_MS;
@@ -330,6 +330,9 @@ static int loop_timeout(const struct daemon *d)
 		due_ns = d->slots_due_ns;
 	if (due_ns == 0 || (d->keeper_due_ns != 0 && d->keeper_due_ns < due_ns))
 		due_ns = d->keeper_due_ns;
+	cm_ns = cm_due_ns(d);
+	if (due_ns == 0 || (cm_ns != 0 && cm_ns < due_ns))
+		due_ns = cm_ns;
 	if (due_ns == 0)
 		return -1;
 	return due_ns <= now_ns ? 0 : (int)((due_ns - now_ns) / 1000000 + 1);
@@ -355,6 +358,7 @@ static void daemon_loop(struct daemon *d)
 		clients_tick(d);
 		slots_tick(d);
 		keeper_tick(d);
+		cm_tick(d);
 		if (daemon_is_done(d))
 			return;
 	}

@@ -12,6 +12,7 @@
  *   uroced_steer.c    the UDP sockets of all functions, steering of datagrams to them
  *   uroced_keeper.c   keeping the UDP sockets for the next daemon
  *   uroced_services.c which function serves which port
+ *   uroced_cm.c       connections of functions that have ended, services that nobody has
  *   uroced_tools.c    commands of the `uroce` tool
  *
  * One thread, one epoll set. Sends do not block. If a peer's queue is full, a function gets the latest state later, and
@@ -23,12 +24,16 @@
 #include <sys/types.h>
 
 #include "address.h"
+#include "limiter.h"
 #include "proto.h"
 
 #define DAEMON_SLOTS   (PROTO_FUNCTION_MAX + 1) /* slots 1 to 254 are functions; slot 0 is the daemon itself */
 #define DAEMON_CLIENTS 64
 
-/** The data of an epoll event: the kind of source, then two numbers that depend on the kind. */
+struct nic_cm;
+struct sockaddr_in6;
+
+/** Data of an epoll event: the kind of source, then two numbers. */
 enum daemon_source { SOURCE_NAME, SOURCE_CLIENT, SOURCE_FUNCTION, SOURCE_DATAGRAM, SOURCE_NETLINK, SOURCE_SIGNAL };
 #define SOURCE(kind, a, b) ((uint64_t)(kind) << 32 | (uint64_t)(a) << 16 | (uint64_t)(b))
 
@@ -46,13 +51,14 @@ struct slot {
 	struct ucred peer;
 	char command[16];
 	struct proto_join join;
-	uint16_t said[PROTO_SERVICES_MAX],
-		services[PROTO_SERVICES_MAX]; /* ports that the function claims to serve; ports granted to it */
+	uint32_t said[PROTO_SERVICES_MAX],
+		services[PROTO_SERVICES_MAX]; /* what it claims to serve (proto_service); what it does serve */
 	unsigned n_said, n_services;
-	uint64_t since_ns;    /* when the function joined, CLOCK_REALTIME */
-	uint64_t released_ns; /* when the slot's previous function ended, CLOCK_MONOTONIC; 0: the slot was never used */
-	uint64_t joined_ns;   /* when it joined or was adopted, CLOCK_MONOTONIC */
-	uint64_t due_ns;      /* when to check the slot again; 0: only on an event */
+	int records_fd;	      /* its connections, see PROTO_RECORDS; 0: none */
+	uint64_t since_ns;    /* CLOCK_REALTIME */
+	uint64_t released_ns; /* CLOCK_MONOTONIC; 0: never used */
+	uint64_t joined_ns;   /* CLOCK_MONOTONIC */
+	uint64_t due_ns;      /* when to check it again; 0: only on an event */
 	unsigned misses;      /* consecutive times that adoption failed or did not last */
 	bool strange;	      /* SLOT_FOREIGN: a user whom the policy does not admit listens under the name */
 	uint32_t keeper_sent; /* generation of the last keeper sent to the function */
@@ -108,7 +114,13 @@ struct daemon {
 	uint64_t deaf_ns;	 /* after running out of descriptors, accept no clients until then; 0: accepting */
 	struct client clients[DAEMON_CLIENTS];
 
-	int keeper[2]; /* socket pair: we write to [0], functions get [1]; -1: none */
+	/* The connection manager of ended functions; [0]: of services that nobody has. NULL: not needed. */
+	struct nic_cm *cm[DAEMON_SLOTS];
+	uint64_t cm_ended_ns[DAEMON_SLOTS];
+	unsigned n_cm;
+	struct pmd_limiter cm_limiter;
+
+	int keeper[2]; /* [0] is written, functions get [1]; -1: none */
 	uint32_t keeper_generation;
 	unsigned kept;		/* number of sockets in the keeper: all sockets of the device, or 0 */
 	int keeper_rc;		/* why the sockets are not in the keeper: a negative errno */
@@ -220,7 +232,7 @@ void steer_own(struct daemon *d, unsigned n, bool owned);
 void steer_services_changed(struct daemon *d);
 /** Called before a function gets number n: drop the datagrams that have arrived for this number. */
 void steer_flush(struct daemon *d, unsigned n);
-/** Drop and count datagrams that have arrived for a slot without a function. */
+/** Drop and count datagrams for a slot without a function; messages to queue pair 1 go to uroced_cm.c. */
 void steer_drain(struct daemon *d, unsigned entry, unsigned slot);
 /** Attach the program that makes the kernel steer each datagram for the entry's address to one of the entry's sockets.
  *  @return 0 or a negative errno. */
@@ -251,8 +263,24 @@ struct keeper_status {
 void keeper_status(const struct daemon *d, struct keeper_status *out);
 
 /* uroced_services.c */
-/** Function n reports that it serves exactly these ports. */
-void services_said(struct daemon *d, unsigned n, const uint16_t *ports, unsigned n_ports);
+/** Function n says that it serves exactly these services. */
+void services_said(struct daemon *d, unsigned n, const uint32_t *said, unsigned n_said);
+/** The function that serves it; 0: none. */
+unsigned services_owner(const struct daemon *d, uint32_t service);
+
+/* uroced_cm.c */
+/** Function n gives its records. The caller closes the message. @return false: malformed. */
+bool cm_records(struct daemon *d, unsigned n, struct proto_msg *m);
+/** The function of slot n has ended: disconnect what it had. */
+void cm_ended(struct daemon *d, unsigned n);
+/** A datagram has come to the entry's address. @return false: no message to queue pair 1. */
+bool cm_datagram(struct daemon *d, unsigned entry, const uint8_t *data, size_t len, const struct sockaddr_in6 *from);
+/** Do what is due. */
+void cm_tick(struct daemon *d);
+/** When cm_tick is due; 0: never. */
+uint64_t cm_due_ns(const struct daemon *d);
+/** Whether connections of ended functions are being ended. */
+bool cm_is_busy(const struct daemon *d);
 
 /* uroced_tools.c */
 /** Execute a tool's command and answer it. @return false: close the connection. */

@@ -141,7 +141,8 @@ int slots_join(struct daemon *d, int fd, const struct ucred *peer, const struct 
 	}
 	steer_flush(d, n);
 	services_said(d, n, NULL, 0);
-	d->stats.leaves += s->again; /* counts the end of the number's previous function, if that lost its connection */
+	cm_ended(d, n);
+	d->stats.leaves += s->again; /* the previous owner of the number */
 	*s = (struct slot){.fd = fd, .peer = *peer, .join = *join, .since_ns = realtime_ns()};
 	PMD_POINT(daemon_slot_grown);
 	rc = slot_welcome(d, n, listen_fd);

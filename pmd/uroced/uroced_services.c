@@ -2,10 +2,10 @@
 /*
  * uroced_services.c - which function serves which service port, so that the kernel can steer datagrams to it.
  *
- * A function that serves a port listens under the port's socket name, which only one process can do (proto.h). The
- * daemon checks each claim: the process that listens must be the function that claims the port. If the daemon cannot
- * find out (the process is outside our PID namespace, or its backlog is full), the first function to claim the port
- * gets it.
+ * A function that serves a port, of whatever space, listens under its name, which only one process can (proto.h). The
+ * daemon checks what functions claim: the listener must be the process that claims the port. Where this cannot be told
+ * (both are outside our PID namespace, or the listener's backlog is full), the first function to claim the port keeps
+ * it.
  *
  * Owns: said and services of daemon.slots.
  */
@@ -13,42 +13,41 @@
 
 #include "uroced.h"
 
-static bool is_in(const uint16_t *ports, unsigned n, uint16_t port)
+static bool is_in(const uint32_t *services, unsigned n, uint32_t service)
 {
 	for (unsigned i = 0; i < n; i++)
-		if (ports[i] == port)
+		if (services[i] == service)
 			return true;
 	return false;
 }
 
-/** @return the number of the function that has been granted the port, or 0. */
-static unsigned owner_of(const struct daemon *d, uint16_t port)
+unsigned services_owner(const struct daemon *d, uint32_t service)
 {
 	for (unsigned n = 1; n < DAEMON_SLOTS; n++)
-		if (is_in(d->slots[n].services, d->slots[n].n_services, port))
+		if (is_in(d->slots[n].services, d->slots[n].n_services, service))
 			return n;
 	return 0;
 }
 
-/** Revoke the grant of a port, although the function still claims the port: another function serves it now. */
-static void service_take(struct slot *s, uint16_t port)
+/** Take the service from a function, whatever it has said: another one serves it. */
+static void service_take(struct slot *s, uint32_t service)
 {
 	for (unsigned i = 0; i < s->n_services; i++)
-		if (s->services[i] == port)
+		if (s->services[i] == service)
 			s->services[i] = s->services[--s->n_services];
 }
 
-/** Decide whether function n gets the port. If so, a previous owner loses it. */
-static bool is_granted(struct daemon *d, unsigned n, uint16_t port)
+/** Whether function n gets the service; if so, a previous owner loses it. */
+static bool is_granted(struct daemon *d, unsigned n, uint32_t service)
 {
-	unsigned owner = owner_of(d, port);
+	unsigned owner = services_owner(d, service);
 	enum proto_holder holder;
 	struct proto_name name;
 
-	pmd_name_service(&d->key, port, &name);
+	pmd_name_service(&d->key, service, &name);
 	holder = proto_holder(&name, &d->key, &d->slots[n].peer);
-	if (holder == PROTO_HOLDER_IT && owner != 0) /* the owner has released the port, but has not told us yet */
-		service_take(&d->slots[owner], port);
+	if (holder == PROTO_HOLDER_IT && owner != 0) /* the owner has released it, news pending */
+		service_take(&d->slots[owner], service);
 	return holder == PROTO_HOLDER_IT ||
 	       ((holder == PROTO_HOLDER_UNSEEN || holder == PROTO_HOLDER_UNKNOWN) && owner == 0);
 }
@@ -77,15 +76,15 @@ static bool services_drop(struct slot *s)
 	return s->n_services < before;
 }
 
-void services_said(struct daemon *d, unsigned n, const uint16_t *ports, unsigned n_ports)
+void services_said(struct daemon *d, unsigned n, const uint32_t *said, unsigned n_said)
 {
 	struct slot *s = &d->slots[n];
 	bool dropped, changed;
 
 	s->n_said = 0;
-	for (unsigned i = 0; i < n_ports; i++)
-		if (!is_in(s->said, s->n_said, ports[i]))
-			s->said[s->n_said++] = ports[i];
+	for (unsigned i = 0; i < n_said; i++)
+		if (!is_in(s->said, s->n_said, said[i]))
+			s->said[s->n_said++] = said[i];
 	dropped = services_drop(s);
 	changed = services_look(d, n) || dropped;
 	d->stats.refused_services += s->n_said - s->n_services;

@@ -112,6 +112,7 @@ static void slot_free(struct daemon *d, unsigned n)
 {
 	d->stats.leaves += d->slots[n].again;
 	services_said(d, n, NULL, 0);
+	cm_ended(d, n);
 	d->slots[n] = (struct slot){.state = SLOT_FREE, .fd = -1, .released_ns = daemon_now_ns()};
 	PMD_POINT(daemon_slot_ended);
 	steer_own(d, n, false);
@@ -405,13 +406,13 @@ static void slot_adopted(struct daemon *d, unsigned n, struct proto_msg *m)
 
 static bool services_are_valid(const struct proto_msg *m)
 {
-	const uint16_t *ports = m->data;
-	unsigned n = m->len / sizeof(ports[0]);
+	const uint32_t *services = m->data;
+	unsigned n = m->len / sizeof(services[0]);
 
-	if (m->type != PROTO_SERVICES || m->n_fds > 0 || m->len % sizeof(ports[0]) != 0 || n > PROTO_SERVICES_MAX)
+	if (m->type != PROTO_SERVICES || m->n_fds > 0 || m->len % sizeof(services[0]) != 0 || n > PROTO_SERVICES_MAX)
 		return false;
 	for (unsigned i = 0; i < n; i++)
-		if (ports[i] == 0 || ports[i] > NIC_SERVICE_PORT_MAX)
+		if (!proto_service_may_be(services[i]))
 			return false;
 	return true;
 }
@@ -426,10 +427,10 @@ static bool slot_message(struct daemon *d, unsigned n, struct proto_msg *m)
 	}
 	if (d->slots[n].state == SLOT_LIVE && services_are_valid(m)) {
 		PMD_POINT(daemon_services_come);
-		services_said(d, n, m->data, m->len / sizeof(uint16_t));
+		services_said(d, n, m->data, m->len / sizeof(uint32_t));
 		return true;
 	}
-	return false;
+	return d->slots[n].state == SLOT_LIVE && cm_records(d, n, m);
 }
 
 void slots_ready_event(struct daemon *d, unsigned n, uint32_t events)

@@ -2,11 +2,11 @@
 /*
  * uroced_steer.c - which function receives which datagram.
  *
- * All functions share UDP port 4791 of an address. Each function has one socket per address, which the daemon binds
- * with SO_REUSEPORT, in the order of the functions' numbers. A BPF program makes the kernel choose the socket by the
- * first byte of the destination QPN. The daemon passes a function's sockets to the function, and itself keeps all
- * sockets open: if one were closed, the kernel would move the group's last socket to its place. The daemon drops and
- * counts datagrams for free numbers and for number 0, its own.
+ * All functions share UDP port 4791 of an address. Each has one socket, bound here with SO_REUSEPORT in the order of
+ * the functions' numbers; a filter program on the payload makes the kernel choose the socket by the leading byte of the
+ * destination QPN. Functions get their sockets by descriptor and use them alone. The daemon keeps all of them open,
+ * since the last socket of the group moves into the place of one that is closed; it drops and counts datagrams for free
+ * numbers and for its own, 0, but for messages to queue pair 1.
  *
  * Datagrams for a service (QPN: 0xff, then a 16-bit port) go to the function that serves the port: functions report
  * their ports, and the program lists them. The program has room for many ports, but not for every possible port: it
@@ -15,26 +15,36 @@
  * function. If all are listed, datagrams for other ports go to the first function that serves any port; its NIC answers
  * a connection request with the error that the service does not exist.
  *
+ * Messages of the connection manager (to queue pair 1) name their function in the leading byte of the receiver's
+ * communication ID. Requests name a service instead: they go to the function that serves the port. What the program
+ * does not list, or no function serves, comes to the daemon, which hands it on or refuses it (uroced_cm.c).
+ *
  * Owns: the sockets of daemon.gids.
  */
 #include <errno.h>
 #include <linux/filter.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "nic_gsi.h"
 #include "nic_rdm.h"
 #include "points.h"
 #include "udp_socket.h"
 #include "uroced.h"
 
 #define BTH_DEST_QPN	   5
-#define STEER_HEAD	   5   /* number of instructions before those for services */
-#define STEER_SERVICES_MAX 512 /* ports: they fit into a program of 20 KiB, the kernel's default limit */
-#define DRAIN_BURST	   64
-#define FLUSH_MAX	   65536 /* most datagrams to flush: more than a socket buffer holds */
+#define STEER_SERVICES_MAX 512 /* fewer than fit into a program of 20 KiB, the kernel's usual limit */
+#define STEER_PORTS_MAX	   512 /* likewise: of the connection manager */
+/* Instructions besides those for services: before them, between, and the return after each kind. */
+#define STEER_FRAME	   40
+
+#define DRAIN_BURST 64
+#define DRAIN_BYTES 4096  /* of a datagram, the rest is not looked at: many merged messages */
+#define FLUSH_MAX   65536 /* datagrams: more than a socket buffer holds; the rest arrived during the flush */
 
 #ifndef SO_ATTACH_REUSEPORT_CBPF
 #define SO_ATTACH_REUSEPORT_CBPF 51
@@ -42,56 +52,145 @@
 
 /* ---- steering ------------------------------------------------------------------------------------------- */
 
-/** Generate instructions for up to `room` services. @return the number of instructions. */
-static unsigned steer_services(const struct daemon *d, const struct entry *e, struct sock_filter *code, unsigned room)
-{
-	unsigned at = 0, rest = 0, first = 0;
+/** A program being written. */
+struct steer {
+	struct sock_filter code[STEER_FRAME + 2 * (STEER_SERVICES_MAX + STEER_PORTS_MAX)];
+	unsigned n;
+};
 
-	code[at++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_H | BPF_ABS, BTH_DEST_QPN + 1);
-	for (unsigned i = 0, more = 1; more > 0; i++) {
+static void put(struct steer *p, struct sock_filter instruction)
+{
+	p->code[p->n++] = instruction;
+}
+
+static void put_load(struct steer *p, unsigned size, unsigned at)
+{
+	put(p, (struct sock_filter)BPF_STMT(BPF_LD | size | BPF_ABS, at)); /* past the end: the program returns 0 */
+}
+
+/** If the loaded value is k, go on, else skip the next n instructions. */
+static void put_unless_skip(struct steer *p, uint32_t k, unsigned n)
+{
+	put(p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, k, 0, (uint8_t)n));
+}
+
+static void put_return(struct steer *p, uint32_t k)
+{
+	put(p, (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, k));
+}
+
+/** The loaded value is a function's number: return it if that has a socket, else 0. */
+static void put_return_function(struct steer *p, const struct entry *e)
+{
+	put(p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, e->n_sockets, 1, 0));
+	put(p, (struct sock_filter)BPF_STMT(BPF_RET | BPF_A, 0));
+	put_return(p, 0);
+}
+
+/** Instructions for up to `room` services of datagrams, or of the CM: compare the loaded value. First one of each
+ *  function, then another of each that has more, and so on. @param first out: the first function that serves any
+ *  @return the last function whose services did not fit; 0: all did. */
+static unsigned put_services(struct steer *p, const struct daemon *d, const struct entry *e, bool cm, unsigned room,
+			     unsigned *first)
+{
+	unsigned done[DAEMON_SLOTS] = {0}, rest = 0;
+
+	*first = 0;
+	for (unsigned more = 1; more > 0 && rest == 0;) {
 		more = 0;
 		for (unsigned n = 1; n < e->n_sockets; n++) {
 			const struct slot *s = &d->slots[n];
+			unsigned i = done[n];
 
+			while (i < s->n_services && (proto_service_space(s->services[i]) != 0) != cm)
+				i++;
+			done[n] = i + 1;
 			if (i >= s->n_services)
 				continue;
-			first = first ? first : n;
+			*first = *first ? *first : n;
 			more++;
 			if (room == 0) {
 				rest = n;
 				continue;
 			}
 			room--;
-			code[at++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, s->services[i], 0, 1);
-			code[at++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, n);
+			put_unless_skip(p, s->services[i], 1);
+			put_return(p, n);
 		}
-		if (room == 0 && rest != 0)
-			break;
 	}
-	code[at++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, rest ? rest : first);
-	return at;
+	return rest;
 }
 
-/* Datagrams go to socket 0 if their function number has no socket, if they are too short to have a QPN, or if they are
- * for a service and no function serves any. */
+/** Datagrams to ports of reliable datagrams. */
+static void put_datagram_services(struct steer *p, const struct daemon *d, const struct entry *e, unsigned room)
+{
+	unsigned first, rest;
+
+	put_load(p, BPF_H, BTH_DEST_QPN + 1);
+	rest = put_services(p, d, e, false, room, &first);
+	put_return(p, rest ? rest : first);
+}
+
+/** Messages to queue pair 1: see nic_cm.h. Their packets begin with BTH and DETH. */
+static void put_messages(struct steer *p, const struct daemon *d, const struct entry *e, unsigned room)
+{
+	enum { MAD = 20, ATTRIBUTE = MAD + 16, LOCAL_ID = MAD + 24, REMOTE_ID = MAD + 28, SERVICE_ID = MAD + 32 };
+	enum { REQ = 0x10, SIDR_REQ = 0x17, SIDR_REP = 0x18 };
+	unsigned first;
+
+	put_load(p, BPF_H, BTH_DEST_QPN + 1);
+	put_unless_skip(p, NIC_GSI_QPN, 3);
+	put_load(p, BPF_H, ATTRIBUTE);
+	put_unless_skip(p, REQ, 2);
+	put(p, (struct sock_filter)BPF_STMT(BPF_JMP | BPF_JA, 10));
+	put_return(p, 0); /* not queue pair 1 */
+	put_unless_skip(p, SIDR_REQ, 1);
+	put(p, (struct sock_filter)BPF_STMT(BPF_JMP | BPF_JA, 7));
+	put_unless_skip(p, SIDR_REP, 2);
+	put_load(p, BPF_B, LOCAL_ID); /* it has only the requester's ID */
+	put(p, (struct sock_filter)BPF_STMT(BPF_JMP | BPF_JA, 1));
+	put_load(p, BPF_B, REMOTE_ID);
+	put_return_function(p, e);
+	put_load(p, BPF_W, SERVICE_ID);
+	put_unless_skip(p, 0, 1);
+	put(p, (struct sock_filter)BPF_STMT(BPF_JMP | BPF_JA, 1));
+	put_return(p, 0); /* no service on a port */
+	put_load(p, BPF_W, SERVICE_ID + 4);
+	put_services(p, d, e, true, room, &first);
+	put_return(p, 0);
+}
+
+/** The program: up to `ports` of each kind are listed. Datagrams for a number without a socket, or too short to tell,
+ *  go to socket 0; so do those for services when no function has any. */
+static void steer_write(struct steer *p, const struct daemon *d, const struct entry *e, unsigned ports)
+{
+	unsigned jump;
+
+	p->n = 0;
+	put_load(p, BPF_B, BTH_DEST_QPN);
+	put_unless_skip(p, 0, 1);
+	put(p, (struct sock_filter)BPF_STMT(BPF_JMP | BPF_JA, 5)); /* to put_messages */
+	put_unless_skip(p, NIC_SERVICE_QPN >> 16, 1);
+	jump = p->n;
+	put(p, (struct sock_filter)BPF_STMT(BPF_JMP | BPF_JA, 0)); /* to put_datagram_services */
+	put_return_function(p, e);
+	put_messages(p, d, e, ports < STEER_PORTS_MAX ? ports : STEER_PORTS_MAX);
+	p->code[jump].k = p->n - jump - 1;
+	put_datagram_services(p, d, e, ports);
+}
+
 int steer_attach(const struct daemon *d, const struct entry *e)
 {
-	struct sock_filter code[STEER_HEAD + 2 + 2 * STEER_SERVICES_MAX] = {
-		BPF_STMT(BPF_LD | BPF_B | BPF_ABS, BTH_DEST_QPN), /* datagram too short: the program returns 0 */
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, NIC_SERVICE_QPN >> 16, 3, 0),
-		BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, e->n_sockets, 0, 1),
-		BPF_STMT(BPF_RET | BPF_K, 0),
-		BPF_STMT(BPF_RET | BPF_A, 0),
-	};
-	struct sock_fprog program = {.filter = code};
+	struct steer program;
+	struct sock_fprog fprog = {.filter = program.code};
 
-	/* If the program exceeds the kernel's limit, which is configurable (net.core.optmem_max), try with fewer
-	 * services. */
-	for (unsigned room = STEER_SERVICES_MAX;; room /= 2) {
-		program.len = (unsigned short)(STEER_HEAD + steer_services(d, e, code + STEER_HEAD, room));
-		if (setsockopt(e->sockets[0], SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &program, sizeof(program)) == 0)
+	/* The limit is configurable (net.core.optmem_max): try with fewer services. */
+	for (unsigned ports = STEER_SERVICES_MAX;; ports /= 2) {
+		steer_write(&program, d, e, ports);
+		fprog.len = (unsigned short)program.n;
+		if (setsockopt(e->sockets[0], SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &fprog, sizeof(fprog)) == 0)
 			return 0;
-		if (errno != ENOMEM || room == 0)
+		if (errno != ENOMEM || ports == 0)
 			return -errno;
 	}
 }
@@ -203,28 +302,42 @@ void steer_services_changed(struct daemon *d)
 			d->stats.unsteered_services++;
 }
 
-void steer_drain(struct daemon *d, unsigned entry, unsigned slot)
+/** Receive up to DRAIN_BURST datagrams. @return how many there were. */
+static unsigned drain(struct daemon *d, unsigned entry, unsigned slot)
 {
-	uint8_t byte;
+	uint8_t data[DRAIN_BYTES];
+	unsigned n = 0;
 
 	if (slot >= d->gids[entry].n_sockets)
-		return;
-	for (unsigned i = 0; i < DRAIN_BURST; i++) {
-		if (recv(d->gids[entry].sockets[slot], &byte, 1, MSG_DONTWAIT | MSG_TRUNC) < 0)
-			return;
-		d->stats.unowned_datagrams++;
+		return 0;
+	for (; n < DRAIN_BURST; n++) {
+		struct sockaddr_in6 from = {0};
+		socklen_t from_len = sizeof(from);
+		ssize_t len = recvfrom(d->gids[entry].sockets[slot], data, sizeof(data), MSG_DONTWAIT,
+				       (struct sockaddr *)&from, &from_len);
+
+		if (len < 0)
+			break;
+		if (!cm_datagram(d, entry, data, (size_t)len, &from))
+			d->stats.unowned_datagrams++;
 	}
+	return n;
+}
+
+void steer_drain(struct daemon *d, unsigned entry, unsigned slot)
+{
+	drain(d, entry, slot);
 }
 
 void steer_flush(struct daemon *d, unsigned n)
 {
 	for (unsigned i = 0; i < NIC_GID_TABLE_LEN; i++) {
-		uint64_t start = d->stats.unowned_datagrams, before;
+		unsigned total = 0, got;
 
 		do {
-			before = d->stats.unowned_datagrams;
-			steer_drain(d, i, n);
-		} while (d->stats.unowned_datagrams - before == DRAIN_BURST && before - start < FLUSH_MAX);
+			got = drain(d, i, n);
+			total += got;
+		} while (got == DRAIN_BURST && total < FLUSH_MAX);
 	}
 }
 

@@ -48,9 +48,23 @@ static void put_gids(const struct daemon *d, FILE *out)
 
 static void put_services(const struct slot *s, FILE *out)
 {
+	const char *comma = "";
+
 	fputs("\"services\": [", out);
-	for (unsigned i = 0; i < s->n_services; i++)
-		fprintf(out, "%s%u", i ? ", " : "", s->services[i]);
+	for (unsigned i = 0; i < s->n_services; i++) {
+		if (proto_service_space(s->services[i]) != 0)
+			continue;
+		fprintf(out, "%s%u", comma, s->services[i]);
+		comma = ", ";
+	}
+	fputs("], \"cm_ports\": [", out); /* space, port */
+	comma = "";
+	for (unsigned i = 0; i < s->n_services; i++) {
+		if (proto_service_space(s->services[i]) == 0)
+			continue;
+		fprintf(out, "%s[%u, %u]", comma, proto_service_space(s->services[i]), s->services[i] & 0xffff);
+		comma = ", ";
+	}
 	fputs("]}", out);
 }
 

@@ -20,7 +20,8 @@ examples:
   uroce stat --json --watch 1 --count 10 | jq -c '.devices[].nic.retransmitted'
 """
 GROUPS = {"daemon": "the daemon", "nic": "the NIC: transport", "port": "its port: packets to and from the network",
-          "control": "its place in the device", "fault": "injected faults", "qp": "the queue pair"}
+          "control": "its place in the device", "cm": "connections by the connection manager",
+          "fault": "injected faults", "qp": "the queue pair"}
 QP_SENTENCES = {
     "tx_packets": "Packets sent.",
     "tx_bytes": "Payload bytes sent.",

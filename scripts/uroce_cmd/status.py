@@ -17,6 +17,7 @@ with a number that begins the numbers of its queue pairs: QP 0x030a51 is one of 
 libfabric's endpoints.
 """
 SHOWN = 12  # of a function, at most
+SPACES = {0x0106: "TCP", 0x0111: "UDP", 0x013f: "IB", 0x0002: "IPOIB"}  # port spaces of the connection manager
 
 EPILOG = """\
 examples:
@@ -63,7 +64,8 @@ def function_facts(device, function, with_qps):
     facts = {"function": function.number, "pid": function.pid if function.reached else slot.get("pid") or None,
              "elsewhere": function.reached and function.pid is None, "command": slot.get("command"),
              "uid": slot.get("uid"), "since": slot.get("since"), "state": slot.get("state", "live"),
-             "services": sorted(slot.get("services", [])), "answers": function.status is not None}
+             "services": sorted(slot.get("services", [])), "cm_ports": sorted(slot.get("cm_ports", [])),
+             "answers": function.status is not None}
     for key in ("command", "device", "mtu", "link", "faults", "qps"):
         if function.status:
             facts[key] = function.status[key]
@@ -109,6 +111,10 @@ def print_function(facts, now):
     print("  " + "  ".join(words))
     if facts["services"]:
         print(f"      serves {numbers(facts['services'], 'port')}")
+    for space, name in SPACES.items():
+        ports = [port for of, port in facts.get("cm_ports", []) if of == space]
+        if ports:
+            print(f"      has {name} {numbers(ports, 'port')} of the connection manager")
     print_qps(facts)
 
 

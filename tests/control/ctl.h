@@ -83,7 +83,7 @@ struct ctl_function {
 		uint32_t arg;
 	} commands[CTL_COMMANDS];
 	unsigned n_commands, next_command;
-	uint16_t services[CTL_SERVICES]; /* ports that it serves, and that the daemon has granted */
+	uint32_t services[CTL_SERVICES]; /* proto_service: opened, and acknowledged by the daemon */
 	unsigned n_services;
 	uint64_t datagrams, strange; /* datagrams received: in all, and those of them for service QPNs */
 	uint32_t random;

@@ -88,6 +88,12 @@ unsigned udp_rx_burst(struct pmd_port *port, struct nic_rx_frame *frames, unsign
 	return 0;
 }
 
+/** Functions of this world have no connection manager. */
+void pmd_cm_take(struct pmd_cm *cm, const struct nic_cm_route *route, const uint8_t *mad)
+{
+	(void)cm, (void)route, (void)mad;
+}
+
 void pmd_engine_take(struct pmd_engine *e, const struct nic_rx_frame *frame, uint64_t now_ns)
 {
 	nic_rx(e->host.nic, frame, now_ns);
@@ -284,22 +290,30 @@ static void engine_main(void *arg)
 
 /* ---- the program's thread --------------------------------------------------------------------------------- */
 
+/** Odd ports are the connection manager's. */
+static uint32_t service_of(uint16_t port)
+{
+	return proto_service(port % 2 ? PMD_CM_TCP : 0, port);
+}
+
 static void do_serve(struct ctl_function *f, uint16_t port)
 {
-	if (f->n_services == CTL_SERVICES || pmd_service_open(&f->e, &port) != 0)
+	uint32_t service = service_of(port);
+
+	if (f->n_services == CTL_SERVICES || pmd_engine_serve(&f->e, &service) != 0)
 		return;
-	f->services[f->n_services++] = port;
+	f->services[f->n_services++] = service;
 	ctl_stats.services++;
-	ctl_log("function %u serves %u", f->index, port);
+	ctl_log("function %u serves %#x", f->index, service);
 }
 
 static void do_unserve(struct ctl_function *f, uint16_t port)
 {
 	for (unsigned i = 0; i < f->n_services; i++) {
-		if (f->services[i] != port)
+		if (f->services[i] != service_of(port))
 			continue;
 		f->services[i] = f->services[--f->n_services];
-		pmd_service_close(&f->e, port);
+		pmd_engine_unserve(&f->e, service_of(port));
 		ctl_log("function %u serves %u no more", f->index, port);
 		return;
 	}

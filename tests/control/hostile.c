@@ -57,8 +57,10 @@ static size_t body_of(struct hostile *h, unsigned type, uint8_t *body, size_t ro
 		memcpy(body, text, len = strlen(text));
 		break;
 	case PROTO_SERVICES:
-		len = 2 * rng_below(&h->rng, 8);
+		len = 4 * rng_below(&h->rng, 8);
 		rng_bytes(&h->rng, body, len);
+		for (size_t i = 0; i < len; i += 4) /* half of them are ports of some space */
+			memcpy((uint8_t *)body + i + 2, &(uint16_t){rng_chance(&h->rng, 500) ? 0 : 0x0106}, 2);
 		break;
 	case PROTO_LINK:
 		len = sizeof(struct proto_link);

@@ -27,7 +27,7 @@ static void choose_shape(struct ctl_opts *o, struct rng *rng)
 	o->preempt = PICK(10, 100, 300, 700);
 	o->sndbuf = PICK(4096, 16384, 212992, 212992);
 	o->nofile = PICK(256, 1024, 2048);
-	o->program_room = PICK(0, 0, 0, 12, 20);
+	o->program_room = PICK(0, 0, 0, 36, 44);
 	o->slow_exit = PICK(0, 1);
 	o->containers = PICK(0, 0, 1);
 	o->strangers = PICK(0, 0, 0, 1);

@@ -263,6 +263,12 @@ static bool is_taken(const struct ctl_function *f)
 	return other && other != daemon_of(f->netns, &f->key);
 }
 
+static const struct vk_file *choose_service(unsigned netns, const struct nic_gid *gid, uint32_t service)
+{
+	return proto_service_space(service) == 0 ? vk_udp_choose(netns, gid, NIC_SERVICE_QPN + service)
+						 : vk_udp_choose_request(netns, gid, service);
+}
+
 static void check_is_reached(const struct ctl_function *f)
 {
 	unsigned addresses = 0;
@@ -280,9 +286,9 @@ static void check_is_reached(const struct ctl_function *f)
 		/* Check services only if the program can list all of them: otherwise other functions receive and
 		 * forward some packets. */
 		for (unsigned s = 0; own && !ctl_program_is_short && s < f->n_services; s++)
-			if (vk_udp_choose(f->netns, &gid, NIC_SERVICE_QPN + f->services[s]) != own)
-				ctl_fail("service", "what is for port %u does not come to function %u", f->services[s],
-					 f->index);
+			if (choose_service(f->netns, &gid, f->services[s]) != own)
+				ctl_fail("service", "what is for service %#x does not come to function %u",
+					 f->services[s], f->index);
 	}
 	if (addresses == 0 && f->e.device.follow == PROTO_FOLLOW_NONE && !is_taken(f))
 		ctl_fail("reached", "function %u has no address", f->index);

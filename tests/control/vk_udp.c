@@ -15,7 +15,8 @@
 #include "address.h"
 #include "vk_priv.h"
 
-#define PAYLOAD 12 /* size of a BTH */
+#define PAYLOAD 12 /* a BTH */
+#define REQUEST 60 /* a REQ, to its service ID */
 
 /* ---- interfaces ------------------------------------------------------------------------------------------- */
 
@@ -200,8 +201,8 @@ int vk_udp_attach(struct vk_file *f, const void *value, socklen_t len)
 	return 0;
 }
 
-/** Run the group's program on a payload. An unknown instruction is a bug in the program or in this interpreter. */
-static uint32_t program_run(const struct vk_group *g, const uint8_t *payload)
+/** Run the program on a payload. An unknown instruction is a bug of the program or of this interpreter. */
+static uint32_t program_run(const struct vk_group *g, const uint8_t *payload, uint32_t len)
 {
 	uint32_t a = 0;
 
@@ -210,14 +211,23 @@ static uint32_t program_run(const struct vk_group *g, const uint8_t *payload)
 
 		switch (i->code) {
 		case BPF_LD | BPF_B | BPF_ABS:
-			if (i->k + 1 > PAYLOAD)
+			if (i->k + 1 > len)
 				return 0;
 			a = payload[i->k];
 			break;
 		case BPF_LD | BPF_H | BPF_ABS:
-			if (i->k + 2 > PAYLOAD)
+			if (i->k + 2 > len)
 				return 0;
 			a = (uint32_t)payload[i->k] << 8 | payload[i->k + 1];
+			break;
+		case BPF_LD | BPF_W | BPF_ABS:
+			if (i->k + 4 > len)
+				return 0;
+			a = (uint32_t)payload[i->k] << 24 | (uint32_t)payload[i->k + 1] << 16 |
+			    (uint32_t)payload[i->k + 2] << 8 | payload[i->k + 3];
+			break;
+		case BPF_JMP | BPF_JA:
+			at += i->k;
 			break;
 		case BPF_JMP | BPF_JEQ | BPF_K:
 			at += a == i->k ? i->jt : i->jf;
@@ -236,16 +246,31 @@ static uint32_t program_run(const struct vk_group *g, const uint8_t *payload)
 	vk_bug("a program without an end");
 }
 
-struct vk_file *vk_udp_choose(unsigned netns, const struct nic_gid *gid, uint32_t qpn)
+static struct vk_file *choose(unsigned netns, const struct nic_gid *gid, const uint8_t *payload, uint32_t len)
 {
-	const uint8_t payload[PAYLOAD] = {[5] = (uint8_t)(qpn >> 16), [6] = (uint8_t)(qpn >> 8), [7] = (uint8_t)qpn};
 	struct vk_group *g = group_find(netns, gid);
 	uint32_t index;
 
 	if (!g)
 		return NULL;
-	index = g->n_code ? program_run(g, payload) : 0;
+	index = g->n_code ? program_run(g, payload, len) : 0;
 	return g->socks[index < g->n ? index : 0];
+}
+
+struct vk_file *vk_udp_choose(unsigned netns, const struct nic_gid *gid, uint32_t qpn)
+{
+	const uint8_t payload[PAYLOAD] = {[5] = (uint8_t)(qpn >> 16), [6] = (uint8_t)(qpn >> 8), [7] = (uint8_t)qpn};
+
+	return choose(netns, gid, payload, sizeof(payload));
+}
+
+struct vk_file *vk_udp_choose_request(unsigned netns, const struct nic_gid *gid, uint32_t service)
+{
+	uint8_t payload[REQUEST] = {[7] = 1, [37] = 0x10};
+
+	for (unsigned i = 0; i < 4; i++)
+		payload[56 + i] = (uint8_t)(service >> (24 - 8 * i));
+	return choose(netns, gid, payload, sizeof(payload));
 }
 
 unsigned vk_udp_group(unsigned netns, const struct nic_gid *gid)

@@ -62,6 +62,9 @@ int __wrap_getsockopt(int fd, int level, int name, void *value, socklen_t *len);
 int __wrap_setsockopt(int fd, int level, int name, const void *value, socklen_t len);
 int __wrap_shutdown(int fd, int how);
 ssize_t __wrap_recv(int fd, void *data, size_t len, int flags);
+ssize_t __wrap_recvfrom(int fd, void *data, size_t len, int flags, struct sockaddr *from, socklen_t *from_len);
+ssize_t __wrap_sendto(int fd, const void *data, size_t len, int flags, const struct sockaddr *to, socklen_t to_len);
+ssize_t __wrap_pread64(int fd, void *data, size_t len, off_t at);
 int __real_close(int fd);
 int __wrap_close(int fd);
 
@@ -240,6 +243,32 @@ ssize_t __wrap_recv(int fd, void *data, size_t len, int flags)
 	vk_enter();
 	f = vk_fd(fd);
 	return f ? set_errno(receive_bytes(f, data, len, flags)) : -1;
+}
+
+/** Who has sent a datagram is not known. */
+ssize_t __wrap_recvfrom(int fd, void *data, size_t len, int flags, struct sockaddr *from, socklen_t *from_len)
+{
+	ssize_t got = __wrap_recv(fd, data, len, flags);
+
+	if (got >= 0) {
+		memset(from, 0, *from_len);
+		memset(data, 0, (size_t)got < len ? (size_t)got : len);
+	}
+	return got;
+}
+
+/** Datagrams leave, and arrive nowhere. */
+ssize_t __wrap_sendto(int fd, const void *data, size_t len, int flags, const struct sockaddr *to, socklen_t to_len)
+{
+	vk_enter();
+	return vk_fd(fd) ? (ssize_t)len : -1;
+}
+
+/** No file has contents: functions of this world have no connection manager. */
+ssize_t __wrap_pread64(int fd, void *data, size_t len, off_t at)
+{
+	vk_enter();
+	return vk_fd(fd) ? 0 : -1;
 }
 
 int __wrap_close(int fd)

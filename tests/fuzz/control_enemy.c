@@ -222,9 +222,13 @@ static size_t body_of(struct enemy *e, unsigned type, uint8_t *body)
 		memcpy(body, text, len);
 		return len;
 	case PROTO_SERVICES:
-		len = enemy_byte(e) % 4 * 2u;
-		for (size_t i = 0; i < len; i += 2)
-			memcpy(body + i, &(uint16_t){(uint16_t)(1000 + enemy_byte(e) % 4)}, 2);
+		len = enemy_byte(e) % 4 * 4u;
+		for (size_t i = 0; i < len; i += 4) {
+			uint8_t byte = enemy_byte(e);
+			uint32_t service = proto_service(byte & 4 ? PMD_CM_TCP : byte & 8, (uint16_t)(1000 + byte % 4));
+
+			memcpy(body + i, &service, sizeof(service));
+		}
 		return len;
 	case PROTO_LINK:
 		link->key = e->gids[0];

@@ -453,7 +453,7 @@ static int liar_join(void)
 	return fd;
 }
 
-static void liar_says(int fd, const uint16_t *ports, unsigned n, unsigned refused)
+static void liar_says(int fd, const uint32_t *ports, unsigned n, unsigned refused)
 {
 	uint64_t before = daemon_counter("refused_services");
 
@@ -480,11 +480,11 @@ static void services__are_shown(void **state)
 	start(2, true);
 	daemon_says("\"services\": []");
 	serve(0, PORT);
-	daemon_says("\"services\": [1000]}");
+	daemon_says("\"services\": [1000]");
 	serve(0, PORT + 7);
-	daemon_says("\"services\": [1000, 1007]}");
+	daemon_says("\"services\": [1000, 1007]");
 	part_do(&part[0], PART_UNSERVE, PORT, 0);
-	daemon_says("\"services\": [1007]}");
+	daemon_says("\"services\": [1007]");
 	end(2);
 }
 
@@ -492,7 +492,7 @@ static void services__are_shown(void **state)
  * functions again. */
 static void services__nobody_gets_what_is_anothers(void **state)
 {
-	const uint16_t ports[] = {PORT + 1, PORT, PORT, PORT + 2};
+	const uint32_t ports[] = {PORT + 1, PORT, PORT, PORT + 2};
 	int liar;
 
 	(void)state;

@@ -564,10 +564,18 @@ static void udp__a_run_is_for_one_function_and_leaves_by_its_own_address(void **
 	receive_all(to, 1, got);
 	assert_int_equal(got[1], 4);
 	assert_int_equal(to->stats.rx_datagrams, 5);
-	frames[0].sgid = device[2].gid; /* an address that the port does not have */
+	for (unsigned i = 0; i < 4; i++) { /* messages to queue pair 1: each may be for another function */
+		memset(data[i] + 28 + 5, 0, 3);
+		data[i][28 + 7] = 1;
+	}
+	assert_int_equal(port->ops->tx_burst(port, frames, 4, 0), 4);
+	receive_all(to, 1, got);
+	assert_int_equal(got[1], 4);
+	assert_int_equal(to->stats.rx_datagrams, 9);
+	frames[0].sgid = device[2].gid; /* which the port does not have */
 	assert_int_equal(port->ops->tx_burst(port, frames, 1, 0), 1);
 	assert_int_equal(port->stats.tx_no_source, 1);
-	assert_int_equal(port->stats.tx_packets, 8);
+	assert_int_equal(port->stats.tx_packets, 12);
 	to->ops->close(to);
 	port->ops->close(port);
 }

@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * engine_cm_ports.c - port spaces of the connection manager: bind, listen.
+ *
+ * Within the process the rules of a kernel hold, address by address. Between processes a name excludes others
+ * (services.h), for the whole device: it is taken by who binds a port for itself, or listens. So
+ *   - ports of active sides (PMD_CM_ACTIVE) and shared ones (PMD_CM_REUSE) are known only to their process until it
+ *     listens on them, and cost no descriptor;
+ *   - two processes cannot bind one port of a device at different addresses of it.
+ *
+ * Owns: e->cm_ports.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "address.h"
+#include "engine_priv.h"
+
+#define RANGE_FILE "/proc/sys/net/ipv4/ip_local_port_range"
+#define RANGE_LOW  32768u
+#define RANGE_HIGH 60999u
+
+struct pmd_cm_port {
+	struct pmd_cm_port *next;
+	uint32_t service; /* proto_service */
+	struct nic_gid address;
+	int family;
+	bool reuse, one_family, listens;
+	bool named; /* the process holds the service's name for this port, perhaps with others */
+};
+
+/* ---- rules within the process --------------------------------------------------------------------------------- */
+
+/** Whether port b, bound already, leaves room for a. @return 0, -EADDRINUSE, -EADDRNOTAVAIL, as a kernel. */
+static int conflict(const struct pmd_cm_port *a, const struct pmd_cm_port *b)
+{
+	if (a->service != b->service || (a->reuse && b->reuse && !b->listens))
+		return 0;
+	if (a->one_family && b->one_family && a->family != b->family)
+		return 0;
+	if (pmd_gid_is_none(&a->address) || pmd_gid_is_none(&b->address))
+		return -EADDRNOTAVAIL;
+	return pmd_gid_equal(&a->address, &b->address) ? -EADDRINUSE : 0;
+}
+
+/** Whether the port can be bound besides the others of this process. Lock held. */
+static int conflicts(const struct pmd_engine *e, const struct pmd_cm_port *p)
+{
+	int rc = 0;
+
+	for (const struct pmd_cm_port *other = e->cm_ports; other && rc == 0; other = other->next)
+		rc = other == p ? 0 : conflict(p, other);
+	return rc;
+}
+
+/** Whether another port of the process has the service's name. Lock held. */
+static bool name_is_ours(const struct pmd_engine *e, const struct pmd_cm_port *p)
+{
+	for (const struct pmd_cm_port *other = e->cm_ports; other; other = other->next)
+		if (other != p && other->service == p->service && other->named)
+			return true;
+	return false;
+}
+
+/* ---- names between processes ---------------------------------------------------------------------------------- */
+
+/** Take the service's name. Lock held. @param told set to false if a daemon is needed but does not run. */
+static int name_take(struct pmd_engine *e, struct pmd_cm_port *p, bool *told)
+{
+	int rc = 0;
+
+	if (p->named)
+		return 0;
+	if (!name_is_ours(e, p))
+		rc = pmd_services_add(&e->host, &p->service, told);
+	p->named = rc == 0;
+	return rc;
+}
+
+static void name_release(struct pmd_engine *e, struct pmd_cm_port *p)
+{
+	if (!p->named)
+		return;
+	p->named = false;
+	if (!name_is_ours(e, p) && pmd_services_remove(&e->host, p->service))
+		pmd_services_tell(&e->host);
+}
+
+/* ---- binding ---------------------------------------------------------------------------------------------------- */
+
+/** The ports that the kernel would choose from. */
+static void range_read(uint32_t *low, uint32_t *high)
+{
+	FILE *f = fopen(RANGE_FILE, "re");
+	unsigned a, b;
+
+	*low = RANGE_LOW;
+	*high = RANGE_HIGH;
+	if (!f)
+		return;
+	if (fscanf(f, "%u %u", &a, &b) == 2 && a >= 1 && a <= b && b <= UINT16_MAX) {
+		*low = a;
+		*high = b;
+	}
+	fclose(f);
+}
+
+/** Bind the port that p->service names. Lock held. */
+static int bind_this(struct pmd_engine *e, struct pmd_cm_port *p, bool needs_name, bool *told)
+{
+	int rc = conflicts(e, p);
+
+	return rc == 0 && needs_name ? name_take(e, p, told) : rc;
+}
+
+/** Bind any port that is free, from a random one on. Lock held. */
+static int bind_any(struct pmd_engine *e, struct pmd_cm_port *p, bool needs_name, bool *told)
+{
+	uint32_t space = proto_service_space(p->service), low, high, start;
+	int rc = -EADDRNOTAVAIL;
+
+	range_read(&low, &high);
+	pmd_random_take(&e->random, &start, sizeof(start));
+	for (uint32_t i = 0, n = high - low + 1; i < n && (rc == -EADDRINUSE || rc == -EADDRNOTAVAIL); i++) {
+		p->service = proto_service(space, (uint16_t)(low + (start % n + i) % n));
+		rc = bind_this(e, p, needs_name, told);
+	}
+	return rc;
+}
+
+/** Any address of IPv4 may come as ::ffff:0.0.0.0. */
+static bool is_any(const struct nic_gid *gid)
+{
+	static const uint8_t none[4];
+
+	return pmd_gid_is_none(gid) || (pmd_gid_is_v4(gid) && memcmp(gid->raw + 12, none, sizeof(none)) == 0);
+}
+
+int pmd_cm_bind(struct pmd_engine *e, enum pmd_cm_space space, const struct nic_gid *address, int family,
+		unsigned flags, uint16_t *port, struct pmd_cm_port **out)
+{
+	bool needs_name = !(flags & (PMD_CM_ACTIVE | PMD_CM_REUSE)), told = true;
+	struct pmd_cm_port *p = calloc(1, sizeof(*p));
+	int cancel_state, rc = 0;
+
+	if (!p)
+		return -ENOMEM;
+	*p = (struct pmd_cm_port){.service = proto_service(space, *port),
+				  .address = is_any(address) ? (struct nic_gid){{0}} : *address,
+				  .family = family,
+				  .reuse = flags & PMD_CM_REUSE,
+				  .one_family = flags & PMD_CM_ONE_FAMILY};
+	if (!proto_service_may_be(proto_service(space, 1)) || (family != AF_INET && family != AF_INET6) ||
+	    (flags & PMD_CM_ACTIVE && *port != 0))
+		rc = -EINVAL;
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
+	pmd_lock(e);
+	if (rc == 0 && e->host.dead)
+		rc = -ENODEV;
+	if (rc == 0)
+		rc = *port ? bind_this(e, p, needs_name, &told) : bind_any(e, p, needs_name, &told);
+	if (rc == 0) {
+		p->next = e->cm_ports;
+		e->cm_ports = p;
+		*port = (uint16_t)p->service;
+		*out = p;
+	} else {
+		if (e->cm && (rc == -EADDRINUSE || rc == -EADDRNOTAVAIL))
+			e->cm->stats.cm_ports_taken++;
+		free(p);
+	}
+	pmd_unlock(e);
+	pthread_setcancelstate(cancel_state, NULL);
+	return rc;
+}
+
+int pmd_cm_reuse(struct pmd_engine *e, struct pmd_cm_port *p, bool on)
+{
+	bool told = true;
+	int cancel_state, rc = 0;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
+	pmd_lock(e);
+	if (e->host.dead)
+		rc = -ENODEV;
+	else if (p->listens)
+		rc = -EINVAL;
+	else if (on)
+		name_release(e, p);
+	else
+		rc = name_take(e, p, &told);
+	if (rc == 0)
+		p->reuse = on;
+	pmd_unlock(e);
+	pthread_setcancelstate(cancel_state, NULL);
+	return rc;
+}
+
+/** A port may be listened on if no other of the process at its address is, nor bound for itself. */
+static int listen_now(struct pmd_engine *e, struct pmd_cm_port *p, bool *told)
+{
+	bool reuse = p->reuse;
+	int rc = e->host.dead ? -ENODEV : 0;
+
+	p->reuse = false;
+	if (rc == 0 && conflicts(e, p) != 0)
+		rc = -EADDRINUSE;
+	p->reuse = reuse;
+	if (rc == 0)
+		rc = name_take(e, p, told);
+	if (rc == 0)
+		*told = pmd_services_tell(&e->host); /* also where the name was taken long ago */
+	p->listens = rc == 0;
+	return rc;
+}
+
+int pmd_cm_listen(struct pmd_engine *e, struct pmd_cm_port *p)
+{
+	bool told = true;
+	int cancel_state, rc;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
+	pmd_lock(e);
+	rc = listen_now(e, p, &told);
+	pmd_unlock(e);
+	if (rc == 0)
+		pmd_engine_served(e, told);
+	pthread_setcancelstate(cancel_state, NULL);
+	return rc;
+}
+
+void pmd_cm_unlisten(struct pmd_engine *e, struct pmd_cm_port *p)
+{
+	int cancel_state;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
+	pmd_lock(e);
+	p->listens = false;
+	if (p->reuse && !e->host.dead)
+		name_release(e, p);
+	pmd_unlock(e);
+	pthread_setcancelstate(cancel_state, NULL);
+}
+
+void pmd_cm_unbind(struct pmd_engine *e, struct pmd_cm_port *p)
+{
+	struct pmd_cm_port **at;
+	int cancel_state;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
+	pmd_lock(e);
+	for (at = &e->cm_ports; *at != p; at = &(*at)->next)
+		;
+	*at = p->next;
+	if (!e->host.dead)
+		name_release(e, p);
+	free(p);
+	pmd_unlock(e);
+	pthread_setcancelstate(cancel_state, NULL);
+}
+
+/* Names are released with the services. */
+void pmd_cm_ports_close(struct pmd_engine *e)
+{
+	while (e->cm_ports) {
+		struct pmd_cm_port *p = e->cm_ports;
+
+		e->cm_ports = p->next;
+		free(p);
+	}
+}

@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * uroced_cm.c - the daemon's part in the connection manager (nic_cm.h): for functions that have ended, and for services
+ * that nobody has.
+ *
+ * A function gives us its records. When it ends, however it ends, an instance of the CM with the function's IDs
+ * disconnects what it had: sends the DREQs, repeats them, and answers what its peers still send. The peers' messages go
+ * to the function's number, so the kernel gives them to us (uroced_steer.c).
+ *
+ * A request for a service that the kernel's program does not list comes to us, too. If a function serves it, that gets
+ * the message by its connection; if none does, the sender is told so.
+ *
+ * Anyone can send any number of messages. Those for a function that has ended cost what the CM bounds; all others are
+ * answered at the limiter's rate (limiter.h), the rest is dropped and counted.
+ *
+ * Owns: daemon.cm.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "nic_cm.h"
+#include "nic_gsi.h"
+#include "uroced.h"
+
+#define ID_BITS	    24 /* as in engine_cm.c */
+#define RECORDS_MAX 65536u
+#define CHUNK	    128u	 /* records read at a time */
+#define ADOPTED_NS  60000000000u /* after which an ended function's connections are forgotten in any case */
+#define BUSY_NS	    10000000000u /* how long they keep a daemon that nobody needs */
+#define MAD_PACKET  280u	 /* bytes of a MAD with BTH, DETH and ICRC: its UDP payload */
+
+/* ---- instances ---------------------------------------------------------------------------------------------- */
+
+static uint64_t now(void *ctx)
+{
+	(void)ctx;
+	return daemon_now_ns();
+}
+
+static uint32_t random_word(void *ctx)
+{
+	uint32_t word = 0;
+
+	(void)ctx;
+	if (getrandom(&word, sizeof(word), GRND_NONBLOCK) != sizeof(word))
+		word = (uint32_t)daemon_now_ns();
+	return word;
+}
+
+static void ignore(void *ctx, const struct nic_cm_event *event)
+{
+	(void)ctx;
+	(void)event;
+}
+
+static void send_mad(void *ctx, const struct nic_cm_route *route, const uint8_t *mad)
+{
+	struct daemon *d = ctx;
+	const struct nic_gsi_addr addr = {.own = route->own, .peer = route->peer, .flow_label = route->flow_label};
+	int at = gids_find(d, &route->own);
+	uint8_t packet[NIC_FRAME_MAX];
+	struct sockaddr_in6 to;
+	uint32_t len;
+	uint16_t bth;
+
+	if (at < 0 || d->gids[at].n_sockets == 0 || pmd_gid_is_v4(&route->own) != pmd_gid_is_v4(&route->peer)) {
+		d->stats.cm_unsent++;
+		return;
+	}
+	len = nic_gsi_build(&addr, mad, packet, &bth);
+	if (sendto(d->gids[at].sockets[0], packet + bth, len - bth, MSG_DONTWAIT | MSG_NOSIGNAL, (struct sockaddr *)&to,
+		   pmd_gid_sockaddr(&route->peer, d->scope, &to)) < 0)
+		d->stats.cm_unsent++;
+	else
+		d->stats.cm_sent++;
+}
+
+/** The instance that has the IDs of number n; 0: none of a function. NULL: no memory. */
+static struct nic_cm *instance(struct daemon *d, unsigned n)
+{
+	const struct nic_cm_config config = {.id_base = (uint32_t)n << ID_BITS,
+					     .id_bits = ID_BITS,
+					     .ctx = d,
+					     .now = now,
+					     .random = random_word,
+					     .send = send_mad,
+					     .event = ignore};
+
+	if (!d->cm[n] && nic_cm_create(&d->cm[n], &config) == 0)
+		d->n_cm++;
+	return d->cm[n];
+}
+
+static void instance_end(struct daemon *d, unsigned n)
+{
+	if (!d->cm[n])
+		return;
+	nic_cm_destroy(d->cm[n]);
+	d->cm[n] = NULL;
+	d->n_cm--;
+}
+
+/* ---- functions that have ended -------------------------------------------------------------------------------- */
+
+/** Read the records, of which nothing is to be trusted. @return connections adopted. */
+static unsigned records_adopt(struct daemon *d, unsigned n, int fd)
+{
+	struct nic_cm_record chunk[CHUNK];
+	unsigned adopted = 0;
+
+	for (unsigned at = 0; at < RECORDS_MAX; at += CHUNK) {
+		ssize_t len = pread(fd, chunk, sizeof(chunk), (off_t)(at * sizeof(chunk[0])));
+		unsigned have = len > 0 ? (unsigned)((size_t)len / sizeof(chunk[0])) : 0, live = 0;
+		int rc;
+
+		for (unsigned i = 0; i < have; i++)
+			live += chunk[i].state != NIC_CM_IDLE;
+		if (live > 0 && instance(d, n)) {
+			rc = nic_cm_adopt(d->cm[n], chunk, have);
+			adopted += rc > 0 ? (unsigned)rc : 0;
+		}
+		if (have < CHUNK)
+			break;
+	}
+	return adopted;
+}
+
+void cm_ended(struct daemon *d, unsigned n)
+{
+	struct slot *s = &d->slots[n];
+	unsigned adopted;
+
+	if (s->records_fd == 0)
+		return;
+	instance_end(d, n); /* an earlier function's: it has sent its DREQs */
+	adopted = records_adopt(d, n, s->records_fd);
+	close(s->records_fd);
+	s->records_fd = 0;
+	d->stats.cm_adopted += adopted;
+	if (adopted == 0)
+		instance_end(d, n);
+	else
+		d->cm_ended_ns[n] = daemon_now_ns();
+}
+
+bool cm_records(struct daemon *d, unsigned n, struct proto_msg *m)
+{
+	struct slot *s = &d->slots[n];
+	int fd;
+
+	/* Only of memory: to read another file could take any time. */
+	if (!proto_msg_is(m, PROTO_RECORDS, 0, 1) || fcntl(m->fds[0], F_GET_SEALS) < 0)
+		return false;
+	fd = proto_msg_take(m, 0);
+	if (fd == 0) {
+		fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+		close(0);
+	}
+	if (s->records_fd != 0)
+		close(s->records_fd);
+	s->records_fd = fd > 0 ? fd : 0;
+	return true;
+}
+
+/* ---- messages ------------------------------------------------------------------------------------------------- */
+
+/** Hand the message to the function that serves it. */
+static void hand_on(struct daemon *d, unsigned n, const struct nic_cm_route *route, const uint8_t *mad)
+{
+	struct proto_mad m = {.own = route->own, .peer = route->peer};
+
+	memcpy(m.mad, mad, sizeof(m.mad));
+	if (d->slots[n].state == SLOT_LIVE && proto_send(d->slots[n].fd, PROTO_MAD, &m, sizeof(m), NULL, 0) == 0)
+		d->stats.cm_handed_on++;
+	else
+		d->stats.cm_dropped++;
+}
+
+static void hand_to_all(struct daemon *d, const struct nic_cm_route *route, const uint8_t *mad)
+{
+	if (!pmd_limiter_take(&d->cm_limiter, daemon_now_ns())) {
+		d->stats.cm_limited++;
+		return;
+	}
+	for (unsigned n = 1; n < DAEMON_SLOTS; n++)
+		if (d->slots[n].records_fd != 0)
+			hand_on(d, n, route, mad);
+		else if (d->cm[n])
+			nic_cm_rx(d->cm[n], route, mad, NIC_CM_MAD_LEN);
+}
+
+/** Whether a process listens under the service's name that has not told us so far. */
+static bool somebody_has(const struct daemon *d, uint64_t service_id)
+{
+	struct proto_name name;
+	int fd;
+
+	if (service_id > UINT32_MAX || !proto_service_may_be((uint32_t)service_id) ||
+	    proto_service_space((uint32_t)service_id) == 0)
+		return false;
+	pmd_name_service(&d->key, (uint32_t)service_id, &name);
+	fd = proto_connect(&name);
+	if (fd >= 0)
+		close(fd);
+	return fd != -ECONNREFUSED;
+}
+
+static void message(struct daemon *d, const struct nic_cm_route *route, const uint8_t *mad)
+{
+	struct nic_cm_peek what;
+	unsigned n;
+
+	if (nic_cm_peek(mad, NIC_CM_MAD_LEN, &what) != 0) {
+		d->stats.cm_dropped++;
+		return;
+	}
+	/* A REJ from a peer that never learned its peer's ID names only its own: whoever it concerns knows. */
+	if (!what.request && what.local_id == 0) {
+		hand_to_all(d, route, mad);
+		return;
+	}
+	n = what.local_id >> ID_BITS;
+	if (!what.request && n > 0 && n < DAEMON_SLOTS && d->cm[n]) {
+		nic_cm_rx(d->cm[n], route, mad, NIC_CM_MAD_LEN);
+		return;
+	}
+	n = what.request && what.service_id <= UINT32_MAX ? services_owner(d, (uint32_t)what.service_id) : 0;
+	if (!pmd_limiter_take(&d->cm_limiter, daemon_now_ns())) {
+		d->stats.cm_limited++;
+	} else if (n != 0) {
+		hand_on(d, n, route, mad);
+	} else if (what.request && somebody_has(d, what.service_id)) {
+		d->stats.cm_dropped++;
+	} else if (instance(d, 0)) {
+		d->stats.cm_refused++;
+		nic_cm_rx(d->cm[0], route, mad, NIC_CM_MAD_LEN);
+	}
+}
+
+bool cm_datagram(struct daemon *d, unsigned entry, const uint8_t *data, size_t len, const struct sockaddr_in6 *from)
+{
+	struct nic_rx_frame frame = {.flags = NIC_RX_UDP_PAYLOAD, .dgid = d->gids[entry].gid};
+	struct nic_cm_route route = {.own = frame.dgid};
+	bool v4 = pmd_gid_is_v4(&frame.dgid), any = false;
+
+	if (v4)
+		frame.flags |= NIC_RX_IP_ID_UNKNOWN;
+	if (!pmd_gid_from_sockaddr((const struct sockaddr *)from, &frame.sgid))
+		return false;
+	frame.udp_sport = ntohs(v4 ? ((const struct sockaddr_in *)(const void *)from)->sin_port : from->sin6_port);
+	route.peer = frame.sgid;
+	/* The kernel merges datagrams of one sender and size. */
+	for (; len >= MAD_PACKET; data += MAD_PACKET, len -= MAD_PACKET) {
+		const uint8_t *mad;
+
+		frame.data = data;
+		frame.len = MAD_PACKET;
+		mad = nic_gsi_parse(&frame);
+		if (!mad)
+			break;
+		any = true;
+		message(d, &route, mad);
+	}
+	return any;
+}
+
+/* ---- time ----------------------------------------------------------------------------------------------------- */
+
+void cm_tick(struct daemon *d)
+{
+	uint64_t now_ns = d->n_cm > 0 ? daemon_now_ns() : 0;
+
+	for (unsigned n = 0, left = d->n_cm; left > 0 && n < DAEMON_SLOTS; n++) {
+		if (!d->cm[n])
+			continue;
+		left--;
+		if (nic_cm_deadline(d->cm[n]) <= now_ns)
+			nic_cm_advance(d->cm[n]);
+		if (n > 0 && (nic_cm_ids(d->cm[n]) == 0 || now_ns - d->cm_ended_ns[n] > ADOPTED_NS))
+			instance_end(d, n);
+	}
+}
+
+uint64_t cm_due_ns(const struct daemon *d)
+{
+	uint64_t due_ns = UINT64_MAX;
+
+	for (unsigned n = 0, left = d->n_cm; left > 0 && n < DAEMON_SLOTS; n++) {
+		if (!d->cm[n])
+			continue;
+		left--;
+		if (nic_cm_deadline(d->cm[n]) < due_ns)
+			due_ns = nic_cm_deadline(d->cm[n]);
+	}
+	return due_ns == UINT64_MAX ? 0 : due_ns;
+}
+
+bool cm_is_busy(const struct daemon *d)
+{
+	for (unsigned n = 1; n < DAEMON_SLOTS; n++)
+		if (d->cm[n] && daemon_now_ns() - d->cm_ended_ns[n] < BUSY_NS)
+			return true;
+	return false;
+}
