@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * cma_bind.c - ports that ids bind, and listening on them. A port belongs to a port space of a device; any address is
+ * the same port on every device. The port spaces are the engines' (engine_cm.h).
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "cma.h"
+
+#define ANY_TRIES     32   /* to find a port that is free on all devices */
+#define PORT_RESERVED 1024 /* ports below need a privilege */
+
+static unsigned flags_of(const struct cma_id *id)
+{
+	return (id->reuse ? PMD_CM_REUSE : 0u) | (id->one_family ? PMD_CM_ONE_FAMILY : 0u);
+}
+
+struct want {
+	struct cma_id *id;
+	const struct cma_addr *addr;
+	unsigned flags;
+	uint16_t port; /* 0: until the first device has chosen one */
+};
+
+/** Bind one device's port. @return 0 or a negative errno */
+static int port_bind(void *arg, struct cma_device *device)
+{
+	struct want *w = arg;
+	struct cma_port *p = calloc(1, sizeof(*p));
+	int err = p ? pmd_cm_bind(device->engine, w->id->space, &w->addr->gid, w->addr->family, w->flags, &w->port,
+				  &p->port)
+		    : -ENOMEM;
+
+	if (err) {
+		free(p);
+		return err;
+	}
+	p->device = device;
+	p->next = w->id->ports;
+	w->id->ports = p;
+	return 0;
+}
+
+static int bind_any(struct want *w)
+{
+	const uint16_t wanted = w->port;
+	int err = -EADDRINUSE;
+
+	for (unsigned i = 0; i < ANY_TRIES && (err == -EADDRINUSE || err == -EADDRNOTAVAIL); i++) {
+		w->port = wanted;
+		err = cma_device_each(port_bind, w);
+		if (!err)
+			return 0;
+		cma_unbind(w->id);
+		if (wanted)
+			break;
+	}
+	return err;
+}
+
+static bool is_link_local(const struct nic_gid *gid)
+{
+	return gid->raw[0] == 0xfe && (gid->raw[1] & 0xc0) == 0x80;
+}
+
+int cma_bind(struct cma_id *id, const struct cma_addr *addr)
+{
+	struct want w = {.id = id, .addr = addr, .port = addr->port};
+	struct cma_device *device = NULL;
+	int err = 0;
+
+	if (id->state != CMA_IDLE)
+		return -EINVAL;
+	if (is_link_local(&addr->gid) && !addr->scope)
+		return -EINVAL;
+	if (addr->port && addr->port < PORT_RESERVED && geteuid() != 0)
+		return -EACCES;
+	if (!cma_addr_is_any(addr))
+		err = cma_device_by_address(addr, &device);
+	if (err)
+		return err;
+	if (addr->family == AF_INET)
+		id->one_family = true;
+	w.flags = flags_of(id);
+	err = device ? port_bind(&w, device) : bind_any(&w);
+	if (err)
+		return err;
+	id->src = *addr;
+	id->src.port = w.port;
+	id->device = device;
+	id->state = CMA_ADDR_BOUND;
+	return 0;
+}
+
+int cma_bind_active(struct cma_id *id)
+{
+	struct want w = {.id = id, .addr = &id->src, .flags = flags_of(id) | PMD_CM_ACTIVE};
+	int err;
+
+	if (id->ports)
+		return 0;
+	err = port_bind(&w, id->device);
+	if (!err)
+		id->src.port = w.port;
+	return err;
+}
+
+static void unlisten(struct cma_port *p)
+{
+	if (!p->listener)
+		return;
+	pmd_cm_unlisten(p->device->engine, p->port);
+	cma_engine_enter(p->device);
+	nic_cm_id_destroy(p->listener);
+	p->listener = NULL;
+	cma_engine_leave(p->device);
+}
+
+void cma_unbind(struct cma_id *id)
+{
+	struct cma_port *p;
+
+	while ((p = id->ports)) {
+		id->ports = p->next;
+		unlisten(p);
+		pmd_cm_unbind(p->device->engine, p->port);
+		free(p);
+	}
+}
+
+static int listen_on(struct cma_id *id, struct cma_port *p)
+{
+	const struct nic_cm_listen l = {
+		.service_id = pmd_cm_service_id(id->space, id->src.port), .own = id->src.gid, .user = id};
+	int err;
+
+	cma_engine_enter(p->device);
+	err = nic_cm_listen(p->device->cm, &l, &p->listener);
+	cma_engine_leave(p->device);
+	if (err) {
+		p->listener = NULL;
+		return err;
+	}
+	err = pmd_cm_listen(p->device->engine, p->port);
+	if (err)
+		unlisten(p);
+	return err;
+}
+
+/** Requests may come as soon as one device listens. */
+static void backlog_set(struct cma_id *id, int backlog)
+{
+	pthread_mutex_lock(&cma_lock);
+	id->backlog = backlog > 0 && backlog < CMA_BACKLOG_MAX ? (uint32_t)backlog : CMA_BACKLOG_MAX;
+	pthread_mutex_unlock(&cma_lock);
+}
+
+int cma_listen(struct cma_id *id, int backlog)
+{
+	static const struct cma_addr any = {.family = AF_INET};
+	int err = id->state == CMA_IDLE ? cma_bind(id, &any) : 0;
+
+	if (err)
+		return err;
+	if (id->state != CMA_ADDR_BOUND)
+		return -EINVAL;
+	backlog_set(id, backlog);
+	id->state = CMA_LISTEN;
+	for (struct cma_port *p = id->ports; p && !err; p = p->next)
+		err = listen_on(id, p);
+	if (!err)
+		return 0;
+	for (struct cma_port *p = id->ports; p; p = p->next)
+		unlisten(p);
+	id->state = CMA_ADDR_BOUND;
+	return err;
+}
+
+int cma_set_reuse(struct cma_id *id, bool on)
+{
+	int err = 0;
+
+	if (!(on && id->state != CMA_LISTEN) && id->state != CMA_IDLE)
+		return -EINVAL;
+	for (struct cma_port *p = id->ports; p && !err; p = p->next)
+		err = pmd_cm_reuse(p->device->engine, p->port, on);
+	if (!err)
+		id->reuse = on;
+	return err;
+}

@@ -1,0 +1,350 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * cma_device.c - the devices of this process, and which of them an address or a route leads to.
+ *
+ * State: the list of devices seen so far; the configuration is looked at again after a second, and when an address is
+ * not found. A device is opened when it is first used, and stays open: connections end after their ids do.
+ */
+#include <errno.h>
+#include <ifaddrs.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cma.h"
+
+#define FRESH_NS UINT64_C(1000000000)
+
+static pthread_mutex_t devices_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct cma_device *devices;
+static uint64_t looked_ns;
+
+/* ---- the list ---------------------------------------------------------------------------------------- */
+
+static struct cma_device *device_find(const struct pmd_device *pmd)
+{
+	struct cma_device *d = devices;
+
+	while (d && (strcmp(d->pmd.name, pmd->name) != 0 || memcmp(&d->pmd.gid, &pmd->gid, sizeof(pmd->gid)) != 0 ||
+		     strcmp(d->pmd.port, pmd->port) != 0))
+		d = d->next;
+	return d;
+}
+
+/** In the order of the configuration, as the verbs list them. */
+static void device_add(const struct pmd_device *pmd)
+{
+	struct cma_device *d = device_find(pmd), **at = &devices;
+
+	if (!d) {
+		d = calloc(1, sizeof(*d));
+		if (!d)
+			return;
+		d->pmd = *pmd;
+		while (*at)
+			at = &(*at)->next;
+		*at = d;
+	}
+	d->present = true;
+}
+
+static uint64_t now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
+}
+
+/** devices_lock held. @return whether the list was looked at */
+static bool devices_look(bool again)
+{
+	struct pmd_device *found;
+	int n;
+
+	if (!again && looked_ns && now_ns() - looked_ns < FRESH_NS)
+		return false;
+	found = calloc(PMD_DEVICES_MAX, sizeof(*found));
+	n = found ? pmd_devices(found, PMD_DEVICES_MAX) : 0;
+	for (struct cma_device *d = devices; d; d = d->next)
+		d->present = false;
+	for (int i = 0; i < n; i++)
+		device_add(&found[i]);
+	free(found);
+	looked_ns = now_ns();
+	return true;
+}
+
+static int device_open(struct cma_device *d)
+{
+	struct pmd_engine *engine;
+	int err;
+
+	if (d->engine)
+		return 0;
+	err = cma_front_open(&d->pmd, &engine);
+	if (err)
+		return err;
+	err = pmd_cm_open(engine, cma_event_from_cm, d, &d->cm);
+	if (err) {
+		pmd_close(engine);
+		return err;
+	}
+	d->engine = engine;
+	return 0;
+}
+
+int cma_device_each(int (*fn)(void *arg, struct cma_device *device), void *arg)
+{
+	int err = 0;
+
+	pthread_mutex_lock(&devices_lock);
+	devices_look(false);
+	for (struct cma_device *d = devices; d && !err; d = d->next)
+		if (d->present && !device_open(d))
+			err = fn(arg, d);
+	pthread_mutex_unlock(&devices_lock);
+	return err;
+}
+
+int cma_device_open_each(int (*fn)(void *arg, struct cma_device *device), void *arg)
+{
+	int err = 0;
+
+	pthread_mutex_lock(&devices_lock);
+	for (struct cma_device *d = devices; d && !err; d = d->next)
+		if (d->engine)
+			err = fn(arg, d);
+	pthread_mutex_unlock(&devices_lock);
+	return err;
+}
+
+/* ---- a device's addresses ---------------------------------------------------------------------------- */
+
+int cma_device_gid_index(const struct cma_device *d, const struct nic_gid *gid)
+{
+	struct nic_gid at;
+
+	for (unsigned i = 0; i < NIC_GID_TABLE_LEN; i++)
+		if (!nic_gid_get(pmd_engine_nic(d->engine), i, &at) && !memcmp(&at, gid, sizeof(at)))
+			return (int)i;
+	return -1;
+}
+
+uint8_t cma_device_mtu(const struct cma_device *d)
+{
+	return (uint8_t)nic_active_mtu(pmd_engine_nic(d->engine));
+}
+
+uint8_t cma_device_ack_delay(const struct cma_device *d)
+{
+	return (uint8_t)nic_local_ack_delay(pmd_engine_nic(d->engine));
+}
+
+static bool is_of_family(const struct nic_gid *gid, int family)
+{
+	return cma_gid_is_v4(gid) == (family == AF_INET);
+}
+
+bool cma_device_address(const struct cma_device *d, int family, struct cma_addr *out)
+{
+	*out = (struct cma_addr){.family = (uint16_t)family, .gid = d->pmd.gid};
+	return is_of_family(&d->pmd.gid, family);
+}
+
+/** The interface that has an address; "" if none has. */
+static void interface_of(const struct nic_gid *gid, char *out, size_t len)
+{
+	struct ifaddrs *list;
+	struct cma_addr at;
+
+	out[0] = '\0';
+	if (getifaddrs(&list))
+		return;
+	for (struct ifaddrs *i = list; i; i = i->ifa_next) {
+		if (!i->ifa_addr || cma_addr_from(i->ifa_addr, &at) || memcmp(&at.gid, gid, sizeof(*gid)) != 0)
+			continue;
+		/* A label may follow the name ("eth0:1"). */
+		size_t n = strcspn(i->ifa_name, ":");
+
+		if (n < len) {
+			memcpy(out, i->ifa_name, n);
+			out[n] = '\0';
+		}
+		break;
+	}
+	freeifaddrs(list);
+}
+
+/** A device to which further addresses of its interface belong. devices_lock held. */
+static struct cma_device *find_follower(const struct nic_gid *gid)
+{
+	char name[sizeof(devices->pmd.netdev)];
+	struct cma_device *d;
+	bool has = false;
+
+	for (d = devices; d && !(d->present && d->pmd.follow); d = d->next)
+		;
+	if (!d)
+		return NULL;
+	interface_of(gid, name, sizeof(name));
+	for (d = devices; d && name[0]; d = d->next) {
+		if (!d->present || !d->pmd.follow || strcmp(d->pmd.netdev, name) != 0 || device_open(d))
+			continue;
+		pmd_lock(d->engine);
+		has = cma_device_gid_index(d, gid) >= 0;
+		pmd_unlock(d->engine);
+		if (has)
+			return d;
+	}
+	return NULL;
+}
+
+/** devices_lock held. */
+static struct cma_device *find_by_gid(const struct nic_gid *gid)
+{
+	for (struct cma_device *d = devices; d; d = d->next)
+		if (d->present && !memcmp(&d->pmd.gid, gid, sizeof(*gid)))
+			return d;
+	return find_follower(gid);
+}
+
+static struct cma_device *find_by_address(const struct cma_addr *addr)
+{
+	bool looked = devices_look(false);
+	struct cma_device *d = find_by_gid(&addr->gid);
+
+	if (!d && !looked && devices_look(true))
+		d = find_by_gid(&addr->gid);
+	return d;
+}
+
+/** Unlocks devices_lock. */
+static int found(struct cma_device *d, struct cma_device **out)
+{
+	int err = d ? device_open(d) : -ENODEV;
+
+	pthread_mutex_unlock(&devices_lock);
+	if (!err)
+		*out = d;
+	return err;
+}
+
+int cma_device_by_address(const struct cma_addr *addr, struct cma_device **out)
+{
+	pthread_mutex_lock(&devices_lock);
+	return found(find_by_address(addr), out);
+}
+
+/* ---- routes ------------------------------------------------------------------------------------------ */
+
+/** The kernel's source address on the way to dst: that of a connected datagram socket. Bare system calls: programs
+ *  interpose socket functions. */
+static int kernel_source(const struct cma_addr *dst, const struct cma_addr *src, struct cma_addr *out)
+{
+	struct sockaddr_in6 name;
+	struct cma_addr at = *src;
+	socklen_t len = sizeof(name);
+	int err = 0, fd = (int)syscall(SYS_socket, dst->family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	if (fd < 0)
+		return -errno;
+	at.port = 0;
+	if (at.family && !cma_addr_is_any(&at) && syscall(SYS_bind, fd, &name, cma_addr_to(&at, &name)))
+		err = -errno;
+	at = *dst;
+	at.port = NIC_UDP_PORT;
+	if (!err && syscall(SYS_connect, fd, &name, cma_addr_to(&at, &name)))
+		err = -errno;
+	if (!err && syscall(SYS_getsockname, fd, &name, &len))
+		err = -errno;
+	syscall(SYS_close, fd);
+	return err ? err : cma_addr_from(&name, out);
+}
+
+/** Whether an address is on the link of a port that the kernel does not know, or behind its gateway. */
+static bool ethdev_reaches(const struct cma_device *d, const struct nic_gid *gid)
+{
+	static const struct nic_gid none;
+	unsigned bits = d->pmd.prefix_len + (cma_gid_is_v4(gid) ? 96u : 0);
+
+	if (!strcmp(d->pmd.port, "udp"))
+		return false;
+	if (!d->pmd.prefix_len || memcmp(&d->pmd.gateway, &none, sizeof(none)) != 0)
+		return true;
+	for (unsigned i = 0; i < bits && i < 128; i++)
+		if ((gid->raw[i / 8] ^ d->pmd.gid.raw[i / 8]) & 0x80 >> i % 8)
+			return false;
+	return true;
+}
+
+/** Loopback addresses are all one interface's: the source need not be the one that the kernel prefers. Ports of
+ *  drivers have routes of their own. devices_lock held. */
+static struct cma_device *find_otherwise(const struct cma_addr *dst, bool loopback, struct cma_addr *src)
+{
+	struct cma_device *d = loopback ? find_by_gid(&dst->gid) : NULL;
+
+	if (d) {
+		src->gid = dst->gid;
+		return d;
+	}
+	for (d = devices; d; d = d->next) {
+		struct cma_addr own;
+
+		if (!d->present || !cma_device_address(d, dst->family, &own))
+			continue;
+		if ((loopback && cma_addr_is_loopback(&own)) || ethdev_reaches(d, &dst->gid)) {
+			src->gid = own.gid;
+			return d;
+		}
+	}
+	return NULL;
+}
+
+/** Of any destination: this host, through any device. devices_lock held. */
+static struct cma_device *find_any(int family, struct cma_addr *src)
+{
+	struct cma_addr own;
+
+	for (struct cma_device *d = devices; d; d = d->next) {
+		if (!d->present || !cma_device_address(d, family, &own))
+			continue;
+		src->gid = own.gid;
+		return d;
+	}
+	return NULL;
+}
+
+/** The device of a route whose source the kernel says is `at`; of family 0: it has none. devices_lock held. */
+static struct cma_device *find_route(const struct cma_addr *dst, const struct cma_addr *at, struct cma_addr *src)
+{
+	struct cma_device *d = at->family ? find_by_gid(&at->gid) : NULL;
+
+	if (!d)
+		return find_otherwise(dst, at->family && cma_addr_is_loopback(at), src);
+	src->gid = at->gid;
+	src->scope = at->scope;
+	return d;
+}
+
+int cma_route_find(const struct cma_addr *dst, struct cma_addr *src, struct cma_device **out)
+{
+	bool any = cma_addr_is_any(dst), looked;
+	struct cma_addr at = {0};
+	struct cma_device *d;
+	int err = any ? 0 : kernel_source(dst, src, &at);
+
+	src->family = dst->family;
+	pthread_mutex_lock(&devices_lock);
+	looked = devices_look(false);
+	d = any ? find_any(dst->family, src) : find_route(dst, &at, src);
+	if (!d && !any && !looked && devices_look(true))
+		d = find_route(dst, &at, src);
+	if (d || !err)
+		return found(d, out);
+	/* The kernel's error counts, as no device has a way of its own. */
+	pthread_mutex_unlock(&devices_lock);
+	return err;
+}

@@ -1,0 +1,421 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * cma_file.c - open files of /dev/infiniband/rdma_cm, and their events.
+ *
+ * A file's descriptor is a UNIX datagram socket that is connected to itself: it holds a byte for each event that is
+ * queued, so it is readable while there are events, each event is an edge for epoll, and a thread that waits for one
+ * sleeps in the kernel, with the kernel's rules for signals. A socket has an inode of its own, by which a copy of the
+ * descriptor is recognized, and it takes one descriptor only.
+ *
+ * State: all files, by inode. System calls are made without the C library's wrappers, which programs interpose
+ * (librspreload), and which are cancellation points.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "cma.h"
+
+#define BUCKETS	       256
+#define INLINE_POLL_MS 1
+
+struct cma_file {
+	struct cma_file *next; /* in its bucket */
+	uint64_t ino, dev;
+	pid_t pid;	/* a forked child has descriptors, but no files */
+	uint32_t refs;	/* of calls, and one for the descriptors */
+	uint32_t n_fds; /* descriptors that are open, as far as is known */
+	int *fds;
+	uint32_t bytes; /* in the socket */
+	uint32_t n;	/* events */
+	struct list events, ids;
+};
+
+pthread_mutex_t cma_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct cma_file *files[BUCKETS];
+
+static struct cma_file **bucket(uint64_t ino)
+{
+	return &files[ino % BUCKETS];
+}
+
+static bool fd_identify(int fd, uint64_t *ino, uint64_t *dev)
+{
+	struct stat st;
+
+	if (syscall(SYS_fstat, fd, &st) || !S_ISSOCK(st.st_mode))
+		return false;
+	*ino = st.st_ino;
+	*dev = st.st_dev;
+	return true;
+}
+
+/** A socket that receives what it sends. @return a descriptor or a negative errno */
+static int loop_open(int flags)
+{
+	struct sockaddr_un name = {.sun_family = AF_UNIX};
+	socklen_t len = sizeof(name);
+	int type = SOCK_DGRAM | (flags & O_CLOEXEC ? SOCK_CLOEXEC : 0) | (flags & O_NONBLOCK ? SOCK_NONBLOCK : 0);
+	int fd = (int)syscall(SYS_socket, AF_UNIX, type, 0);
+
+	if (fd < 0)
+		return -errno;
+	/* Without a path the kernel chooses a name. */
+	if (syscall(SYS_bind, fd, &name, sizeof(name.sun_family)) || syscall(SYS_getsockname, fd, &name, &len) ||
+	    syscall(SYS_connect, fd, &name, len)) {
+		int err = -errno;
+
+		syscall(SYS_close, fd);
+		return err;
+	}
+	return fd;
+}
+
+struct cma_file *cma_file_open(int flags, int *fd)
+{
+	struct cma_file *f = calloc(1, sizeof(*f));
+
+	int *fds = calloc(1, sizeof(*fds));
+
+	*fd = f && fds ? loop_open(flags) : -ENOMEM;
+	if (*fd < 0 || !fd_identify(*fd, &f->ino, &f->dev)) {
+		free(fds);
+		free(f);
+		return NULL;
+	}
+	f->pid = (pid_t)syscall(SYS_getpid);
+	f->fds = fds;
+	f->fds[0] = *fd;
+	f->n_fds = f->refs = 1;
+	list_init(&f->events);
+	list_init(&f->ids);
+	pthread_mutex_lock(&cma_lock);
+	f->next = *bucket(f->ino);
+	*bucket(f->ino) = f;
+	pthread_mutex_unlock(&cma_lock);
+	return f;
+}
+
+struct cma_file *cma_file_get(int fd)
+{
+	struct cma_file *f = NULL;
+	uint64_t ino, dev;
+	int saved = errno;
+
+	if (fd_identify(fd, &ino, &dev)) {
+		pthread_mutex_lock(&cma_lock);
+		for (f = *bucket(ino); f && (f->ino != ino || f->dev != dev || !f->n_fds); f = f->next)
+			;
+		if (f)
+			f->refs++;
+		pthread_mutex_unlock(&cma_lock);
+	}
+	errno = saved;
+	return f;
+}
+
+bool cma_file_is_inherited(const struct cma_file *f)
+{
+	return f->pid != (pid_t)syscall(SYS_getpid);
+}
+
+void cma_file_put(struct cma_file *f)
+{
+	bool last;
+
+	pthread_mutex_lock(&cma_lock);
+	last = --f->refs == 0;
+	if (last) {
+		struct cma_file **at = bucket(f->ino);
+
+		while (*at != f)
+			at = &(*at)->next;
+		*at = f->next;
+	}
+	pthread_mutex_unlock(&cma_lock);
+	if (!last)
+		return;
+	free(f->fds);
+	free(f);
+}
+
+void cma_file_dup(struct cma_file *f, int fd)
+{
+	int *more;
+
+	pthread_mutex_lock(&cma_lock);
+	more = reallocarray(f->fds, f->n_fds + 1, sizeof(*more));
+	if (more) {
+		f->fds = more;
+		f->fds[f->n_fds++] = fd;
+	}
+	pthread_mutex_unlock(&cma_lock);
+}
+
+/** Forget a descriptor. @return whether it was the last one. cma_lock held. */
+static bool fd_forget(struct cma_file *f, int fd)
+{
+	for (uint32_t i = 0; i < f->n_fds; i++) {
+		if (f->fds[i] != fd)
+			continue;
+		f->fds[i] = f->fds[--f->n_fds];
+		return !f->n_fds;
+	}
+	return false;
+}
+
+static struct cma_id *first_id(struct cma_file *f)
+{
+	struct cma_id *id = NULL;
+
+	pthread_mutex_lock(&cma_lock);
+	if (!list_empty(&f->ids)) {
+		id = list_entry(f->ids.next, struct cma_id, link);
+		id->refs++;
+	}
+	pthread_mutex_unlock(&cma_lock);
+	return id;
+}
+
+void cma_file_close(struct cma_file *f, int fd)
+{
+	struct cma_id *id;
+	bool last;
+
+	pthread_mutex_lock(&cma_lock);
+	last = fd_forget(f, fd);
+	pthread_mutex_unlock(&cma_lock);
+	if (!last)
+		return;
+	while ((id = first_id(f))) {
+		pthread_mutex_lock(&id->op);
+		if (id->state != CMA_DESTROYING)
+			cma_id_destroy(id);
+		cma_id_leave(id);
+	}
+	cma_file_put(f);
+}
+
+/* ---- fork -------------------------------------------------------------------------------------------- */
+
+static void lock_files(void)
+{
+	pthread_mutex_lock(&cma_lock);
+}
+
+static void unlock_files(void)
+{
+	pthread_mutex_unlock(&cma_lock);
+}
+
+static void fork_register(void)
+{
+	pthread_atfork(lock_files, unlock_files, unlock_files);
+}
+
+/* Handlers run before fork from the last registered to the first: ours, which takes the innermost lock, has to be
+ * registered before the engines'. */
+void cma_init(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, fork_register);
+}
+
+/* ---- the descriptor ---------------------------------------------------------------------------------- */
+
+/** A descriptor of the file, or -1. A program that closes descriptors in a way that we do not see may have reused the
+ *  number. cma_lock held. */
+static int file_fd(struct cma_file *f)
+{
+	uint64_t ino, dev;
+
+	for (uint32_t i = 0; i < f->n_fds; i++)
+		if (fd_identify(f->fds[i], &ino, &dev) && ino == f->ino && dev == f->dev)
+			return f->fds[i];
+	return -1;
+}
+
+/** The socket holds as many bytes as there are events, if it has room. cma_lock held. Keeps errno. */
+static void file_settle(struct cma_file *f)
+{
+	int saved = errno, fd = f->bytes == f->n ? -1 : file_fd(f);
+	char byte = 0;
+
+	if (fd < 0)
+		return;
+	while (f->bytes < f->n && syscall(SYS_sendto, fd, &byte, 1, MSG_DONTWAIT | MSG_NOSIGNAL, NULL, 0) == 1)
+		f->bytes++;
+	while (f->bytes > f->n && syscall(SYS_recvfrom, fd, &byte, 1, MSG_DONTWAIT, NULL, NULL) == 1)
+		f->bytes--;
+	errno = saved;
+}
+
+/* ---- events ------------------------------------------------------------------------------------------ */
+
+void cma_file_add(struct cma_file *f, struct cma_id *id)
+{
+	id->file = f;
+	list_append(&f->ids, &id->link);
+}
+
+void cma_file_migrate(struct cma_file *to, struct cma_id *id)
+{
+	struct cma_file *from = id->file;
+	struct list *next;
+
+	list_remove(&id->link);
+	cma_file_add(to, id);
+	for (struct list *n = from->events.next; n != &from->events; n = next) {
+		struct cma_event *e = list_entry(n, struct cma_event, link);
+
+		next = n->next;
+		if (e->id != id)
+			continue;
+		list_remove(&e->link);
+		list_append(&to->events, &e->link);
+		/* New ids are in the file in which they will be read. */
+		if (e->request) {
+			list_remove(&e->request->link);
+			cma_file_add(to, e->request);
+		}
+		from->n--;
+		to->n++;
+	}
+	file_settle(from);
+	file_settle(to);
+}
+
+void cma_event_queue(struct cma_event *e)
+{
+	struct cma_file *f = e->id->file;
+
+	list_append(&f->events, &e->link);
+	f->n++;
+	file_settle(f);
+}
+
+int cma_event_simple(struct cma_id *id, uint32_t type, int status)
+{
+	struct cma_event *e = calloc(1, sizeof(*e));
+
+	if (!e)
+		return -ENOMEM;
+	e->id = id;
+	e->resp.event = type;
+	e->resp.status = (uint32_t)status;
+	pthread_mutex_lock(&cma_lock);
+	e->resp.uid = id->uid;
+	e->resp.id = id->number;
+	cma_event_queue(e);
+	pthread_mutex_unlock(&cma_lock);
+	return 0;
+}
+
+void cma_event_purge(struct cma_id *id, struct list *requests)
+{
+	struct cma_file *f = id->file;
+	struct list *next;
+
+	for (struct list *n = f->events.next; n != &f->events; n = next) {
+		struct cma_event *e = list_entry(n, struct cma_event, link);
+
+		next = n->next;
+		if (e->id != id)
+			continue;
+		list_remove(&e->link);
+		f->n--;
+		if (e->request)
+			list_append(requests, &e->link);
+		else
+			free(e);
+	}
+	file_settle(f);
+}
+
+static bool event_take(struct cma_file *f, struct rdma_ucm_event_resp *out)
+{
+	struct cma_event *e = NULL;
+
+	pthread_mutex_lock(&cma_lock);
+	if (!list_empty(&f->events)) {
+		e = list_entry(f->events.next, struct cma_event, link);
+		list_remove(&e->link);
+		f->n--;
+		file_settle(f);
+		*out = e->resp;
+		e->id->events_reported++;
+		if (e->request)
+			e->id->backlog++;
+	}
+	pthread_mutex_unlock(&cma_lock);
+	if (e && e->request)
+		cma_id_put(e->request);
+	free(e);
+	return e;
+}
+
+static int expect_sleep(void *arg, struct cma_device *device)
+{
+	(void)arg;
+	pmd_lock(device->engine);
+	pmd_expect_sleep(device->engine);
+	pmd_unlock(device->engine);
+	return 0;
+}
+
+static int progress(void *arg, struct cma_device *device)
+{
+	(void)arg;
+	pmd_try_progress(device->engine);
+	return 0;
+}
+
+/** What the engines are told or asked before a wait takes locks, under which no thread may be cancelled. */
+static void engines_each(int (*fn)(void *arg, struct cma_device *device))
+{
+	int cancel;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+	cma_device_open_each(fn, NULL);
+	pthread_setcancelstate(cancel, NULL);
+}
+
+/** Sleep until the descriptor is readable. A cancellation point. Where the engines have no threads, this one makes
+ *  progress. */
+static int event_wait(int fd)
+{
+	struct pollfd readable = {.fd = fd, .events = POLLIN};
+	char byte;
+
+	if (pmd_progress_is_inline())
+		return poll(&readable, 1, INLINE_POLL_MS) < 0 ? -errno : 0;
+	engines_each(expect_sleep);
+	/* A signal ends or restarts this as it does a read of the kernel's device. */
+	if (recv(fd, &byte, 1, MSG_PEEK) < 0 && errno != EAGAIN)
+		return -errno;
+	return 0;
+}
+
+int cma_event_read(struct cma_file *f, int fd, bool block, struct rdma_ucm_event_resp *out)
+{
+	while (!event_take(f, out)) {
+		int err = 0;
+
+		if (pmd_progress_is_inline()) {
+			engines_each(progress);
+			if (event_take(f, out))
+				break;
+		}
+		err = block ? event_wait(fd) : -EAGAIN;
+		if (err)
+			return err;
+	}
+	return 0;
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* ucma.h - the functions of the commands (private to the ucma_*.c): each gets a copy of its structure, whole. */
+#ifndef UCMA_H
+#define UCMA_H
+
+#include "cma.h"
+
+struct ucma_call {
+	struct cma_file *file;
+	int fd;
+	bool block;
+	uint16_t out; /* bytes of room for the answer */
+};
+
+/** Copy from and to memory of the program; ucma_room only checks. @return 0, -EFAULT */
+int ucma_read(void *to, uint64_t from, size_t len);
+int ucma_reply(uint64_t to, const void *from, size_t len);
+int ucma_room(uint64_t to, size_t len);
+/** An id of the file, to be left by cma_id_leave. @return 0, -ENOENT, -EINVAL: another file's; no device */
+int ucma_enter(const struct ucma_call *call, uint32_t number, struct cma_id **out);
+int ucma_enter_device(const struct ucma_call *call, uint32_t number, struct cma_id **out);
+/** NULL: there is no such command. */
+const char *ucma_command_name(uint32_t number);
+
+typedef int ucma_run(const struct ucma_call *call, const void *cmd);
+
+ucma_run ucma_create_id, ucma_destroy_id, ucma_migrate_id, ucma_get_event, ucma_write_cm_event, ucma_set_option;
+ucma_run ucma_bind_ip, ucma_bind, ucma_resolve_ip, ucma_resolve_addr, ucma_resolve_route, ucma_resolve_ib_service;
+ucma_run ucma_query_route, ucma_query;
+ucma_run ucma_connect, ucma_listen, ucma_accept, ucma_reject, ucma_disconnect, ucma_notify, ucma_init_qp_attr;
+ucma_run ucma_join_ip_mcast, ucma_join_mcast, ucma_leave_mcast;
+
+#endif
