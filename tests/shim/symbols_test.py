@@ -50,7 +50,7 @@ def hooks(folder):
     names = set()
     for path in glob.glob(os.path.join(folder, "hooks_*.c")):
         names |= set(re.findall(r"^HOOK\([^,]+, (\w+),|^HOOK_ALIAS\((\w+),", open(path).read(), re.M))
-    return {a or b for a, b in names} | {"uroce_sysfs_attach", "uroce_sysfs_bypass"}
+    return {a or b for a, b in names} | {"uroce_cm_attach", "uroce_sysfs_attach", "uroce_sysfs_bypass"}
 
 
 def show(title, symbols):

@@ -421,6 +421,8 @@ static void path__ours_go_to_the_tree_and_others_stay(void **state)
 		ibdev,
 		"/dev/infiniband/",
 		node,
+		"/dev/infiniband/rdma_cm",
+		"/sys/class/misc/rdma_cm/abi_version",
 	};
 	static const char *const others[] = {
 		"",
@@ -437,7 +439,10 @@ static void path__ours_go_to_the_tree_and_others_stay(void **state)
 		"/sys/class/infiniband_verbs/uverbs77",
 		"/dev",
 		"/dev/null",
-		"/dev/infiniband/rdma_cm",
+		"/dev/infiniband/rdma_cm0",
+		"/sys/class/misc",
+		"/sys/class/misc/rdma_cm2",
+		"/sys/class/misc/rdma_cm/uevent",
 		"sys/class/infiniband",
 		"/tmp/sys/class/infiniband",
 	};
@@ -456,14 +461,17 @@ static void path__ours_go_to_the_tree_and_others_stay(void **state)
 		assert_int_equal(errno, 4321);
 		assert_true(sysfs_path_back(buf) > buf);
 		assert_true(sysfs_path_plain(ours[i], plain, sizeof(plain)));
-		assert_int_equal(strncmp(plain, ours[i][1] == 'd' ? "/dev/infiniband" : "/sys/class/infiniband",
-					 ours[i][1] == 'd' ? 15 : 21),
+		assert_int_equal(strncmp(plain, ours[i][1] == 'd' ? "/dev/infiniband" : "/sys/class/",
+					 ours[i][1] == 'd' ? 15 : 11),
 				 0);
 	}
 	for (unsigned i = 0; i < sizeof(others) / sizeof(others[0]); i++)
 		if (sysfs_match(others[i]) && sysfs_path(others[i], buf) != others[i])
 			fail_msg("%s is taken for ours", others[i]);
 	assert_true(sysfs_is_node(sysfs_path(node, buf)));
+	assert_false(sysfs_is_cm_node(buf));
+	assert_true(sysfs_is_cm_node(sysfs_path("/dev//infiniband/./rdma_cm", buf)));
+	assert_false(sysfs_is_cm_node("/dev/infiniband/rdma_cm"));
 	assert_false(sysfs_is_node(sysfs_path("/sys/class/infiniband", buf)));
 	uroce_sysfs_bypass(1);
 	assert_ptr_equal(sysfs_path(ours[0], buf), ours[0]);

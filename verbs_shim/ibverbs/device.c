@@ -182,6 +182,7 @@ SHIM_EXPORT struct ibv_device **ibv_get_device_list(int *num)
 	int cancel;
 
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+	shim_cm_attach();
 	list = list_new(num);
 	pthread_setcancelstate(cancel, NULL);
 	return list;
@@ -265,6 +266,28 @@ static void context_fini(struct shim_context *ctx)
 	shim_event_queue_fini(&ctx->async);
 }
 
+/* The device's engine must report to its contexts, also to those that are opened later. */
+static int engine_open(struct shim_device *dev, struct pmd_engine **out)
+{
+	char sentence[256] = "";
+	int err = pmd_open(&dev->pmd, shim_event_raise, dev, out, sentence, sizeof(sentence));
+
+	if (err && filesize_allows_stderr())
+		fprintf(stderr, "uroce: %s: %s\n", dev->pmd.name, sentence);
+	return err;
+}
+
+int shim_engine_open(const struct pmd_device *pmd, struct pmd_engine **out)
+{
+	struct shim_device *own[MAX_DEVICES], *dev;
+	int n = devices_scan(own);
+
+	devices_enter();
+	dev = n < 0 ? NULL : device_find(pmd);
+	devices_leave();
+	return dev ? engine_open(dev, out) : -ENODEV;
+}
+
 SHIM_EXPORT struct ibv_context *ibv_open_device(struct ibv_device *device)
 {
 	struct shim_device *dev = shim_device_of(device);
@@ -283,11 +306,10 @@ SHIM_EXPORT struct ibv_context *ibv_open_device(struct ibv_device *device)
 		return shim_fail(-err);
 	}
 	ctx->personality = shim_personality_find(sentence, sizeof(sentence));
-	err = ctx->personality ? pmd_open(&dev->pmd, shim_event_raise, dev, &ctx->engine, sentence, sizeof(sentence))
-			       : -EINVAL;
+	err = ctx->personality ? engine_open(dev, &ctx->engine) : -EINVAL;
+	if (!ctx->personality && filesize_allows_stderr())
+		fprintf(stderr, "uroce: %s: %s\n", dev->pmd.name, sentence);
 	if (err) {
-		if (filesize_allows_stderr())
-			fprintf(stderr, "uroce: %s: %s\n", dev->pmd.name, sentence);
 		context_fini(ctx);
 		free(ctx);
 		return shim_fail(-err);

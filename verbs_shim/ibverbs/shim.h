@@ -288,7 +288,11 @@ void shim_context_return(void);
  * (sysfs_source.c) */
 void shim_sysfs_attach(void);
 void shim_sysfs_bypass(int change);
-/** Raise an event (event.c). A pmd_event_fn; ctx is the struct shim_device. */
+/** Give the hooks this library's connection manager (cm_source.c). Call before an engine is opened. */
+void shim_cm_attach(void);
+/** Open a device's engine without a context, for connections. @return 0 or a negative errno (device.c) */
+int shim_engine_open(const struct pmd_device *pmd, struct pmd_engine **out);
+/** pmd_event_fn; ctx is the struct shim_device (event.c). */
 void shim_event_raise(void *ctx, const struct nic_event *event);
 
 /* ---- the real library (real.c) ----------------------------------------------------------------------- */

@@ -20,6 +20,8 @@ static int open_ours(const char *path, const char *at, int flags)
 {
 	int fd;
 
+	if (sysfs_is_cm_node(at) && !(flags & (O_PATH | O_DIRECTORY)))
+		return sysfs_cm_open(flags);
 	if (!strncmp(sysfs_path_back(at), "/sys/", 5)) {
 		if ((flags & O_ACCMODE) != O_RDONLY && !(flags & O_PATH)) {
 			errno = EACCES;

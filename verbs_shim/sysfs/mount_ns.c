@@ -129,13 +129,25 @@ static int keep_foreign(const struct covered *was, const char *path, const char 
 	return 0;
 }
 
-/** A sysfs_emit_fn: creates every entry below /sys/class and /dev/infiniband. */
+/** The device of the connection manager works by hooks only; without it librdmacm reports no devices. /sys/class/misc
+ *  is the kernel's, whole. */
+static bool is_hooks_only(const char *path)
+{
+	char node[SYSFS_OWN_MAX];
+
+	snprintf(node, sizeof(node), "%s/" SYSFS_CM_NODE, sysfs_class_paths[SYSFS_DEV]);
+	return !strcmp(path, node) || !strncmp(path, SYSFS_MISC, strlen(SYSFS_MISC));
+}
+
+/** A sysfs_emit_fn: puts every entry in its place. */
 static int place_entry(void *ctx, enum sysfs_kind kind, const char *path, const char *text)
 {
 	const struct covered *was = ctx;
 	const char *dev = sysfs_class_paths[SYSFS_DEV];
 	char root[] = "";
 
+	if (is_hooks_only(path))
+		return 0;
 	if (kind == SYSFS_FOLDER && (!strcmp(path, dev) || !strchr(path + 1, '/') || !strcmp(path, SYS_CLASS)))
 		return 0;
 	if (was->dev_fd < 0 && !strncmp(path, dev, strlen(dev)))

@@ -83,7 +83,8 @@ bool sysfs_match_slow(const char *p)
 	/* Most other files of /sys and /dev are rejected here, after a few characters. */
 	if (!(rest = follow(p, "/sys/class")) && !(rest = follow(p, "/dev")))
 		return false;
-	return !strncmp(skip_slashes(rest), "infiniband", 10) && class_of(p, &rest) >= 0;
+	rest = skip_slashes(rest);
+	return (!strncmp(rest, "infiniband", 10) || !strncmp(rest, "misc", 4)) && class_of(p, &rest) >= 0;
 }
 
 bool sysfs_path_plain(const char *path, char *out, size_t len)
@@ -284,4 +285,14 @@ bool sysfs_is_node(const char *at)
 	const char *path = sysfs_path_back(at);
 
 	return path != at && !strncmp(path, sysfs_class_paths[SYSFS_DEV], n) && path[n] == '/';
+}
+
+bool sysfs_is_cm_node(const char *at)
+{
+	const char *path = sysfs_path_back(at), *rest;
+
+	if (path == at)
+		return false;
+	rest = follow(path, sysfs_class_paths[SYSFS_DEV]);
+	return rest && !strcmp(skip_slashes(rest), SYSFS_CM_NODE);
 }

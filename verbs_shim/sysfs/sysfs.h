@@ -2,10 +2,11 @@
 /*
  * sysfs.h - the sysfs and /dev files that a kernel driver would provide for our devices (private to verbs_shim/sysfs).
  *
- * tree.c and attributes.c define the files (the tree); store.c keeps them in a folder on disk; redirect.c maps an
- * application's paths to that folder; hooks_*.c interpose the C library's functions that take paths. If a device is
- * open in this process, live.c gets values from its engine; otherwise rest.c gets them from the device's daemon.
- * kernel.c bypasses the hooks and reads what the kernel shows. mount_ns.c puts the tree into a mount namespace.
+ * tree.c and attributes.c define the files; store.c keeps them in a folder on disk; redirect.c redirects an
+ * application's paths there; hooks_*.c interpose the C library's functions that take paths; live.c answers from the
+ * engines of this process where it can, rest.c from the device's daemon. hooks_fd.c is the device of the connection
+ * manager, whose commands rdmacm/ executes. kernel.c bypasses all this and reads what the
+ * kernel shows. mount_ns.c puts the tree into a mount namespace.
  *
  * No code runs before a path of the tree is first used, as the library is loaded into every shell and `ls`.
  */
@@ -24,8 +25,11 @@
 #define SYSFS_OWN_MAX	  256  /* buffer size for a file's path in the tree, as the application sees it */
 #define SYSFS_TEXT_MAX	  512  /* buffer size for the text of an attribute */
 
-/** The folders that contain both entries of the kernel and ours. */
-enum sysfs_class { SYSFS_INFINIBAND, SYSFS_VERBS, SYSFS_MAD, SYSFS_DEV, SYSFS_CLASSES };
+/** The folders in which the kernel's entries and ours are merged. */
+/** SYSFS_CM is one file's folder rather than a class: of /sys/class/misc nothing else is ours. */
+enum sysfs_class { SYSFS_INFINIBAND, SYSFS_VERBS, SYSFS_MAD, SYSFS_DEV, SYSFS_CM, SYSFS_CLASSES };
+#define SYSFS_MISC    "/sys/class/misc"
+#define SYSFS_CM_NODE "rdma_cm" /* in SYSFS_DEV */
 extern const char *const sysfs_class_paths[SYSFS_CLASSES];
 
 /* ---- the kernel's files (kernel.c) ------------------------------------------------------------------- */
@@ -110,10 +114,17 @@ const char *sysfs_path(const char *path, char *buf);
 const char *sysfs_path_back(const char *path);
 /** Whether `at`, a result of sysfs_path, is one of our character devices. */
 bool sysfs_is_node(const char *at);
-/** Normalize a path for which sysfs_match() is true. @return false: too long. */
+/** Whether `at`, a result of sysfs_path, is the device of the connection manager. */
+bool sysfs_is_cm_node(const char *at);
+/** Normalize a path that matches. @return false: too long. */
 bool sysfs_path_plain(const char *path, char *out, size_t len);
 /** While this is above zero, the thread sees the kernel's files. */
 extern __thread int sysfs_bypass;
+
+/* ---- the connection manager's device (hooks_fd.c) ---------------------------------------------------- */
+
+/** Open it. @return the descriptor, or -1 and errno. ENODEV: no library of ours with an engine is in the process */
+int sysfs_cm_open(int flags);
 
 /* ---- live files (live.c) ----------------------------------------------------------------------------- */
 

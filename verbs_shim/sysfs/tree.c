@@ -12,6 +12,7 @@
 /* Versions of the kernel interfaces that infiniband_verbs and infiniband_mad belong to. */
 #define VERBS_ABI "6\n"
 #define MAD_ABI	  "5\n"
+#define CM_ABI	  "4\n"
 
 int sysfs_world_read(struct sysfs_world *w)
 {
@@ -24,7 +25,8 @@ int sysfs_world_read(struct sysfs_world *w)
 	w->uverbs_first = sysfs_uverbs_first();
 	for (unsigned i = 0; i < w->n; i++)
 		sysfs_rest_read(&w->devices[i], &w->rest[i]);
-	for (unsigned c = 0; c < SYSFS_CLASSES; c++)
+	/* Of the connection manager's folder nothing is the kernel's. */
+	for (unsigned c = 0; c < SYSFS_CM; c++)
 		sysfs_kernel_list(sysfs_class_paths[c], &w->kernel[c]);
 	return 0;
 }
@@ -54,6 +56,8 @@ static bool is_ours(const struct sysfs_world *w, enum sysfs_class c, const char 
 {
 	char uverbs[32];
 
+	if (c == SYSFS_DEV && !strcmp(name, SYSFS_CM_NODE))
+		return true;
 	for (unsigned i = 0; i < w->n; i++) {
 		snprintf(uverbs, sizeof(uverbs), "uverbs%u", w->uverbs_first + i);
 		if (!strcmp(name, c == SYSFS_INFINIBAND ? w->devices[i].name : uverbs))
@@ -108,9 +112,18 @@ static int node_emit(const struct walk *k, unsigned i)
 	return put(k, SYSFS_NODE, SYSFS_DEV, name, "/dev/null");
 }
 
+/** The device of the connection manager, /dev/infiniband/rdma_cm, one for all devices. */
+static int cm_emit(const struct walk *k)
+{
+	int err = put(k, SYSFS_FILE, SYSFS_CM, "abi_version", CM_ABI);
+
+	err = err ? err : put(k, SYSFS_FILE, SYSFS_CM, "dev", "1:3\n"); /* as uverbs_emit */
+	return err ? err : put(k, SYSFS_NODE, SYSFS_DEV, SYSFS_CM_NODE, "/dev/null");
+}
+
 int sysfs_tree_emit(const struct sysfs_world *w, sysfs_emit_fn emit, void *ctx)
 {
-	static const char *const roots[] = {"/sys", "/sys/class", "/dev"};
+	static const char *const roots[] = {"/sys", "/sys/class", SYSFS_MISC, "/dev"};
 	const struct walk k = {w, emit, ctx};
 	int err = 0;
 
@@ -121,6 +134,7 @@ int sysfs_tree_emit(const struct sysfs_world *w, sysfs_emit_fn emit, void *ctx)
 	err = err ? err : abi_emit(&k, SYSFS_VERBS, VERBS_ABI);
 	/* libibumad, which ibstat uses, checks the MAD version first. */
 	err = err ? err : abi_emit(&k, SYSFS_MAD, MAD_ABI);
+	err = err ? err : cm_emit(&k);
 	for (unsigned i = 0; i < w->n && !err; i++) {
 		err = sysfs_device_emit(&w->devices[i], &w->rest[i], emit, ctx);
 		err = err ? err : uverbs_emit(&k, i);

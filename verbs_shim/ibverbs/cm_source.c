@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * cm_source.c - connects the connection manager (rdmacm/) with the engines of this library, and with the hooks that
+ * make it the device /dev/infiniband/rdma_cm. Owns nothing. If the hooks' library is in the process, its function is
+ * found by name.
+ */
+#include <dlfcn.h>
+
+#include "rdmacm/cma.h"
+#include "rdmacm/device.h"
+#include "shim.h"
+
+int cma_front_open(const struct pmd_device *device, struct pmd_engine **out)
+{
+	return shim_engine_open(device, out);
+}
+
+void shim_cm_attach(void)
+{
+	static atomic_bool done;
+	void (*attach)(const struct uroce_cm_source *);
+
+	if (atomic_exchange(&done, true))
+		return;
+	attach = (void (*)(const struct uroce_cm_source *))dlsym(RTLD_DEFAULT, "uroce_cm_attach");
+	if (attach)
+		attach(rdmacm_device());
+}
