@@ -222,8 +222,8 @@ bool cm_lingering_free(struct nic_cm *cm)
 	return true;
 }
 
-/** Make room for one more id: at the limit of max_ids, free the orphan that has waited longest. @return false: no
- *  room */
+/** When ids are short, the orphan that has waited longest gives up its place: a peer decides how long its DREQ takes.
+ */
 static bool place(struct nic_cm *cm)
 {
 	if (cm->ids < cm->config.max_ids || cm_lingering_free(cm))
@@ -269,6 +269,7 @@ void cm_id_free(struct nic_cm_id *id)
 {
 	struct nic_cm *cm = id->cm;
 
+	cm_answered(id);
 	cm_id_set(id, NIC_CM_IDLE);
 	cm_timer_stop(id);
 	cm_record_give(id);
@@ -288,31 +289,12 @@ static bool qp_given_up(enum nic_cm_state state)
 	return state == NIC_CM_IDLE || state == NIC_CM_DREQ_RCVD || state == NIC_CM_TIMEWAIT;
 }
 
-static bool waits_for_owner(enum nic_cm_state state)
-{
-	return state == NIC_CM_REQ_RCVD || state == NIC_CM_MRA_REQ_SENT || state == NIC_CM_SIDR_REQ_RCVD;
-}
-
 void cm_id_set(struct nic_cm_id *id, enum nic_cm_state state)
 {
-	struct nic_cm *cm = id->cm;
-	bool before = waits_for_owner(id->state), after = waits_for_owner(state);
-
 	id->state = state;
 	cm_record_write(id);
 	if (qp_given_up(state))
-		cm_hash_remove(&cm->qpn, &id->by_qpn);
-	if (!before && after) {
-		cm->pending++;
-		id->listener->n_pending++;
-		list_append(&id->listener->pending, &id->pending);
-	} else if (before && !after) {
-		cm->pending--;
-		list_remove(&id->pending);
-		if (id->listener)
-			id->listener->n_pending--;
-		id->listener = NULL;
-	}
+		cm_hash_remove(&id->cm->qpn, &id->by_qpn);
 }
 
 void *nic_cm_id_user(const struct nic_cm_id *id)

@@ -29,6 +29,7 @@
 
 /** The longest time for which a peer's MAD can make this side wait, as an exponent: 69 s. */
 #define CM_TIME_MAX 24
+#define CM_NO_MRA   UINT8_MAX /* more than there are tries */
 
 struct nic_cm_id {
 	struct nic_cm *cm;
@@ -42,8 +43,7 @@ struct nic_cm_id {
 				* with this reason; 0: none */
 
 	struct list all;      /* on nic_cm.all */
-	struct list leftover; /* an orphan that only waits for its timer is on nic_cm.lingering (IDLE) or
-			       * nic_cm.leaving (TIMEWAIT) */
+	struct list leftover; /* an orphan: on nic_cm.lingering (IDLE) or nic_cm.leaving (DREQ_SENT, TIMEWAIT) */
 	struct cm_link by_local, by_peer, by_qpn;
 
 	uint32_t local_id, remote_id; /* remote_id 0: not known yet */
@@ -67,14 +67,16 @@ struct nic_cm_id {
 	/* The timer, and the MAD that it retransmits. The MAD is also retransmitted when a duplicate of the message
 	 * that it answers arrives. */
 	uint64_t deadline, wait_ns;
-	uint32_t heap_at; /* 0: no timer */
-	uint8_t tries;	  /* retransmissions left */
+	uint32_t heap_at;  /* 0: no timer */
+	uint8_t tries;	   /* left */
+	uint8_t mra_tries; /* tries that were left at the last MRA; CM_NO_MRA: none yet */
 	uint8_t saved[NIC_CM_MAD_LEN];
 	enum cm_attr saved_attr; /* 0: none */
 
-	/* A request that waits for the owner's answer is on its listener's `pending` list. */
-	struct nic_cm_id *listener;
-	struct list pending; /* in a listener: head of that list */
+	/* A request that the owner has not answered is on its listener's list, also if the peer has taken it back. */
+	bool unanswered;
+	struct nic_cm_id *listener; /* NULL: the owner has destroyed it */
+	struct list pending;	    /* a listener's: head of the list */
 
 	/* Listeners */
 	uint64_t service_mask;
@@ -138,7 +140,7 @@ int cm_id_new_as(struct nic_cm *cm, enum cm_kind kind, uint32_t local_id, struct
 void cm_id_free(struct nic_cm_id *id);
 /** Free the orphan that has been on nic_cm.lingering longest. @return false: the list is empty */
 bool cm_lingering_free(struct nic_cm *cm);
-/** Enter a state: this also counts the requests that wait for the owner, and updates the id's record. */
+/** Enter a state, and keep the record. */
 void cm_id_set(struct nic_cm_id *id, enum nic_cm_state state);
 
 struct nic_cm_id *cm_by_local(const struct nic_cm *cm, uint32_t local_id);
@@ -228,7 +230,10 @@ void cm_rej_send(struct nic_cm_id *id, enum cm_answered answered, const struct n
 /** Refuse in state REP_SENT. The peer may consider the connection established, so a DREQ follows the REJ, and is
  *  retransmitted until it is answered. */
 void cm_rep_abort(struct nic_cm_id *id, const struct nic_cm_reject *reject);
-/** A new REQ or REP shows that the peer no longer has the connection `old`: disconnect it, if it was established. */
+/** The connection that the sender of a REQ or REP can no longer have, since it uses the communication ID or the QP for
+ *  another (12.9.8.3.1). NULL: none. @param qpn 0: unknown */
+struct nic_cm_id *cm_stale_find(const struct cm_rx *rx, uint32_t qpn);
+/** A new REQ or REP shows that the peer no longer has this connection: disconnect, if it was established. */
 void cm_stale(struct nic_cm_id *old);
 
 /* cm_sidr.c */
@@ -241,6 +246,8 @@ void cm_sidr_failed(struct nic_cm_id *id);
 /** Create an id for a request to this service; the request then waits for the owner's answer. @return NULL: refused,
  *  for *reason */
 struct nic_cm_id *cm_pending_new(const struct cm_rx *rx, uint64_t service_id, enum cm_kind kind, uint16_t *reason);
+/** The owner has answered the request, or destroys its id: it no longer counts as pending. No harm for other ids. */
+void cm_answered(struct nic_cm_id *id);
 void cm_unlisten(struct nic_cm_id *id);
 
 /* cm_adopt.c */

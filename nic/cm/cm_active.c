@@ -13,8 +13,10 @@ static bool connect_ok(const struct nic_cm_connect *c)
 {
 	return c->qpn <= 0xffffff && c->starting_psn <= 0xffffff && c->transport <= NIC_CM_XRC &&
 	       c->mtu >= NIC_MTU_256 && c->mtu <= NIC_MTU_4096 && c->retry_count <= 7 && c->rnr_retry_count <= 7 &&
-	       c->packet_life <= 31 && c->remote_cm_response_timeout <= 31 && c->local_cm_response_timeout <= 31 &&
-	       c->max_cm_retries <= 15 && c->private_len <= NIC_CM_REQ_PRIVATE && (c->private_data || !c->private_len);
+	       c->packet_life <= 31 && c->sl <= 15 && c->rate <= 63 && c->route.flow_label <= 0xfffff &&
+	       c->ece.vendor_id <= 0xffffff && c->remote_cm_response_timeout <= 31 &&
+	       c->local_cm_response_timeout <= 31 && c->max_cm_retries <= 15 && c->private_len <= NIC_CM_REQ_PRIVATE &&
+	       (c->private_data || !c->private_len);
 }
 
 static struct cm_path path_of(const struct nic_cm_id *id, const struct nic_cm_connect *c)
@@ -121,12 +123,10 @@ void cm_req_failed(struct nic_cm_id *id)
  *  connection (12.9.8.3.1): end it, and reject the REP. */
 static bool rep_stale(struct nic_cm_id *id, const struct cm_rx *rx, uint32_t qpn)
 {
-	struct nic_cm_id *old = cm_by_peer(rx->cm, &rx->route->peer, rx->mad->local_id, false);
+	struct nic_cm_id *old = cm_stale_find(rx, qpn);
 	struct nic_cm_reject reject = {.reason = NIC_CM_REJ_STALE};
 
-	if (!old && qpn)
-		old = cm_by_qpn(rx->cm, &rx->route->peer, qpn);
-	if (!old || old->state == NIC_CM_IDLE || old->state == NIC_CM_TIMEWAIT)
+	if (!old)
 		return false;
 	cm_stale(old);
 	cm_timer_stop(id);
@@ -159,7 +159,7 @@ void cm_rep_rx(struct nic_cm_id *id, const struct cm_rx *rx)
 	struct nic_cm_event event = {.type = NIC_CM_EVENT_REP};
 
 	if (!rx->mad->local_id) {
-		CM_COUNT(rx->cm, rx_malformed);
+		CM_COUNT(rx->cm, rx_no_id);
 		return;
 	}
 	if (rep_stale(id, rx, qpn))
@@ -229,8 +229,8 @@ int nic_cm_mra(struct nic_cm_id *id, uint8_t service_timeout, const void *privat
 	return 0;
 }
 
-/** Wait as long as the peer's MRA asks. This cannot go on forever: the peer sends an MRA only when we retransmit,
- *  and our retransmissions are limited. */
+/** The wait for the peer's answer becomes as long as its MRA asks. One MRA a try does: else a peer that sends MRAs all
+ *  the time would keep the connection from ever timing out. */
 static bool wait_longer(struct nic_cm_id *id, const struct cm_rx *rx)
 {
 	const struct cm_mra *mra = &rx->mad->mra;
@@ -239,6 +239,9 @@ static bool wait_longer(struct nic_cm_id *id, const struct cm_rx *rx)
 		CM_COUNT(rx->cm, rx_bad_state);
 		return false;
 	}
+	if (id->tries == id->mra_tries)
+		return true;
+	id->mra_tries = id->tries;
 	cm_timer_start(id, cm_time_ns(cm_at_most(mra->service_timeout, CM_TIME_MAX)) +
 				   2 * cm_time_ns(cm_at_most(id->packet_life, CM_TIME_MAX)));
 	return true;

@@ -79,6 +79,7 @@ int nic_cm_reject(struct nic_cm_id *id, const struct nic_cm_reject *r)
 		return 0;
 	case NIC_CM_REQ_RCVD:
 	case NIC_CM_MRA_REQ_SENT:
+		cm_answered(id);
 		cm_linger(id);
 		cm_rej_send(id, CM_ANSWERS_REQ, r);
 		return 0;
@@ -104,11 +105,11 @@ void cm_rej_rx(struct nic_cm_id *id, const struct cm_rx *rx)
 	event.rej = (struct nic_cm_rej_event){mad->rej.reason, mad->rej.answered, mad->info_len, mad->info};
 	cm_timer_stop(id);
 	id->saved_attr = 0;
-	if (id->state == NIC_CM_REQ_SENT || id->state == NIC_CM_MRA_REQ_RCVD)
+	if ((id->state == NIC_CM_REQ_SENT || id->state == NIC_CM_MRA_REQ_RCVD) && mad->rej.reason != NIC_CM_REJ_STALE)
 		cm_id_set(id, NIC_CM_IDLE);
 	else if (id->state == NIC_CM_REQ_RCVD || id->state == NIC_CM_MRA_REQ_SENT)
 		cm_linger(id); /* a REQ sent before the REJ may arrive after it */
-	else
+	else		       /* a stale connection, too: the peer still has our QP in use (12.9.8.3.1) */
 		cm_timewait_enter(id);
 	cm_event_mad(id, &event, rx);
 }
@@ -249,6 +250,7 @@ void nic_cm_id_destroy(struct nic_cm_id *id)
 
 	id->orphan = true;
 	id->user = NULL;
+	cm_answered(id);
 	switch (id->state) {
 	case NIC_CM_LISTEN:
 		cm_unlisten(id);

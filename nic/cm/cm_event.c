@@ -15,14 +15,14 @@ void cm_settle(struct nic_cm_id *id)
 {
 	struct nic_cm *cm = id->cm;
 
-	if (id->state != NIC_CM_IDLE && id->state != NIC_CM_TIMEWAIT)
+	if (id->state != NIC_CM_IDLE && id->state != NIC_CM_TIMEWAIT && id->state != NIC_CM_DREQ_SENT)
 		return;
 	if (!cm_timer_runs(id)) {
 		cm_id_free(id);
 		return;
 	}
 	list_remove(&id->leftover);
-	if (id->state == NIC_CM_TIMEWAIT) {
+	if (id->state != NIC_CM_IDLE) {
 		list_append(&cm->leaving, &id->leftover);
 		return;
 	}

@@ -109,6 +109,18 @@ void cm_unlisten(struct nic_cm_id *id)
 	}
 }
 
+void cm_answered(struct nic_cm_id *id)
+{
+	if (!id->unanswered)
+		return;
+	id->unanswered = false;
+	id->cm->pending--;
+	list_remove(&id->pending);
+	if (id->listener)
+		id->listener->n_pending--;
+	id->listener = NULL;
+}
+
 struct nic_cm_id *cm_pending_new(const struct cm_rx *rx, uint64_t service_id, enum cm_kind kind, uint16_t *reason)
 {
 	struct nic_cm *cm = rx->cm;
@@ -130,6 +142,10 @@ struct nic_cm_id *cm_pending_new(const struct cm_rx *rx, uint64_t service_id, en
 		return NULL;
 	}
 	id->listener = listener;
+	id->unanswered = true;
+	listener->n_pending++;
+	cm->pending++;
+	list_append(&listener->pending, &id->pending);
 	id->passive = true;
 	id->service_id = service_id;
 	id->route = *rx->route;

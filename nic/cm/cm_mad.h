@@ -64,13 +64,6 @@ enum cm_answered { CM_ANSWERS_REQ, CM_ANSWERS_REP, CM_ANSWERS_OTHER };
 enum cm_transport { CM_RC, CM_UC, CM_RD, CM_EXTENDED };
 enum { CM_EXTENDED_XRC = 1 };
 
-/** Reason of a REJ; listed in cm_reject.def. */
-enum cm_reason {
-#define CM_REASON(value, name, words) CM_REASON_##name = value,
-#include "cm_reject.def"
-#undef CM_REASON
-};
-
 /** Status of a SIDR_REP (12.11.2.1). */
 enum cm_sidr_status {
 	CM_SIDR_OK,
@@ -160,7 +153,7 @@ struct cm_mra {
 
 /** Reject (12.6.7). */
 struct cm_rej {
-	uint16_t reason;  /* enum cm_reason, or another number */
+	uint16_t reason;  /* enum nic_cm_reason, or another number */
 	uint8_t answered; /* enum cm_answered */
 };
 

@@ -26,9 +26,7 @@ void cm_stale(struct nic_cm_id *old)
 		cm_dreq_send(old, NULL, 0);
 }
 
-/** Find the connection that the sender of a REQ must have lost, because the REQ uses that connection's communication
- *  ID or QP for a new one. */
-static struct nic_cm_id *stale(const struct cm_rx *rx)
+struct nic_cm_id *cm_stale_find(const struct cm_rx *rx, uint32_t qpn)
 {
 	struct nic_cm_id *id = cm_by_peer(rx->cm, &rx->route->peer, rx->mad->local_id, false);
 
@@ -37,8 +35,8 @@ static struct nic_cm_id *stale(const struct cm_rx *rx)
 		cm_hash_remove(&rx->cm->peer, &id->by_peer);
 		id = NULL;
 	}
-	if (!id && rx->mad->req.qpn)
-		id = cm_by_qpn(rx->cm, &rx->route->peer, rx->mad->req.qpn);
+	if (!id && qpn)
+		id = cm_by_qpn(rx->cm, &rx->route->peer, qpn);
 	return id;
 }
 
@@ -142,7 +140,7 @@ void cm_req_rx(const struct cm_rx *rx)
 	uint16_t reason;
 
 	if (!rx->mad->local_id) {
-		CM_COUNT(rx->cm, rx_malformed);
+		CM_COUNT(rx->cm, rx_no_id);
 		return;
 	}
 	id = cm_by_peer(rx->cm, &rx->route->peer, rx->mad->local_id, false);
@@ -155,7 +153,7 @@ void cm_req_rx(const struct cm_rx *rx)
 		cm_answer_rej(rx, CM_ANSWERS_REQ, reason);
 		return;
 	}
-	id = stale(rx);
+	id = cm_stale_find(rx, rx->mad->req.qpn);
 	if (!id) {
 		req_new(rx);
 		return;
@@ -169,7 +167,8 @@ void cm_req_rx(const struct cm_rx *rx)
 static bool accept_ok(const struct nic_cm_accept *a)
 {
 	return a->qpn <= 0xffffff && a->starting_psn <= 0xffffff && a->target_ack_delay <= 31 && a->failover <= 2 &&
-	       a->rnr_retry_count <= 7 && a->private_len <= NIC_CM_REP_PRIVATE && (a->private_data || !a->private_len);
+	       a->rnr_retry_count <= 7 && a->ece.vendor_id <= 0xffffff && a->private_len <= NIC_CM_REP_PRIVATE &&
+	       (a->private_data || !a->private_len);
 }
 
 int nic_cm_accept(struct nic_cm_id *id, const struct nic_cm_accept *a)
@@ -178,6 +177,7 @@ int nic_cm_accept(struct nic_cm_id *id, const struct nic_cm_accept *a)
 
 	if ((id->state != NIC_CM_REQ_RCVD && id->state != NIC_CM_MRA_REQ_SENT) || !accept_ok(a))
 		return -EINVAL;
+	cm_answered(id);
 	id->local_qpn = a->qpn;
 	/* The values in the REQ are upper limits (12.7.29, 12.7.30). */
 	id->responder_resources = cm_at_most(a->responder_resources, id->responder_resources);
@@ -235,8 +235,9 @@ void cm_rtu_rx(struct nic_cm_id *id, const struct cm_rx *rx)
 
 void cm_rtu_dup(struct nic_cm_id *id, const struct cm_rx *rx)
 {
-	(void)id;
 	CM_COUNT(rx->cm, rx_dup_rtu);
+	if (id->abort_reason) /* the peer established what we took back: our REJ was lost */
+		cm_answer_rej(rx, CM_ANSWERS_OTHER, id->abort_reason);
 }
 
 int nic_cm_notify(struct nic_cm_id *id)

@@ -145,9 +145,11 @@ void nic_cm_rx(struct nic_cm *cm, const struct nic_cm_route *route, const void *
 {
 	struct cm_mad parsed;
 	struct cm_rx rx = {cm, route, &parsed};
+	enum cm_verdict verdict = cm_mad_parse(mad, len, &parsed);
 
-	if (cm_mad_parse(mad, len, &parsed) != CM_MAD_OK) {
-		CM_COUNT(cm, rx_malformed);
+	if (verdict != CM_MAD_OK) {
+		cm->counts[NIC_CM_COUNT_rx_too_short + verdict -
+			   CM_MAD_TOO_SHORT]++; /* in the order of cm_verdict.def */
 		return;
 	}
 	count(cm, parsed.attr);

@@ -136,8 +136,9 @@ int nic_cm_sidr_reply(struct nic_cm_id *id, const struct nic_cm_sidr_reply *r)
 {
 	struct cm_mad mad = cm_mad_of(id, CM_SIDR_REP);
 
-	if (id->state != NIC_CM_SIDR_REQ_RCVD || r->qpn > 0xffffff || r->info_len > NIC_CM_INFO_LEN ||
-	    (r->info_len && !r->info) || !cm_mad_data(&mad, r->private_data, r->private_len))
+	if (id->state != NIC_CM_SIDR_REQ_RCVD || r->qpn > 0xffffff || r->ece.vendor_id > 0xffffff ||
+	    r->info_len > NIC_CM_INFO_LEN || (r->info_len && !r->info) ||
+	    !cm_mad_data(&mad, r->private_data, r->private_len))
 		return -EINVAL;
 	mad.attr_mod = r->ece.options;
 	mad.info = r->info;
@@ -151,6 +152,7 @@ int nic_cm_sidr_reply(struct nic_cm_id *id, const struct nic_cm_sidr_reply *r)
 		.service_id = id->service_id,
 	};
 	id->private_sent = cm_private_used(r->private_data, r->private_len);
+	cm_answered(id);
 	cm_linger(id);
 	cm_send_save(id, &mad);
 	return 0;

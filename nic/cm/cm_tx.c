@@ -54,6 +54,7 @@ void cm_send_save(struct nic_cm_id *id, const struct cm_mad *mad)
 void cm_send_timed(struct nic_cm_id *id, const struct cm_mad *mad)
 {
 	id->tries = id->max_retries;
+	id->mra_tries = CM_NO_MRA;
 	cm_timer_start(id, id->wait_ns);
 	cm_send_save(id, mad);
 }

@@ -41,24 +41,11 @@ struct nic_cm_id; /* a listener, one end of a connection, or one end of a SIDR e
 #define NIC_CM_SIDR_REP_PRIVATE 136
 #define NIC_CM_INFO_LEN		72 /* most bytes of additional information in REJ and SIDR_REP */
 
-/** Why a connection is refused: the reasons in a REJ that this implementation sends by itself or at a program's
- *  request (12.6.7.2). */
+/** Why a connection is refused: the reasons of REJ (12.6.7.2), one a row of cm_reject.def. */
 enum nic_cm_reason {
-	NIC_CM_REJ_NO_QP = 1,
-	NIC_CM_REJ_NO_RESOURCES = 3,
-	NIC_CM_REJ_TIMEOUT = 4,
-	NIC_CM_REJ_UNSUPPORTED = 5,
-	NIC_CM_REJ_INVALID_COMM_ID = 6,
-	NIC_CM_REJ_INVALID_COMM_INSTANCE = 7,
-	NIC_CM_REJ_INVALID_SERVICE_ID = 8,
-	NIC_CM_REJ_INVALID_TRANSPORT = 9,
-	NIC_CM_REJ_STALE = 10,
-	NIC_CM_REJ_INVALID_GID = 12,
-	NIC_CM_REJ_INVALID_MTU = 26,
-	NIC_CM_REJ_CONSUMER = 28,
-	NIC_CM_REJ_DUPLICATE_COMM_ID = 30,
-	NIC_CM_REJ_INVALID_CLASS_VERSION = 31,
-	NIC_CM_REJ_VENDOR_OPTION = 35,
+#define CM_REASON(value, name, words) NIC_CM_REJ_##name = value,
+#include "cm_reject.def"
+#undef CM_REASON
 };
 
 /** Which message a REJ or an MRA answers. */
@@ -377,11 +364,11 @@ void nic_cm_each(const struct nic_cm *cm, void (*fn)(void *arg, const struct nic
 
 struct nic_cm_listen {
 	uint64_t service_id;
-	uint64_t mask;	    /* which bits of the service id are compared; 0 means NIC_CM_MASK_ALL */
-	struct nic_gid own; /* listen on this address only; zero: on every address of the device */
-	/** The most REQs and SIDR_REQs that wait for the owner's answer. Further REQs get a REJ with the
-	 *  consumer reason, as Linux sends, and further SIDR_REQs a SIDR_REP with NIC_CM_SIDR_REJECT. 0: no limit
-	 *  except nic_cm_config.max_pending, beyond which the reason is NIC_CM_REJ_NO_RESOURCES. */
+	uint64_t mask;	    /* bits of the service id that count; 0 is NIC_CM_MASK_ALL */
+	struct nic_gid own; /* this address only; zero: every address of the device */
+	/** REQs and SIDR_REQs at most that wait for the owner's answer. A REQ that the peer has taken back counts until
+	 * the owner destroys its id. Requests beyond the limit get a REJ with the consumer reason, as from Linux. 0: no
+	 * limit but max_pending, beyond which the reason is NIC_CM_REJ_NO_RESOURCES. */
 	uint32_t backlog;
 	void *user;
 };

@@ -216,6 +216,23 @@ static void cm__CM_02_an_end_established_alone_is_disconnected(void **state)
 	assert_int_equal(rig->side[B].event.type, NIC_CM_EVENT_TIMEWAIT_EXIT);
 }
 
+/** The owner of b takes its REP back, but a never gets the REJ and establishes: its RTU gets a REJ again. */
+static void cm__CM_02_an_rtu_for_a_rep_that_was_taken_back_is_rejected(void **state)
+{
+	struct rig *rig = *state;
+	struct nic_cm_id *b, *a = rig_reply(rig, &b);
+
+	rig->drop[CM_REJ - CM_REQ] = 1;
+	rig->drop[CM_DREQ - CM_REQ] = 99;
+	rig_reject(b, NIC_CM_REJ_CONSUMER);
+	rig_pass(rig);
+	assert_int_equal(nic_cm_establish(a, NULL, 0), 0);
+	rig_pass(rig);
+	rig_expect(rig, "a>REQ b:REQ b>REP a:REP b>REJ b>DREQ a>RTU b>REJ a:REJ");
+	assert_int_equal(rig->side[A].event.rej.reason, NIC_CM_REJ_CONSUMER);
+	assert_int_equal(rig_state(a), NIC_CM_TIMEWAIT);
+}
+
 static void cm__CM_02_duplicates_of_every_message_are_harmless(void **state)
 {
 	struct rig *rig = *state;
@@ -284,6 +301,28 @@ static void cm__CM_03_mra_extends_the_wait_for_rep(void **state)
 	rig_accept(b);
 	rig_pass(rig);
 	rig_expect(rig, "b>REP a:REP");
+}
+
+/** A peer that sends MRAs all the time lengthens the wait once for each REQ, and the REQs are limited. */
+static void cm__CM_03_mras_do_not_extend_the_wait_endlessly(void **state)
+{
+	struct rig *rig = *state;
+	struct nic_cm_id *a = rig_connect(rig);
+	uint64_t longest = (RIG_RETRIES + 1) * (nic_cm_time_ns(RIG_ANSWER + 1) + 2 * nic_cm_time_ns(RIG_LIFE));
+	struct cm_mad mra;
+
+	rig_pass(rig);
+	assert_int_equal(nic_cm_mra(rig->side[B].id, RIG_ANSWER + 1, NULL, 0), 0);
+	mra = rig->last;
+	mra.data = NULL;
+	mra.data_len = 0;
+	for (uint64_t t = 0; t <= longest; t += RIG_WAIT / 4) {
+		rig_inject(rig, B, &mra);
+		rig_time(rig, RIG_WAIT / 4);
+		rig->transcript[0] = '\0';
+	}
+	assert_int_equal(rig_state(a), NIC_CM_IDLE);
+	assert_int_equal(rig_count(rig, A, NIC_CM_COUNT_timeouts), 1);
 }
 
 static void cm__CM_03_mra_extends_the_wait_for_rtu(void **state)
@@ -373,6 +412,10 @@ static void cm__arguments_out_of_range_are_refused(void **state)
 	REFUSED(packet_life, 32);
 	REFUSED(remote_cm_response_timeout, 32);
 	REFUSED(max_cm_retries, 16);
+	REFUSED(sl, 16);
+	REFUSED(rate, 64);
+	REFUSED(route.flow_label, 0x100000);
+	REFUSED(ece.vendor_id, 0x1000000);
 	REFUSED(private_len, NIC_CM_REQ_PRIVATE + 1);
 	REFUSED(private_data, NULL);
 #undef REFUSED
@@ -448,9 +491,11 @@ int main(void)
 		RUN(cm__CM_02_the_peer_of_a_req_that_was_given_up_learns_of_it),
 		RUN(cm__CM_02_a_rep_without_answer_is_given_up),
 		RUN(cm__CM_02_an_end_established_alone_is_disconnected),
+		RUN(cm__CM_02_an_rtu_for_a_rep_that_was_taken_back_is_rejected),
 		RUN(cm__CM_02_duplicates_of_every_message_are_harmless),
 		RUN(cm__CM_02_a_req_that_comes_again_gets_the_rep_again),
 		RUN(cm__CM_03_mra_extends_the_wait_for_rep),
+		RUN(cm__CM_03_mras_do_not_extend_the_wait_endlessly),
 		RUN(cm__CM_03_mra_extends_the_wait_for_rtu),
 		RUN(cm__CM_06_depths_are_swapped_and_limited),
 		RUN(cm__CM_08_the_ack_timeout_is_twice_the_life_and_the_delay),

@@ -345,7 +345,7 @@ static void cm_mad__everything_has_a_name(void **state)
 	assert_string_equal(cm_attr_name(CM_APR), "APR");
 	assert_string_equal(cm_attr_name(CM_REQ - 1), "unknown");
 	assert_string_equal(cm_attr_name(UINT32_MAX), "unknown");
-	assert_string_equal(cm_reason_name(CM_REASON_STALE), "stale connection");
+	assert_string_equal(cm_reason_name(10), "stale connection");
 	assert_string_equal(cm_reason_name(28), "consumer reject");
 	assert_string_equal(cm_reason_name(0), "reserved reason");
 	assert_string_equal(cm_reason_name(34), "reserved reason");

@@ -52,7 +52,7 @@ static void cm__CM_04_a_stale_connection_gets_reason_10_and_the_old_one_a_dreq(v
 	again = rig_connect(rig);
 	rig_pass(rig);
 	rig_expect(rig, "a>REQ b>REJ b>DREQ a:REJ a:DREQ");
-	assert_int_equal(rig_state(again), NIC_CM_IDLE);
+	assert_int_equal(rig_state(again), NIC_CM_TIMEWAIT); /* b may still have the QP's packets */
 	assert_int_equal(rig_state(b), NIC_CM_DREQ_SENT);
 	assert_int_equal(rig_count(rig, B, NIC_CM_COUNT_stale), 1);
 	assert_int_equal(nic_cm_disconnect(a, NULL, 0), 0);
@@ -197,6 +197,40 @@ static void cm__CM_04_a_full_backlog_refuses(void **state)
 	rig_accept(rig->side[B].id);
 }
 
+/** A REQ that its sender takes back still counts as unanswered until the owner, who holds its id, destroys it.
+ * Otherwise a peer that sends REQ and REJ in turn would fill the owner's memory past the backlog. */
+static void cm__a_request_that_was_taken_back_counts_until_it_is_destroyed(void **state)
+{
+	struct rig *rig = *state;
+	struct nic_cm_listen listen = {.service_id = 7, .backlog = 2};
+	struct nic_cm_connect connect = rig_connect_args(rig);
+	struct nic_cm_id *listener, *a, *first;
+	struct nic_cm_info info;
+
+	assert_int_equal(nic_cm_listen(rig->side[B].cm, &listen, &listener), 0);
+	connect.service_id = 7;
+	for (unsigned i = 0; i < 3; i++) {
+		connect.qpn++;
+		assert_int_equal(nic_cm_connect(rig->side[A].cm, &connect, &a), 0);
+		rig_pass(rig);
+		if (i == 0)
+			first = rig->side[B].id;
+		if (i < 2)
+			nic_cm_id_destroy(a);
+		rig_pass(rig);
+	}
+	rig_expect(rig, "a>REQ b:REQ a>REJ b:REJ a>REQ b:REQ a>REJ b:REJ a>REQ b>REJ a:REJ");
+	nic_cm_id_info(listener, &info);
+	assert_int_equal(info.pending, 2);
+	nic_cm_id_destroy(first);
+	nic_cm_id_info(listener, &info);
+	assert_int_equal(info.pending, 1);
+	connect.qpn++;
+	assert_int_equal(nic_cm_connect(rig->side[A].cm, &connect, &a), 0);
+	rig_pass(rig);
+	rig_expect(rig, "a>REQ b:REQ");
+}
+
 static void cm__a_flood_of_requests_keeps_within_bounds(void **state)
 {
 	struct rig *rig = *state;
@@ -235,6 +269,32 @@ static void cm__ids_that_only_linger_make_room(void **state)
 	}
 	assert_int_equal(nic_cm_ids(rig->side[B].cm), RIG_RECORDS);
 	assert_int_equal(nic_cm_ids(rig->side[A].cm), 0);
+}
+
+/** An id that its owner destroyed while it was connected sends DREQs for as long as the peer's REQ asked. It gives up
+ * its place when ids are short. */
+static void cm__ids_that_only_disconnect_make_room(void **state)
+{
+	struct rig *rig = *state;
+	struct nic_cm_connect connect = rig_connect_args(rig);
+	struct nic_cm_id *a;
+
+	rig->drop[CM_DREQ - CM_REQ] = UINT32_MAX;
+	for (unsigned i = 0; i < 2 * RIG_RECORDS; i++) {
+		connect.qpn++;
+		assert_int_equal(nic_cm_connect(rig->side[A].cm, &connect, &a), 0);
+		rig_pass(rig);
+		rig_accept_as(rig->side[B].id, connect.qpn);
+		rig_pass(rig);
+		assert_int_equal(nic_cm_establish(a, NULL, 0), 0);
+		rig_pass(rig);
+		nic_cm_id_destroy(rig->side[B].id);
+		nic_cm_id_destroy(a);
+		rig_pass(rig);
+		rig_expect(rig, "a>REQ b:REQ b>REP a:REP a>RTU b:RTU b>DREQ a>DREQ");
+	}
+	assert_int_equal(nic_cm_ids(rig->side[B].cm), RIG_RECORDS);
+	assert_int_equal(nic_cm_ids(rig->side[A].cm), RIG_RECORDS);
 }
 
 static void cm__the_best_listener_takes_a_request(void **state)
@@ -355,12 +415,34 @@ static void cm__CM_12_bytes_that_are_no_mad_are_counted(void **state)
 {
 	struct rig *rig = *state;
 	struct nic_cm_route route = {.own = rig->side[B].gid, .peer = rig->side[A].gid};
-	uint8_t bytes[600] = {0};
+	static const struct {
+		unsigned offset;
+		uint8_t value;
+		enum nic_cm_counter counter;
+	} faults[] = {
+		{0, 2, NIC_CM_COUNT_rx_bad_base_version},  {1, 3, NIC_CM_COUNT_rx_bad_class},
+		{2, 1, NIC_CM_COUNT_rx_bad_class_version}, {3, 0x81, NIC_CM_COUNT_rx_bad_method},
+		{17, 0x1f, NIC_CM_COUNT_rx_bad_attribute},
+	};
+	uint8_t good[600] = {0}, bad[NIC_CM_MAD_LEN];
 
-	for (unsigned len = 0; len < sizeof(bytes); len++)
-		nic_cm_rx(rig->side[B].cm, &route, bytes, len);
-	assert_int_equal(rig_count(rig, B, NIC_CM_COUNT_rx_malformed), sizeof(bytes));
-	rig_expect(rig, "");
+	rig_connect(rig);
+	rig->queued = 0; /* the REQ does not arrive as it is */
+	memcpy(good, rig->last_bytes, NIC_CM_MAD_LEN);
+	for (unsigned len = 0; len < sizeof(good); len++)
+		if (len != NIC_CM_MAD_LEN)
+			nic_cm_rx(rig->side[B].cm, &route, good, len);
+	assert_int_equal(rig_count(rig, B, NIC_CM_COUNT_rx_too_short), NIC_CM_MAD_LEN);
+	assert_int_equal(rig_count(rig, B, NIC_CM_COUNT_rx_too_long), sizeof(good) - NIC_CM_MAD_LEN - 1);
+	for (unsigned i = 0; i < sizeof(faults) / sizeof(faults[0]); i++) {
+		memcpy(bad, good, sizeof(bad));
+		bad[faults[i].offset] = faults[i].value;
+		nic_cm_rx(rig->side[B].cm, &route, bad, sizeof(bad));
+		assert_int_equal(rig_count(rig, B, faults[i].counter), 1);
+	}
+	rig_expect(rig, "a>REQ");
+	nic_cm_rx(rig->side[B].cm, &route, good, NIC_CM_MAD_LEN);
+	rig_expect(rig, "b:REQ");
 }
 
 static void cm__a_mad_can_be_steered(void **state)
@@ -394,8 +476,10 @@ int main(void)
 		RUN(cm__CM_04_wrong_requests_get_their_reason),
 		RUN(cm__CM_04_a_wrong_request_ends_no_connection),
 		RUN(cm__CM_04_a_full_backlog_refuses),
+		RUN(cm__a_request_that_was_taken_back_counts_until_it_is_destroyed),
 		RUN(cm__a_flood_of_requests_keeps_within_bounds),
 		RUN(cm__ids_that_only_linger_make_room),
+		RUN(cm__ids_that_only_disconnect_make_room),
 		RUN(cm__the_best_listener_takes_a_request),
 		RUN(cm__CM_07_a_dreq_for_another_qp_ends_nothing),
 		RUN(cm__CM_04_a_rej_with_wrong_ids_ends_nothing),
