@@ -314,6 +314,7 @@ void nic_cm_id_info(const struct nic_cm_id *id, struct nic_cm_info *info)
 		.passive = id->passive,
 		.sidr = id->sidr,
 		.orphan = id->orphan,
+		.unanswered = id->unanswered,
 		.service_id = id->service_id,
 		.service_mask = id->service_mask,
 		.local_id = id->local_id,

@@ -6,8 +6,8 @@
  * exceeds its width on the wire. Whether an MTU, a transport or a reason is valid is decided by the code that acts on
  * it, since an invalid value must be answered by a REJ. Reserved bits are ignored on arrival and sent as 0.
  *
- * A table in cm_table.c defines the position of each field; parsing, building and tests use it. The functions are
- * stateless, and know nothing of connections, time or addresses. cm_ip.h is for RDMA IP headers in private data.
+ * One table in cm_table.c says where each field lies; parsing, building and tests use it. Stateless. Knows nothing of
+ * connections, time or addresses; RDMA IP headers in private data are nic_cm_ip.h.
  */
 #ifndef NIC_CM_MAD_H
 #define NIC_CM_MAD_H

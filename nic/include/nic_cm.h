@@ -344,7 +344,8 @@ struct nic_cm_info {
 	enum nic_cm_state state;
 	bool passive, sidr;
 	bool orphan;			   /* destroyed by the owner, or adopted */
-	uint64_t service_id, service_mask; /* service_mask: listeners only */
+	bool unanswered;		   /* a request that the owner has neither answered nor destroyed */
+	uint64_t service_id, service_mask; /* mask: listeners */
 	uint32_t local_id, remote_id;
 	uint32_t local_qpn, remote_qpn;
 	struct nic_cm_route route; /* addresses of its MADs */

@@ -140,7 +140,7 @@ static bool is_any(const struct nic_gid *gid)
 	return pmd_gid_is_none(gid) || (pmd_gid_is_v4(gid) && memcmp(gid->raw + 12, none, sizeof(none)) == 0);
 }
 
-int pmd_cm_bind(struct pmd_engine *e, enum pmd_cm_space space, const struct nic_gid *address, int family,
+int pmd_cm_bind(struct pmd_engine *e, enum nic_cm_space space, const struct nic_gid *address, int family,
 		unsigned flags, uint16_t *port, struct pmd_cm_port **out)
 {
 	bool needs_name = !(flags & (PMD_CM_ACTIVE | PMD_CM_REUSE)), told = true;

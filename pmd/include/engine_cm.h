@@ -16,6 +16,7 @@
 #include <stdint.h>
 
 #include "engine.h"
+#include "nic_cm_ip.h"
 
 struct nic_cm;
 struct nic_cm_event;
@@ -36,21 +37,6 @@ typedef void (*pmd_cm_event_fn)(void *ctx, const struct nic_cm_event *event);
 int pmd_cm_open(struct pmd_engine *engine, pmd_cm_event_fn on_event, void *ctx, struct nic_cm **out);
 
 /* ---- port spaces -------------------------------------------------------------------------------------------- */
-
-/** Port spaces: values of enum rdma_port_space. The ID of the service on a port is 0x0000000001000000 + (the low byte
- *  of its space << 16) + port (IBTA annex A11). */
-enum pmd_cm_space {
-	PMD_CM_IPOIB = 0x0002,
-	PMD_CM_TCP = 0x0106,
-	PMD_CM_UDP = 0x0111,
-	PMD_CM_IB = 0x013f,
-};
-
-/** The service ID of a port, host order. */
-static inline uint64_t pmd_cm_service_id(enum pmd_cm_space space, uint16_t port)
-{
-	return (uint64_t)space << 16 | port;
-}
 
 enum pmd_cm_bind_flags {
 	/** Others that say so too may bind the same port, as long as none of them listens (RDMA_OPTION_ID_REUSEADDR).
@@ -75,7 +61,7 @@ struct pmd_cm_port;
  * @return 0; -EADDRINUSE, -EADDRNOTAVAIL (taken, and one of both is bound to any address): as a kernel; -EINVAL,
  * -ENOMEM, -EMFILE, -ENODEV.
  */
-int pmd_cm_bind(struct pmd_engine *engine, enum pmd_cm_space space, const struct nic_gid *address, int family,
+int pmd_cm_bind(struct pmd_engine *engine, enum nic_cm_space space, const struct nic_gid *address, int family,
 		unsigned flags, uint16_t *port, struct pmd_cm_port **out);
 /** No lock held: change PMD_CM_REUSE of a port that nobody listens on. @return 0, -EINVAL (it is listened on), or as
  *  pmd_cm_bind. */

@@ -176,10 +176,10 @@ bool proto_service_may_be(uint32_t service)
 	switch (proto_service_space(service)) {
 	case 0:
 		return port != 0 && port <= NIC_SERVICE_PORT_MAX;
-	case PMD_CM_IPOIB:
-	case PMD_CM_TCP:
-	case PMD_CM_UDP:
-	case PMD_CM_IB:
+	case NIC_CM_PS_IPOIB:
+	case NIC_CM_PS_TCP:
+	case NIC_CM_PS_UDP:
+	case NIC_CM_PS_IB:
 		return port != 0;
 	default:
 		return false;

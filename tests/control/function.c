@@ -293,7 +293,7 @@ static void engine_main(void *arg)
 /** Odd ports are the connection manager's. */
 static uint32_t service_of(uint16_t port)
 {
-	return proto_service(port % 2 ? PMD_CM_TCP : 0, port);
+	return proto_service(port % 2 ? NIC_CM_PS_TCP : 0, port);
 }
 
 static void do_serve(struct ctl_function *f, uint16_t port)

@@ -225,7 +225,8 @@ static size_t body_of(struct enemy *e, unsigned type, uint8_t *body)
 		len = enemy_byte(e) % 4 * 4u;
 		for (size_t i = 0; i < len; i += 4) {
 			uint8_t byte = enemy_byte(e);
-			uint32_t service = proto_service(byte & 4 ? PMD_CM_TCP : byte & 8, (uint16_t)(1000 + byte % 4));
+			uint32_t service =
+				proto_service(byte & 4 ? NIC_CM_PS_TCP : byte & 8, (uint16_t)(1000 + byte % 4));
 
 			memcpy(body + i, &service, sizeof(service));
 		}

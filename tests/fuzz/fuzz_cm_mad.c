@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * fuzz_cm_mad.c - libFuzzer target: arbitrary bytes for cm_mad_parse and cm_ip_parse. A message that they accept is
- * built again from the result, and must parse to the same result. For a message that they refuse, the result must be
- * zeroed.
+ * fuzz_cm_mad.c - arbitrary bytes into cm_mad_parse and nic_cm_ip_parse. What they accept is built and parsed to the
+ * same again; what they refuse leaves nothing.
  *
  * The first byte of an input selects how the other bytes are used: with MODE_FIX they are extended to the length of a
  * MAD and get a valid header.
  */
 #include "fuzz_check.h"
-#include "cm_ip.h"
+#include "nic_cm_ip.h"
 #include "cm_mad.h"
 
 #include <stdio.h>
@@ -53,15 +52,15 @@ static bool same(const struct cm_mad *a, const struct cm_mad *b)
 
 static void check_ip(const uint8_t *data, size_t len)
 {
-	uint8_t built[CM_IP_LEN];
-	struct cm_ip ip, again;
+	uint8_t built[NIC_CM_IP_LEN];
+	struct nic_cm_ip ip, again;
 
-	if (cm_ip_parse(data, len, &ip) != CM_IP_OK) {
+	if (nic_cm_ip_parse(data, len, &ip) != NIC_CM_IP_OK) {
 		CHECK(is_zeroes(&ip, sizeof(ip)));
 		return;
 	}
-	cm_ip_build(&ip, built);
-	CHECK(cm_ip_parse(built, CM_IP_LEN, &again) == CM_IP_OK);
+	nic_cm_ip_build(&ip, built);
+	CHECK(nic_cm_ip_parse(built, NIC_CM_IP_LEN, &again) == NIC_CM_IP_OK);
 	CHECK(memcmp(&ip, &again, sizeof(ip)) == 0);
 }
 

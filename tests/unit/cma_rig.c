@@ -28,7 +28,7 @@ struct pmd_engine {
 
 struct pmd_cm_port {
 	struct pmd_engine *engine;
-	enum pmd_cm_space space;
+	enum nic_cm_space space;
 	struct nic_gid gid;
 	uint16_t port;
 	unsigned flags;
@@ -205,7 +205,7 @@ static int port_conflict(const struct pmd_cm_port *want)
 	return 0;
 }
 
-int pmd_cm_bind(struct pmd_engine *engine, enum pmd_cm_space space, const struct nic_gid *address, int family,
+int pmd_cm_bind(struct pmd_engine *engine, enum nic_cm_space space, const struct nic_gid *address, int family,
 		unsigned flags, uint16_t *port, struct pmd_cm_port **out)
 {
 	static uint16_t ephemeral = 40000;

@@ -98,12 +98,12 @@ static int side_bind(uint16_t port, unsigned flags)
 {
 	static const struct nic_gid any;
 
-	return pmd_cm_bind(side.engine, PMD_CM_TCP, &any, AF_INET, flags, &port, &side.port);
+	return pmd_cm_bind(side.engine, NIC_CM_PS_TCP, &any, AF_INET, flags, &port, &side.port);
 }
 
 static int side_listen(uint16_t port)
 {
-	const struct nic_cm_listen listen = {.service_id = pmd_cm_service_id(PMD_CM_TCP, port)};
+	const struct nic_cm_listen listen = {.service_id = nic_cm_service_id(NIC_CM_PS_TCP, port)};
 	struct nic_cm_id *listener;
 	int rc = side_bind(port, 0);
 
@@ -117,7 +117,7 @@ static int side_listen(uint16_t port)
 
 static void side_connect(const struct nic_gid *from, const struct nic_gid *to, uint16_t port)
 {
-	const struct nic_cm_connect connect = {.service_id = pmd_cm_service_id(PMD_CM_TCP, port),
+	const struct nic_cm_connect connect = {.service_id = nic_cm_service_id(NIC_CM_PS_TCP, port),
 					       .route = {.own = *from, .peer = *to},
 					       .qpn = side.qpn++, /* the same again would be a stale connection */
 					       .starting_psn = 9,
@@ -536,7 +536,8 @@ static void cm__ports_of_active_sides_differ(void **state)
 	for (unsigned i = 0; i < 5000; i++) {
 		uint16_t number = 0;
 
-		assert_int_equal(pmd_cm_bind(side.engine, PMD_CM_TCP, &any, AF_INET, PMD_CM_ACTIVE, &number, &port), 0);
+		assert_int_equal(pmd_cm_bind(side.engine, NIC_CM_PS_TCP, &any, AF_INET, PMD_CM_ACTIVE, &number, &port),
+				 0);
 		assert_true(number > 1023 && !taken[number]);
 		taken[number] = true;
 	}

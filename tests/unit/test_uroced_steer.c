@@ -153,7 +153,7 @@ static void steer__a_service_has_a_function(void **state)
 {
 	(void)state;
 	assert_int_equal(to_qpn(NIC_SERVICE_QPN + 1000), 0);
-	serve(3, proto_service(PMD_CM_TCP, 1002)); /* no service of datagrams */
+	serve(3, proto_service(NIC_CM_PS_TCP, 1002)); /* no service of datagrams */
 	serve(3, 1000);
 	serve(2, 1001);
 	steer_services_changed(&d);
@@ -179,22 +179,22 @@ static void steer__a_message_goes_by_the_receivers_id(void **state)
 
 static void steer__a_request_goes_by_its_service(void **state)
 {
-	const uint64_t tcp = pmd_cm_service_id(PMD_CM_TCP, 1000);
+	const uint64_t tcp = nic_cm_service_id(NIC_CM_PS_TCP, 1000);
 
 	(void)state;
 	assert_int_equal(to_service(REQ, tcp), 0);
-	serve(2, proto_service(PMD_CM_TCP, 1000));
-	serve(3, proto_service(PMD_CM_UDP, 1000));
+	serve(2, proto_service(NIC_CM_PS_TCP, 1000));
+	serve(3, proto_service(NIC_CM_PS_UDP, 1000));
 	serve(4, 1000);
-	serve(4, proto_service(PMD_CM_TCP, 65535));
+	serve(4, proto_service(NIC_CM_PS_TCP, 65535));
 	steer_services_changed(&d);
 	for (unsigned i = 0; i < 2; i++) {
 		unsigned attribute = i ? SIDR_REQ : REQ;
 
 		assert_int_equal(to_service(attribute, tcp), 2);
-		assert_int_equal(to_service(attribute, pmd_cm_service_id(PMD_CM_UDP, 1000)), 3);
-		assert_int_equal(to_service(attribute, pmd_cm_service_id(PMD_CM_TCP, 65535)), 4);
-		assert_int_equal(to_service(attribute, pmd_cm_service_id(PMD_CM_IB, 1000)), 0);
+		assert_int_equal(to_service(attribute, nic_cm_service_id(NIC_CM_PS_UDP, 1000)), 3);
+		assert_int_equal(to_service(attribute, nic_cm_service_id(NIC_CM_PS_TCP, 65535)), 4);
+		assert_int_equal(to_service(attribute, nic_cm_service_id(NIC_CM_PS_IB, 1000)), 0);
 		assert_int_equal(to_service(attribute, 1000), 0);
 		assert_int_equal(to_service(attribute, tcp | UINT64_C(1) << 40), 0);
 	}
@@ -206,10 +206,10 @@ static void steer__a_request_goes_by_its_service(void **state)
 static void steer__a_short_message_goes_to_the_daemon(void **state)
 {
 	(void)state;
-	serve(2, proto_service(PMD_CM_TCP, 1000));
+	serve(2, proto_service(NIC_CM_PS_TCP, 1000));
 	steer_services_changed(&d);
 	mad(REQ);
-	put32(MAD + 36, proto_service(PMD_CM_TCP, 1000));
+	put32(MAD + 36, proto_service(NIC_CM_PS_TCP, 1000));
 	for (size_t len = 8; len < MAD + 40; len++)
 		assert_int_equal(arrives_at(len), 0);
 	assert_int_equal(arrives_at(MAD + 40), 2);
@@ -226,12 +226,12 @@ static void steer__lists_what_fits(void **state)
 	(void)state;
 	for (unsigned n = 1; n < SOCKETS; n++)
 		for (unsigned i = 0; i < PROTO_SERVICES_MAX; i++)
-			serve(n, proto_service(i % 2 ? PMD_CM_TCP : 0, (uint16_t)(n << 10 | (i + 1))));
+			serve(n, proto_service(i % 2 ? NIC_CM_PS_TCP : 0, (uint16_t)(n << 10 | (i + 1))));
 	steer_services_changed(&d);
 	assert_int_equal(d.stats.unsteered_services, 0);
 	for (unsigned n = 1; n < SOCKETS; n++)
 		for (unsigned i = 1; i < PROTO_SERVICES_MAX; i += 2) {
-			int at = to_service(REQ, pmd_cm_service_id(PMD_CM_TCP, (uint16_t)(n << 10 | (i + 1))));
+			int at = to_service(REQ, nic_cm_service_id(NIC_CM_PS_TCP, (uint16_t)(n << 10 | (i + 1))));
 
 			assert_true(at == 0 || at == (int)n);
 			listed += at != 0;

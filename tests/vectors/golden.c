@@ -11,10 +11,10 @@
  *   - it is refused with one bit flipped. With a hidden ID, 2^-16 of damaged packets pass with a wrong ID (icrc.h).
  *     The check counts them, and fails if there are more than is likely;
  *   - a datagram to QP 1 is a MAD of the connection manager: cm_mad_parse accepts it, and cm_mad_build yields the same
- *     bytes; so do cm_ip_parse and cm_ip_build with the RDMA IP header of a request.
+ *     bytes; so do nic_cm_ip_parse and nic_cm_ip_build with the RDMA IP header of a request.
  * Fails on any mismatch, on damaged captures, and when there was no packet at all.
  */
-#include "cm_ip.h"
+#include "nic_cm_ip.h"
 #include "cm_mad.h"
 #include "icrc.h"
 #include "packet.h"
@@ -166,18 +166,18 @@ static void check_hidden_id(struct tally *tally, const char *file, unsigned numb
 static void check_cm_ip(struct tally *tally, const char *file, unsigned number, const struct cm_mad *mad)
 {
 	uint64_t service_id = mad->attr == CM_REQ ? mad->req.service_id : mad->sidr_req.service_id;
-	uint8_t again[CM_IP_LEN];
+	uint8_t again[NIC_CM_IP_LEN];
 	uint16_t space, port;
-	struct cm_ip ip;
-	enum cm_ip_verdict verdict;
+	struct nic_cm_ip ip;
+	enum nic_cm_ip_verdict verdict;
 
-	if (!cm_ip_service_split(service_id, &space, &port))
+	if (!nic_cm_service_split(service_id, &space, &port))
 		return;
-	verdict = cm_ip_parse(mad->data, mad->data_len, &ip);
-	cm_ip_build(&ip, again);
-	if (verdict != CM_IP_OK)
-		fail(tally, file, number, "RDMA IP header refused", cm_ip_verdict_name(verdict));
-	else if (memcmp(again, mad->data, CM_IP_LEN) != 0)
+	verdict = nic_cm_ip_parse(mad->data, mad->data_len, &ip);
+	nic_cm_ip_build(&ip, again);
+	if (verdict != NIC_CM_IP_OK)
+		fail(tally, file, number, "RDMA IP header refused", nic_cm_ip_verdict_name(verdict));
+	else if (memcmp(again, mad->data, NIC_CM_IP_LEN) != 0)
 		fail(tally, file, number, "RDMA IP header built differently", cm_attr_name(mad->attr));
 }
 

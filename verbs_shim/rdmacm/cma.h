@@ -104,7 +104,7 @@ struct cma_id {
 
 	pthread_mutex_t op;
 	enum cma_state state;
-	uint16_t space; /* enum pmd_cm_space */
+	uint16_t space; /* enum nic_cm_space */
 	uint8_t qp_type;
 	bool passive; /* came with a request */
 	bool reuse, one_family;
@@ -190,7 +190,7 @@ bool cma_addr_is_loopback(const struct cma_addr *addr);
 bool cma_gid_is_v4(const struct nic_gid *gid);
 
 /** The RDMA IP CM service's part of private data (IBTA annex A11): addresses and the source port. */
-#define CMA_HEADER_LEN 36
+#define CMA_HEADER_LEN NIC_CM_IP_LEN
 void cma_header_write(uint8_t *out, const struct cma_addr *src, const struct cma_addr *dst);
 /** Read the header of a request: `remote` is its source. @return false: it is none */
 bool cma_header_read(const uint8_t *in, size_t len, struct cma_addr *remote, struct cma_addr *local);

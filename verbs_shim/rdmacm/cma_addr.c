@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * cma_addr.c - socket addresses as GIDs, and the header of the RDMA IP CM service (IBTA annex A11). Owns nothing.
+ * cma_addr.c - socket addresses as GIDs and in the RDMA IP CM service's header (nic_cm_ip.h). Owns nothing.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -109,60 +109,27 @@ bool cma_addr_is_loopback(const struct cma_addr *addr)
 	return !memcmp(&addr->gid, &one, sizeof(one));
 }
 
-/* ---- the header: version, IP version, port, both addresses; IPv4 in the last 4 of 16 bytes ---------------- */
-
-#define HEADER_IP   1
-#define HEADER_PORT 2
-#define HEADER_SRC  4
-#define HEADER_DST  20
-
-static void address_write(uint8_t *out, const struct cma_addr *addr, bool v4)
-{
-	memcpy(out, addr->gid.raw, 16);
-	if (v4)
-		memset(out, 0, 12);
-}
+/* ---- the RDMA IP CM service's header ------------------------------------------------------------------ */
 
 void cma_header_write(uint8_t *out, const struct cma_addr *src, const struct cma_addr *dst)
 {
-	bool v4 = src->family == AF_INET;
+	const struct nic_cm_ip ip = {.version = src->family == AF_INET ? 4 : 6,
+				     .port = src->port,
+				     .source = src->gid,
+				     .destination = dst->gid};
 
-	memset(out, 0, CMA_HEADER_LEN);
-	out[HEADER_IP] = v4 ? 4 << 4 : 6 << 4;
-	out[HEADER_PORT] = (uint8_t)(src->port >> 8);
-	out[HEADER_PORT + 1] = (uint8_t)src->port;
-	address_write(out + HEADER_SRC, src, v4);
-	address_write(out + HEADER_DST, dst, v4);
-}
-
-static void address_read(const uint8_t *in, int family, struct cma_addr *out)
-{
-	*out = (struct cma_addr){.family = (uint16_t)family};
-	memcpy(out->gid.raw, in, 16);
-	if (family == AF_INET) {
-		memset(out->gid.raw, 0, 10);
-		out->gid.raw[10] = out->gid.raw[11] = 0xff;
-	}
+	nic_cm_ip_build(&ip, out);
 }
 
 bool cma_header_read(const uint8_t *in, size_t len, struct cma_addr *remote, struct cma_addr *local)
 {
-	int family;
+	struct nic_cm_ip ip;
+	uint16_t family;
 
-	if (len < CMA_HEADER_LEN || in[0])
+	if (nic_cm_ip_parse(in, len, &ip) != NIC_CM_IP_OK)
 		return false;
-	switch (in[HEADER_IP] >> 4) {
-	case 4:
-		family = AF_INET;
-		break;
-	case 6:
-		family = AF_INET6;
-		break;
-	default:
-		return false;
-	}
-	address_read(in + HEADER_SRC, family, remote);
-	address_read(in + HEADER_DST, family, local);
-	remote->port = (uint16_t)(in[HEADER_PORT] << 8 | in[HEADER_PORT + 1]);
+	family = ip.version == 4 ? AF_INET : AF_INET6;
+	*remote = (struct cma_addr){.family = family, .port = ip.port, .gid = ip.source};
+	*local = (struct cma_addr){.family = family, .gid = ip.destination};
 	return true;
 }

@@ -133,7 +133,7 @@ void cma_unbind(struct cma_id *id)
 static int listen_on(struct cma_id *id, struct cma_port *p)
 {
 	const struct nic_cm_listen l = {
-		.service_id = pmd_cm_service_id(id->space, id->src.port), .own = id->src.gid, .user = id};
+		.service_id = nic_cm_service_id(id->space, id->src.port), .own = id->src.gid, .user = id};
 	int err;
 
 	cma_engine_enter(p->device);

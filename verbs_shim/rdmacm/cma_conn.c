@@ -11,8 +11,9 @@
 
 #include "cma.h"
 
-#define PSN_MASK  0xffffffu
-#define RETRY_MAX 7
+#define PSN_MASK    0xffffffu
+#define RETRY_MAX   7
+#define VENDOR_MASK 0xffffffu
 
 /* A bare system call: no cancellation point. */
 uint32_t cma_psn_random(void)
@@ -85,7 +86,7 @@ static int connect_qp(struct cma_id *id, const struct rdma_ucm_conn_param *param
 		      const struct rdma_ucm_ece *ece)
 {
 	struct nic_cm_connect c = {
-		.service_id = pmd_cm_service_id(id->space, id->dst.port),
+		.service_id = nic_cm_service_id(id->space, id->dst.port),
 		.route = route_of(id),
 		.mtu = id->path.mtu,
 		.pkey = CMA_PKEY,
@@ -98,7 +99,7 @@ static int connect_qp(struct cma_id *id, const struct rdma_ucm_conn_param *param
 		.max_cm_retries = CMA_RETRIES,
 		.private_data = data->bytes,
 		.private_len = data->len,
-		.ece = {ece->vendor_id, ece->attr_mod},
+		.ece = {ece->vendor_id & VENDOR_MASK, ece->attr_mod},
 		.user = id,
 	};
 	int err = transport_of(id, &c.transport);
@@ -118,7 +119,7 @@ static int connect_qp(struct cma_id *id, const struct rdma_ucm_conn_param *param
 static int connect_ud(struct cma_id *id, const struct request_data *data)
 {
 	const struct nic_cm_sidr s = {
-		.service_id = pmd_cm_service_id(id->space, id->dst.port),
+		.service_id = nic_cm_service_id(id->space, id->dst.port),
 		.route = route_of(id),
 		.pkey = CMA_PKEY,
 		.timeout_ns = nic_cm_time_ns(CMA_RESPONSE_TIMEOUT),
@@ -167,7 +168,7 @@ static int accept_qp(struct cma_id *id, const struct rdma_ucm_conn_param *param,
 		.srq = param->srq,
 		.private_data = param->private_data,
 		.private_len = param->private_data_len,
-		.ece = {ece->vendor_id, ece->attr_mod},
+		.ece = {ece->vendor_id & VENDOR_MASK, ece->attr_mod},
 	};
 	int err = nic_cm_accept(id->cm, &a);
 

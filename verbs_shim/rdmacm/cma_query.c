@@ -199,7 +199,7 @@ static uint16_t gid_fill(const struct cma_id *id, const struct cma_addr *addr, v
 {
 	struct sockaddr_gid s = {.family = CMA_AF_IB,
 				 .pkey = id->device ? htobe16(CMA_PKEY) : 0,
-				 .service_id = htobe64(pmd_cm_service_id(id->space, addr->port))};
+				 .service_id = htobe64(nic_cm_service_id(id->space, addr->port))};
 
 	memcpy(s.gid, addr->gid.raw, sizeof(s.gid));
 	memcpy(out, &s, sizeof(s));

@@ -504,7 +504,9 @@ static void on_end(struct cm_end *end, const struct nic_cm_event *e)
 	end->state = then;
 	if (then == END_ESTABLISHED)
 		return;
-	if (then == END_ANSWERED || then == END_LEFT || rng_chance(&w->app, 300)) {
+	if (before == END_WANTED) /* taken back: it counts as unanswered until it is destroyed */
+		cm_act_later(w, end, rng_below(&w->app, 50000));
+	else if (then == END_ANSWERED || then == END_LEFT || rng_chance(&w->app, 300)) {
 		if (rng_chance(&w->app, 500))
 			cm_app_act(end);
 		else

@@ -6,10 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ID_BITS	  20
-#define SETTLE_NS 600000000000ull /* virtual time that exceeds all retries of every operation */
-#define STRANGER  200		  /* last byte of the address of a stranger, a host outside the simulation */
-#define ADOPT_US  1000000
+#define ID_BITS	      20
+#define SETTLE_NS     600000000000ull /* virtual: longer than all retries of everything */
+#define STRANGER      200	      /* the last byte of a stranger's address */
+#define ADOPT_US      1000000
+#define FLOOD_PENDING 32 /* requests that may wait for an answer */
 
 /* ---- Reports --------------------------------------------------------------------------------------------------- */
 
@@ -224,7 +225,7 @@ static struct nic_cm_config config_of(struct cm_function *f)
 		.id_bits = ID_BITS,
 		.ca_guid = 0x100 + f->host,
 		.ack_delay = f->world->opts->life,
-		.max_pending = f->world->opts->flood == 7 ? 32 : 0,
+		.max_pending = f->world->opts->flood == 7 ? FLOOD_PENDING : 0,
 		.ctx = f,
 		.now = on_now,
 		.random = on_random,
@@ -358,6 +359,7 @@ static void perform(struct cm_world *w, struct cm_item *item)
 
 struct census {
 	uint32_t connections, waiting, backlog;
+	bool over; /* a listener has more requests than its backlog */
 };
 
 static void count_id(void *arg, const struct nic_cm_info *info)
@@ -365,9 +367,9 @@ static void count_id(void *arg, const struct nic_cm_info *info)
 	struct census *c = arg;
 
 	c->connections += !info->sidr && info->state != NIC_CM_IDLE && info->state != NIC_CM_LISTEN;
-	c->waiting += info->state == NIC_CM_REQ_RCVD || info->state == NIC_CM_MRA_REQ_SENT ||
-		      info->state == NIC_CM_SIDR_REQ_RCVD;
+	c->waiting += info->unanswered;
 	c->backlog += info->pending;
+	c->over |= info->backlog && info->pending > info->backlog;
 }
 
 static void check_function(struct cm_function *f)
@@ -383,6 +385,8 @@ static void check_function(struct cm_function *f)
 	if (c.waiting != c.backlog)
 		cm_violation(f->world, "function %u has %u requests that wait, and counts %u", f->number, c.waiting,
 			     c.backlog);
+	if (c.over || c.waiting > (f->world->opts->flood == 7 ? FLOOD_PENDING : c.waiting))
+		cm_violation(f->world, "function %u has %u requests that wait, more than it may", f->number, c.waiting);
 	if (nic_cm_ids(f->cm) > CM_RECORDS)
 		cm_violation(f->world, "function %u has %u ids", f->number, nic_cm_ids(f->cm));
 }

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * nic_cm_ip.h - IP addressing on the connection manager (IBTA annex A11): service IDs that stand for a port, and the
+ * header in front of the private data of REQ and SIDR_REQ that says which addresses and source port the connection has.
+ * Stateless. IPv4 addresses are mapped into GIDs here, ::ffff:a.b.c.d, as everywhere.
+ */
+#ifndef NIC_NIC_CM_IP_H
+#define NIC_NIC_CM_IP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "nic_types.h"
+
+/* ---- RDMA IP header, 36 bytes (annex A11) ----------------------------------------------------------------
+ *
+ *     |31           24|23           16|15            8|7             0|
+ *   0 | version 0     | IP ver| rsvd  | source port                   |   IP version 4 or 6
+ *   4 | source address, 16 bytes                                      |   IPv4: in the last 4 of the 16, the
+ *  20 | destination address, 16 bytes                                 |   others are reserved
+ */
+#define NIC_CM_IP_LEN 36
+
+struct nic_cm_ip {
+	uint8_t version; /* of IP: 4 or 6 */
+	uint16_t port;	 /* source port; can be 0 */
+	struct nic_gid source, destination;
+};
+
+enum nic_cm_ip_verdict {
+	NIC_CM_IP_OK,
+	NIC_CM_IP_TOO_SHORT,
+	NIC_CM_IP_BAD_VERSION, /* of the header: not 0 */
+	NIC_CM_IP_BAD_FAMILY,  /* neither IPv4 nor IPv6 */
+	NIC_CM_IP_VERDICTS,
+};
+
+/** Check a header and take it apart. Changes nothing but *out, which is zeroes unless the verdict is NIC_CM_IP_OK.
+ *  @param data private data, `len` bytes; what follows the header is the application's */
+enum nic_cm_ip_verdict nic_cm_ip_parse(const uint8_t *data, size_t len, struct nic_cm_ip *out);
+/** Write a header. @param in version is 4, with IPv4-mapped addresses, or 6 */
+void nic_cm_ip_build(const struct nic_cm_ip *in, uint8_t data[NIC_CM_IP_LEN]);
+/** "bad version"; never NULL. */
+const char *nic_cm_ip_verdict_name(enum nic_cm_ip_verdict v);
+
+/* ---- service IDs: 00 00 00 00 01, IP protocol 8 bits, port 16 bits ---------------------------------------- */
+
+/** Port spaces, numbered as in <rdma/rdma_user_cm.h>. The service ID is this number and the port. */
+enum nic_cm_space {
+	NIC_CM_PS_IPOIB = 0x0002, /* outside the range that A11 defines */
+	NIC_CM_PS_TCP = 0x0106,
+	NIC_CM_PS_UDP = 0x0111,
+	NIC_CM_PS_IB = 0x013f, /* programs choose the whole service ID; this is the prefix of those they leave open */
+};
+
+static inline uint64_t nic_cm_service_id(enum nic_cm_space space, uint16_t port)
+{
+	return (uint64_t)space << 16 | port;
+}
+
+/** The port space and port of a service ID that A11 defines, thus not IPOIB. @return false: it is another one */
+bool nic_cm_service_split(uint64_t service_id, uint16_t *space, uint16_t *port);
+
+#endif
