@@ -67,7 +67,9 @@ static bool sane(const struct nic_cm *cm, const struct nic_cm_record *r)
 		return false;
 	if (r->local_qpn > 0xffffff || r->remote_qpn > 0xffffff || r->response_timeout > 31 || r->max_retries > 15)
 		return false;
-	if (!r->remote_id && r->state != NIC_CM_REQ_SENT && r->state != NIC_CM_MRA_REQ_RCVD)
+	/* Of a REQ that got a REJ, and waits, the peer's ID is not known either. */
+	if (!r->remote_id && r->state != NIC_CM_REQ_SENT && r->state != NIC_CM_MRA_REQ_RCVD &&
+	    r->state != NIC_CM_TIMEWAIT)
 		return false;
 	return !gid_is_zero(&r->own) && !gid_is_zero(&r->peer) && !cm_by_local(cm, r->local_id);
 }

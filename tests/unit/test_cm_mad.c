@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "cm_util.h"
+#include "nic_cm.h"
 #include "wire.h"
 
 static uint8_t *guard; /* MADs are placed before an unreadable page */
@@ -308,7 +309,7 @@ static void cm_mad__captured_answers_say_what_they_should(void **state)
 	m = captured(CAP_REJ);
 	assert_int_equal(m.local_id, 0);
 	assert_int_equal(m.remote_id, 0xa6a74d3d);
-	assert_int_equal(m.rej.reason, CM_REASON_INVALID_SERVICE_ID);
+	assert_int_equal(m.rej.reason, NIC_CM_REJ_INVALID_SERVICE_ID);
 	assert_int_equal(m.rej.answered, CM_ANSWERS_REQ);
 
 	m = captured(CAP_DREQ);

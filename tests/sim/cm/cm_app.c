@@ -485,7 +485,11 @@ static void on_end(struct cm_end *end, const struct nic_cm_event *e)
 {
 	struct cm_world *w = end->function->world;
 	enum cm_end_state before = end->state, then = follows[before][e->type];
+	struct nic_cm_info info;
 
+	nic_cm_id_info(end->id, &info);
+	if (e->type == NIC_CM_EVENT_REJ && info.state == NIC_CM_TIMEWAIT)
+		then = END_WAITS; /* also of a REQ, if the peer still has a connection with its QP */
 	if (then == END_NONE) {
 		cm_violation(w, "connection %u, %s: event %d in application state %d", end->conn->number,
 			     end->passive ? "passive" : "active", e->type, before);
