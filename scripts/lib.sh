@@ -9,7 +9,7 @@ ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 PACKAGES_BUILD="build-essential meson ninja-build pkg-config python3 libdpdk-dev libisal-dev libibverbs-dev libnuma-dev
 	libbsd-dev libpcap-dev libcmocka-dev libfabric-dev libsodium-dev"
 # Programs that run over uroce.
-PACKAGES_PROGRAMS="ibverbs-utils perftest libfabric-bin iproute2 util-linux procps"
+PACKAGES_PROGRAMS="ibverbs-utils rdmacm-utils perftest libfabric-bin iproute2 util-linux procps"
 # Programs that reach the NIC through its libfabric provider: Open MPI, and its headers for one of our tests.
 PACKAGES_MPI="openmpi-bin libopenmpi-dev"
 # Peers, and a packet decoder: tests skip where they are missing.

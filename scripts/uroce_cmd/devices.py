@@ -56,16 +56,23 @@ class Function:
             self.problem = str(error)
         return self
 
-    def qps(self):
-        """All its QPs, with as many requests as that takes."""
+    def pages(self, what):
+        """A list that the function tells in parts: "qps" or "cm"."""
         found, start = [], 0
         with self.connect() as connection:
             while True:
-                answer = connection.ask(f"qps {start}")
-                found += answer["qps"]
+                answer = connection.ask(f"{what} {start}")
+                found += answer[what]
                 start = answer["next"]
                 if not start:
                     return found
+
+    def qps(self):
+        return self.pages("qps")
+
+    def cm(self):
+        """Its listeners and connections."""
+        return self.pages("cm")
 
 
 class Device:

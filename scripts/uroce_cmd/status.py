@@ -23,6 +23,7 @@ EPILOG = """\
 examples:
   uroce status                     all devices
   uroce status 10.0.0.5 --qps      one, with its queue pairs
+  uroce status --cm                all devices, with their listeners and connections
   uroce status --json | jq '.devices[].functions[].pid'
 """
 
@@ -32,6 +33,7 @@ def add(commands):
                                  epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("device", nargs="?", metavar="DEV", help="an address of the device, its interface, or its name")
     parser.add_argument("--qps", action="store_true", help="list queue pairs: number, kind, state, peer")
+    parser.add_argument("--cm", action="store_true", help="list listeners and connections of librdmacm programs")
     parser.add_argument("--json", action="store_true", help="everything, as JSON")
     parser.set_defaults(start=start)
 
@@ -57,7 +59,7 @@ def numbers(values, noun):
     return f"{noun}{'s' if len(values) > 1 else ''} {shown}{more}"
 
 
-def function_facts(device, function, with_qps):
+def function_facts(device, function, with_qps, with_cm):
     """One function: what the daemon and the function itself report."""
     slots = {slot["number"]: slot for slot in device.daemon["functions"]} if device.daemon else {}
     slot = slots.get(function.number, {})
@@ -69,24 +71,26 @@ def function_facts(device, function, with_qps):
     for key in ("command", "device", "mtu", "link", "faults", "qps"):
         if function.status:
             facts[key] = function.status[key]
-    if with_qps and function.status:
-        try:
+    try:
+        if with_qps and function.status:
             facts["queue_pairs"] = function.qps()
-        except UroceError as error:
-            function.problem = str(error)
+        if with_cm and function.status:
+            facts["cm"] = function.cm()
+    except UroceError as error:
+        function.problem = str(error)
     if function.problem:
         facts["problem"] = function.problem
     return facts
 
 
-def device_facts(device, with_qps):
+def device_facts(device, with_qps, with_cm):
     daemon = device.daemon
     facts = {"name": device.name, "device": device.key, "addresses": device.gids, "daemon": None,
              "interface": "", "link": None, "problem": device.problem}
     if daemon:
         facts.update(daemon=daemon["daemon"], interface=daemon["interface"], link=daemon["port"],
                      problem=daemon["problem"], counters=daemon["counters"])
-    facts["functions"] = [function_facts(device, function, with_qps) for function in device.functions]
+    facts["functions"] = [function_facts(device, function, with_qps, with_cm) for function in device.functions]
     return facts
 
 
@@ -96,6 +100,23 @@ def print_qps(facts):
         counters = qp["counters"]
         print(f"      QP 0x{qp['qpn']:06x}  {qp['type']}  {qp['state']:5}{peer}  sent {counters['tx_packets']},"
               f" received {counters['rx_packets']} packets")
+
+
+def service(number):
+    """"TCP port 7174"; the number, if it stands for no port."""
+    value = int(number, 16)
+    space = SPACES.get(value >> 16)
+    return f"{space} port {value & 0xffff}" if space else number
+
+
+def print_cm(facts):
+    for cm in facts.get("cm", []):
+        if cm["state"] == "listen":
+            print(f"      listens on {service(cm['service'])}: {cm['pending']} requests wait for an answer")
+            continue
+        end = "passive" if cm["passive"] else "active"
+        print(f"      {service(cm['service'])}  {cm['state']}  {end}  {cm['own']} QP 0x{cm['qpn']:06x} and {cm['peer']} "
+              f"QP 0x{cm['peer_qpn']:06x}  private data: sent {cm['private_sent']}, received {cm['private_rcvd']} bytes")
 
 
 def print_function(facts, now):
@@ -116,6 +137,7 @@ def print_function(facts, now):
         if ports:
             print(f"      has {name} {numbers(ports, 'port')} of the connection manager")
     print_qps(facts)
+    print_cm(facts)
 
 
 def print_device(facts):
@@ -139,7 +161,7 @@ def print_device(facts):
 
 
 def start(args):
-    facts = [device_facts(device, args.qps or args.json) for device in choose(args.device)]
+    facts = [device_facts(device, args.qps or args.json, args.cm or args.json) for device in choose(args.device)]
     if args.json:
         print(json.dumps({"devices": facts}, indent=2))
         return

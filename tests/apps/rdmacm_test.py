@@ -1,0 +1,121 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Programs that connect through librdmacm, unmodified: Debian's rdmacm-utils and perftest -R, in two processes of one
+device, through shared memory and by the kernel's UDP, and between two devices."""
+import filecmp
+import json
+import os
+import tempfile
+
+import harness
+
+UDP = {"UROCE_RING": "off"}
+SECONDS = 60
+
+
+def functions(address):
+    """@return the processes of the device; none if it is not open"""
+    said = harness.uroce("status", address, "--json")
+    devices = json.loads(said.stdout)["devices"] if said.returncode == 0 else []
+    return [function for device in devices for function in device["functions"]]
+
+
+def ports(address):
+    """@return [(port space, port)] that processes of the device have bound for the connection manager"""
+    return [tuple(port) for function in functions(address) for port in function["cm_ports"]]
+
+
+def listens(address):
+    return any(cm["state"] == "listen" for function in functions(address) for cm in function.get("cm", []))
+
+
+def pair(server_argv, client_argv, sides, env):
+    """A server, and a client once the server listens. @return (ok, reason, server output, client output)"""
+    server = harness.Process(server_argv, sides[0], env)
+    if not harness.until(20, lambda: listens(sides[0].address)):
+        return False, f"the server does not listen (exit code {server.wait(0.1)})", server.output(), ""
+    client = harness.Process(client_argv, sides[1], env)
+    codes = client.wait(SECONDS), server.wait(10)
+    return codes == (0, 0), f"exit codes {codes}", server.output(), client.output()
+
+
+def programs(to):
+    """@return [(name, server, client, what both print)]"""
+    cases = [
+        ("rping, 100 pings of 1,000 bytes, checked",
+         ["rping", "-s", "-a", to, "-C", "100", "-S", "1000", "-V", "-v"],
+         ["rping", "-c", "-a", to, "-C", "100", "-S", "1000", "-V", "-v"], "ping data"),
+        ("ucmatose, 20 connections", ["ucmatose", "-b", to, "-c", "20", "-C", "10"],
+         ["ucmatose", "-s", to, "-c", "20", "-C", "10"], "return status 0"),
+        ("udaddy, 5 connections", ["udaddy", "-b", to, "-c", "5"], ["udaddy", "-s", to, "-c", "5"], "return status 0"),
+        ("rdma_server and rdma_client", ["rdma_server", "-s", to], ["rdma_client", "-s", to], "end 0"),
+    ]
+    cases += [(f"{name}, data verified", [name, "-b", to, "-T", "v", *more], [name, "-s", to, "-T", "v", *more], "1m_bw")
+              for name, more in (("rstream", []), ("riostream", []))]
+    for name in ("ib_send_lat", "ib_write_bw", "ib_read_lat", "ib_atomic_bw"):
+        cases.append((f"{name} -R", [name, "-R", "-F", "-n", "200"], [name, "-R", "-F", "-n", "200", to], "---"))
+    cases.append(("ib_send_bw -R -c UD", ["ib_send_bw", "-R", "-F", "-c", "UD", "-n", "200"],
+                  ["ib_send_bw", "-R", "-F", "-c", "UD", "-n", "200", to], "---"))
+    return cases
+
+
+def run_programs(tally, how, sides, env):
+    for name, server_argv, client_argv, words in programs(sides[0].address):
+        ok, reason, *outputs = pair(server_argv, client_argv, sides, env)
+        if ok and not all(words in output for output in outputs):
+            ok, reason = False, f"an output without '{words}'"
+        tally.result(f"{name}, {how}", ok, reason, *outputs)
+        tally.result(f"{name}, {how}: its ports are free",
+                     harness.until(10, lambda: not ports(sides[0].address)), str(ports(sides[0].address)))
+
+
+def copy(tally, sides, env):
+    """rcopy: a file over rsockets is the same afterwards."""
+    with tempfile.TemporaryDirectory() as folder:
+        source, target = os.path.join(folder, "source"), os.path.join(folder, "target")
+        with open(source, "wb") as f:
+            f.write(os.urandom(5_000_000))
+        server = harness.Process(["rcopy"], sides[0], env)
+        ready = harness.until(20, lambda: listens(sides[0].address))
+        client = harness.Process(["rcopy", source, f"{sides[0].address}:{target}"], sides[1], env)
+        code = client.wait(SECONDS)
+        server.kill()
+        tally.result("rcopy, 5 MB", ready and code == 0 and os.path.exists(target)
+                     and filecmp.cmp(source, target, False), f"exit code {code}", server.output(), client.output())
+
+
+def refused(tally, sides):
+    """Nobody listens: the client gets an error at once, and no crash."""
+    for argv in (["rping", "-c", "-a", sides[0].address, "-C", "1"], ["ucmatose", "-s", sides[0].address, "-c", "1"]):
+        client = harness.Process(argv, sides[1])
+        code = client.wait(SECONDS)
+        tally.result(f"{argv[0]} without a server ends with an error", code not in (None, 0) and code > 0,
+                     f"exit code {code}", client.output())
+
+
+def status(tally, sides):
+    """`uroce status --cm` shows the listener."""
+    server = harness.Process(["rping", "-s", "-a", sides[0].address, "-p", "7175"], sides[0])
+    harness.until(20, lambda: listens(sides[0].address))
+    said = harness.uroce("status", sides[0].address, "--cm")
+    tally.result("uroce status --cm: a listener", "listens on TCP port 7175" in said.stdout, "", said.stdout,
+                 said.stderr)
+    server.kill()
+
+
+def main():
+    harness.options(__doc__)
+    harness.need_programs("rping", "ucmatose", "udaddy", "rstream", "ib_send_lat")
+    tally = harness.Tally("rdmacm")
+    device, two = harness.one_device_sides(9), harness.loopback_sides(10)
+    run_programs(tally, "shared memory", device, None)
+    run_programs(tally, "UDP", device, UDP)
+    run_programs(tally, "two devices", two, None)
+    copy(tally, two, None)
+    refused(tally, two)
+    status(tally, two)
+    tally.finish()
+
+
+if __name__ == "__main__":
+    main()
