@@ -50,8 +50,8 @@ def programs(to):
         ("udaddy, 5 connections", ["udaddy", "-b", to, "-c", "5"], ["udaddy", "-s", to, "-c", "5"], "return status 0"),
         ("rdma_server and rdma_client", ["rdma_server", "-s", to], ["rdma_client", "-s", to], "end 0"),
     ]
-    cases += [(f"{name}, data verified", [name, "-b", to, "-T", "v", *more], [name, "-s", to, "-T", "v", *more], "1m_bw")
-              for name, more in (("rstream", []), ("riostream", []))]
+    cases += [(f"{name}, data verified", [name, "-b", to, "-T", "v"], [name, "-s", to, "-T", "v"], "1m_bw")
+              for name in ("rstream", "riostream")]
     for name in ("ib_send_lat", "ib_write_bw", "ib_read_lat", "ib_atomic_bw"):
         cases.append((f"{name} -R", [name, "-R", "-F", "-n", "200"], [name, "-R", "-F", "-n", "200", to], "---"))
     cases.append(("ib_send_bw -R -c UD", ["ib_send_bw", "-R", "-F", "-c", "UD", "-n", "200"],
