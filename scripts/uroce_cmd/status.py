@@ -114,9 +114,10 @@ def print_cm(facts):
         if cm["state"] == "listen":
             print(f"      listens on {service(cm['service'])}: {cm['pending']} requests wait for an answer")
             continue
-        end = "passive" if cm["passive"] else "active"
-        print(f"      {service(cm['service'])}  {cm['state']}  {end}  {cm['own']} QP 0x{cm['qpn']:06x} and {cm['peer']} "
-              f"QP 0x{cm['peer_qpn']:06x}  private data: sent {cm['private_sent']}, received {cm['private_rcvd']} bytes")
+        side = "passive" if cm["passive"] else "active"
+        print(f"      {service(cm['service'])}  {cm['state']}  {side}  {cm['own']} QP 0x{cm['qpn']:06x}"
+              f" and {cm['peer']} QP 0x{cm['peer_qpn']:06x}"
+              f"  private data: sent {cm['private_sent']}, received {cm['private_rcvd']} bytes")
 
 
 def print_function(facts, now):
