@@ -36,11 +36,6 @@ const char *nic_counter_sentence(unsigned counter)
 	return counter < NIC_CNT_COUNT ? counter_rows[counter].sentence : NULL;
 }
 
-bool nic_port_up(const struct nic *nic)
-{
-	return nic->port_up;
-}
-
 uint32_t nic_qp_path(const struct nic_qp *qp)
 {
 	return qp_path(qp);

@@ -114,9 +114,8 @@ int nic_gid_get(const struct nic *nic, unsigned index, struct nic_gid *gid);
  *  change raises a PORT_ERR or PORT_ACTIVE event. ACK timers of requests already sent keep running; other requests
  *  wait until the port is up. */
 void nic_port_set(struct nic *nic, bool up);
+/** Whether the port is up: the state that nic_port_set last gave it. */
 bool nic_port_is_up(const struct nic *nic);
-
-bool nic_port_up(const struct nic *nic);
 
 enum nic_mtu nic_active_mtu(const struct nic *nic);
 

@@ -12,11 +12,11 @@
 #include "rdm_stranger.h"
 #include "trig.h"
 
-#define ASK_FIRST_NS 4000000
-#define ASK_MOST_NS  500000000
-#define LEFT_LOOK_NS 1000000
-#define LEFT_MOST_NS 20000000 /* how long after a BYE to wait for answers sent before it, on another path */
-#define REQUESTS     1024 /* ASKs remembered per listener: pending ASKs, and answered ASKs in case they are repeated */
+#define ASK_FIRST_NS	 4000000
+#define ASK_MOST_NS	 500000000
+#define ANSWERS_CHECK_NS 1000000
+#define LEFT_MOST_NS	 20000000 /* how long after a BYE to wait for answers sent before it, on another path */
+#define REQUESTS	 1024 /* ASKs remembered per listener: pending ASKs, and answered ASKs in case they are repeated */
 
 static void tell(struct nic_rdm *ep, enum nic_rdm_cm_kind kind, const struct nic_rdm_addr *from,
 		 const struct rdm_cm_data *data, uint32_t request)
@@ -111,7 +111,7 @@ static uint64_t left_due(struct nic_rdm *ep, uint64_t now_ns)
 	if (cm->give_up_ns == TIME_NEVER)
 		cm->give_up_ns = now_ns + LEFT_MOST_NS;
 	if (waits_for_answers(ep) && now_ns < cm->give_up_ns)
-		return now_ns + LEFT_LOOK_NS;
+		return now_ns + ANSWERS_CHECK_NS;
 	rdm_disconnect(cm->peer, NIC_RDM_PEER_LOST);
 	return TIME_NEVER;
 }

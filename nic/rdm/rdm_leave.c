@@ -15,7 +15,7 @@
 #include "rdm_conn.h"
 #include "rdm_leave.h"
 
-#define LEFT_LOOK_NS 20000000 /* how long after a BYE to wait for earlier packets, and how often to check then */
+#define EARLIER_WAIT_NS 20000000 /* how long after a BYE to wait for earlier packets, and how often to check then */
 
 static struct rdm_call bye_of(const struct nic_rdm_peer *peer)
 {
@@ -75,7 +75,7 @@ uint64_t rdm_left_due(struct nic_rdm_peer *peer, uint64_t now_ns)
 		rdm_disconnect(peer, NIC_RDM_PEER_LOST);
 		return TIME_NEVER;
 	}
-	peer->give_up_ns = now_ns + LEFT_LOOK_NS;
+	peer->give_up_ns = now_ns + EARLIER_WAIT_NS;
 	return peer->give_up_ns;
 }
 

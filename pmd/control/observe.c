@@ -106,7 +106,7 @@ static void observe_status(struct pmd_host *host, struct reply *r)
 		separator = ",";
 	}
 	say(r, "],\"mtu\":%u,\"link\":\"%s\",\"faults\":%s,\"qps\":%u}", 128u << nic_active_mtu(host->nic),
-	    nic_port_up(host->nic) ? "up" : "down",
+	    nic_port_is_up(host->nic) ? "up" : "down",
 	    host->stages->fault && pmd_fault_rule(host->stages->fault, 0) ? "true" : "false", count_qps(host->nic));
 }
 

@@ -119,7 +119,7 @@ int pmd_engine_create_nic(struct pmd_engine *e, enum nic_mtu mtu, char *err, siz
 		pmd_control_addresses(e->host.control, e->host.nic);
 	else
 		nic_gid_set(e->host.nic, 0, &e->device.gid);
-	e->stages.link_down = !nic_port_up(e->host.nic);
+	e->stages.link_down = !nic_port_is_up(e->host.nic);
 	e->services.next_port = nic_psn_random(e->host.nic);
 	if (e->host.control)
 		pmd_tools_serve(&e->host);

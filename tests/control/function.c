@@ -185,7 +185,7 @@ static int open_nic(struct ctl_function *f)
 	if (rc != 0)
 		return rc;
 	pmd_control_addresses(f->e.host.control, f->e.host.nic);
-	f->e.stages.link_down = !nic_port_up(f->e.host.nic);
+	f->e.stages.link_down = !nic_port_is_up(f->e.host.nic);
 	f->e.services.next_port = nic_psn_random(f->e.host.nic);
 	pmd_tools_serve(&f->e.host);
 	return 0;

@@ -473,11 +473,11 @@ int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, rig_setup, rig_teardown)
 	const struct CMUnitTest tests[] = {
-		TEST(program__runs_while_its_owner_sleeps), TEST(managed__requests_wait),
-		TEST(calc__of_all_kinds_that_are_told),	    TEST(calc__adds_doubles),
-		TEST(cq__that_may_run_over_counts_on),	    TEST(post__is_refused),
-		TEST(cq__that_may_run_over_counts_on),	    TEST(post__of_flags_that_there_are_not),
-		TEST(task__lists_of_several_queues),	    TEST(wait__of_a_queue_that_fails_is_flushed),
+		TEST(program__runs_while_its_owner_sleeps),   TEST(managed__requests_wait),
+		TEST(calc__of_all_kinds_that_are_told),	      TEST(calc__adds_doubles),
+		TEST(cq__that_may_run_over_counts_on),	      TEST(post__is_refused),
+		TEST(post__of_flags_that_there_are_not),      TEST(task__lists_of_several_queues),
+		TEST(wait__of_a_queue_that_fails_is_flushed),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
