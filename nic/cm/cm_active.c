@@ -242,8 +242,8 @@ static bool wait_longer(struct nic_cm_id *id, const struct cm_rx *rx)
 	if (id->tries == id->mra_tries)
 		return true;
 	id->mra_tries = id->tries;
-	cm_timer_start(id, cm_time_ns(cm_at_most(mra->service_timeout, CM_TIME_MAX)) +
-				   2 * cm_time_ns(cm_at_most(id->packet_life, CM_TIME_MAX)));
+	cm_timer_start(id, nic_timeout_ns(cm_at_most(mra->service_timeout, CM_TIME_MAX)) +
+				   2 * nic_timeout_ns(cm_at_most(id->packet_life, CM_TIME_MAX)));
 	return true;
 }
 

@@ -15,7 +15,7 @@
 void cm_timewait_enter(struct nic_cm_id *id)
 {
 	id->saved_attr = 0;
-	cm_timer_start(id, cm_time_ns(cm_at_most(id->ack_timeout, CM_TIME_MAX)));
+	cm_timer_start(id, nic_timeout_ns(cm_at_most(id->ack_timeout, CM_TIME_MAX)));
 	cm_id_set(id, NIC_CM_TIMEWAIT);
 }
 
@@ -28,8 +28,8 @@ void cm_timewait_over(struct nic_cm_id *id)
 
 void cm_linger(struct nic_cm_id *id)
 {
-	uint64_t wait_ns = cm_time_ns(cm_at_most(id->patience, CM_TIME_MAX)) +
-			   2 * cm_time_ns(cm_at_most(id->packet_life, CM_TIME_MAX));
+	uint64_t wait_ns = nic_timeout_ns(cm_at_most(id->patience, CM_TIME_MAX)) +
+			   2 * nic_timeout_ns(cm_at_most(id->packet_life, CM_TIME_MAX));
 
 	/* If the peer gets none of our answers, it retransmits its request max_retries times. */
 	cm_timer_start(id, (id->max_retries + 1u) * wait_ns);

@@ -187,16 +187,11 @@ void cm_mad_build(const struct cm_mad *in, uint8_t mad[CM_MAD_LEN])
 	bytes_put(mad + message->data, CM_MAD_LEN - message->data, in->data, in->data_len);
 }
 
-uint64_t cm_time_ns(uint32_t code)
-{
-	return UINT64_C(4096) << (code & 31);
-}
-
 uint8_t cm_time_code(uint64_t ns)
 {
 	uint8_t code = 0;
 
-	while (code < 31 && cm_time_ns(code) < ns)
+	while (code < 31 && nic_timeout_ns(code) < ns)
 		code++;
 	return code;
 }

@@ -240,8 +240,6 @@ uint32_t cm_mad_room(uint32_t attr);
 
 /* ---- exponents of time ---------------------------------------------------------------------------------- */
 
-/** 4.096 us * 2^code, in ns. @param code 0..31; only the low 5 bits count */
-uint64_t cm_time_ns(uint32_t code);
 /** The smallest code whose time is at least `ns`; 31 if there is none. */
 uint8_t cm_time_code(uint64_t ns);
 

@@ -82,7 +82,7 @@ bool cm_timer_runs(const struct nic_cm_id *id)
 
 uint64_t cm_wait_ns(const struct nic_cm_id *id)
 {
-	return cm_time_ns(id->response_timeout) + 2 * cm_time_ns(cm_at_most(id->packet_life, CM_TIME_MAX));
+	return nic_timeout_ns(id->response_timeout) + 2 * nic_timeout_ns(cm_at_most(id->packet_life, CM_TIME_MAX));
 }
 
 uint64_t nic_cm_deadline(const struct nic_cm *cm)

@@ -11,7 +11,7 @@
  * every function declared here except nic_cm_destroy, nic_cm_rx and nic_cm_advance; `send` must call none of them.
  * Calls return 0 or a negative errno. No call keeps a pointer that it was given, unless its comment says so.
  *
- * Times named *_timeout, *_life and *_delay are exponents as MADs carry them, 0..31: 4.096 us * 2^n (nic_cm_time_ns).
+ * Times named *_timeout, *_life and *_delay are exponents as MADs carry them, 0..31: 4.096 us * 2^n (nic_timeout_ns).
  */
 #ifndef NIC_NIC_CM_H
 #define NIC_NIC_CM_H
@@ -316,11 +316,6 @@ struct nic_cm_peek {
 /** @return 0; -EBADMSG: no valid CM MAD */
 int nic_cm_peek(const void *mad, size_t len, struct nic_cm_peek *out);
 
-/** 4.096 us * 2^exponent, in ns. */
-static inline uint64_t nic_cm_time_ns(uint32_t exponent)
-{
-	return UINT64_C(4096) << (exponent & 31);
-}
 /** The exponent for 2 * packet life time + ACK delay, at most 31 (12.7.34). It is the exponent of the longer of the
  *  two times, plus one if the shorter is at least half as long. Linux computes the same. */
 uint8_t nic_cm_ack_timeout(uint8_t packet_life, uint8_t ack_delay);

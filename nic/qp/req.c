@@ -50,7 +50,7 @@ static void ack_timer_start(struct nic_qp *qp)
 	    req->rnr_until != TIME_NEVER)
 		req->ack_deadline = TIME_NEVER;
 	else
-		req->ack_deadline = qp->nic->now + (4096ull << qp->attr.timeout << req->backoff);
+		req->ack_deadline = qp->nic->now + (nic_timeout_ns(qp->attr.timeout) << req->backoff);
 	req->taken = REQ_TAKEN_UNKNOWN;
 	if (qp->owner)
 		req_tlp_start(qp);
@@ -59,7 +59,7 @@ static void ack_timer_start(struct nic_qp *qp)
 
 uint8_t req_retries(uint8_t timeout, uint64_t ns)
 {
-	uint64_t tr = 4096ull << timeout, spent = tr;
+	uint64_t tr = nic_timeout_ns(timeout), spent = tr;
 	uint8_t n = 0;
 
 	/* n retries take n + 1 expiries of the timer. */
@@ -235,7 +235,7 @@ static void expire(struct nic_qp *qp)
 	if (look_ns && req->retries) {
 		/* An endpoint: count a retry, but do not retransmit: the peer has had no time for the first copy. */
 		req->retries--;
-		ack_timer_extend(qp, 4096ull << qp->attr.timeout << req->backoff);
+		ack_timer_extend(qp, nic_timeout_ns(qp->attr.timeout) << req->backoff);
 	} else {
 		req_go_back(qp, ERR_timeout);
 	}

@@ -27,7 +27,7 @@ uint64_t req_taken_look(struct nic_qp *qp)
 	const struct nic_config *cfg = &qp->nic->cfg;
 	struct requester *req = &qp->req;
 	uint8_t before = req->taken;
-	uint64_t ns = 4096ull << qp->attr.timeout << req->backoff;
+	uint64_t ns = nic_timeout_ns(qp->attr.timeout) << req->backoff;
 
 	if (before == REQ_TAKEN || !(qp->nic->paths[qp->path].flags & NIC_PATH_LOSSLESS) || !cfg->untaken)
 		return 0;

@@ -186,7 +186,7 @@ static void watch_end(struct sim *sim, void *arg)
 
 static void become_quiet(struct sim *sim, void *arg)
 {
-	uint64_t timeout_ns = 4096ull << sim->opts.timeout;
+	uint64_t timeout_ns = nic_timeout_ns(sim->opts.timeout);
 
 	(void)arg;
 	if (sim->now_ns < sim->stop_end_ns) {

@@ -26,10 +26,10 @@
 #define RIG_ANSWER  14 /* response timeouts: 67 ms */
 #define RIG_LIFE    10 /* packet life: 4.2 ms */
 /* How long the active end waits for a response before it retransmits. */
-#define RIG_WAIT    (nic_cm_time_ns(RIG_ANSWER) + 2 * nic_cm_time_ns(RIG_LIFE))
+#define RIG_WAIT    (nic_timeout_ns(RIG_ANSWER) + 2 * nic_timeout_ns(RIG_LIFE))
 /* How long the passive end waits. The REQ does not contain the packet life; the passive end takes half of the REQ's ACK
  * timeout for it, which is twice RIG_LIFE's time. */
-#define RIG_WAIT_B  (nic_cm_time_ns(RIG_ANSWER) + 2 * nic_cm_time_ns(RIG_LIFE + 1))
+#define RIG_WAIT_B  (nic_timeout_ns(RIG_ANSWER) + 2 * nic_timeout_ns(RIG_LIFE + 1))
 #define RIG_RETRIES 3
 
 enum { A, B };

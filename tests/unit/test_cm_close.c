@@ -6,7 +6,7 @@
 
 #define RUN(name) cmocka_unit_test_setup_teardown(name, rig_setup, rig_teardown)
 
-#define TIMEWAIT nic_cm_time_ns(RIG_LIFE + 2)
+#define TIMEWAIT nic_timeout_ns(RIG_LIFE + 2)
 
 static void cm__CM_07_disconnect_then_timewait_then_the_qp_is_usable(void **state)
 {

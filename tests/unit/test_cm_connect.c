@@ -289,14 +289,14 @@ static void cm__CM_03_mra_extends_the_wait_for_rep(void **state)
 	b = rig->side[B].id;
 	assert_int_equal(nic_cm_mra(b, RIG_ANSWER + 5, "wait", 4), 0);
 	assert_int_equal(nic_cm_mra(b, RIG_ANSWER + 5, NULL, 0), -EINVAL);
-	rig_time(rig, nic_cm_time_ns(RIG_ANSWER + 5));
+	rig_time(rig, nic_timeout_ns(RIG_ANSWER + 5));
 	rig_expect(rig, "a>REQ b:REQ b>MRA a:MRA");
 	assert_int_equal(rig->side[A].event.service_timeout, RIG_ANSWER + 5);
 	assert_memory_equal(rig->side[A].data, "wait", 5);
 	assert_int_equal(rig_state(a), NIC_CM_MRA_REQ_RCVD);
 	assert_int_equal(rig_state(b), NIC_CM_MRA_REQ_SENT);
 	/* After the service timeout of the MRA, side a repeats the REQ, and side b answers with an MRA again. */
-	rig_time(rig, 2 * nic_cm_time_ns(RIG_LIFE));
+	rig_time(rig, 2 * nic_timeout_ns(RIG_LIFE));
 	rig_expect(rig, "a>REQ b>MRA");
 	rig_accept(b);
 	rig_pass(rig);
@@ -308,7 +308,7 @@ static void cm__CM_03_mras_do_not_extend_the_wait_endlessly(void **state)
 {
 	struct rig *rig = *state;
 	struct nic_cm_id *a = rig_connect(rig);
-	uint64_t longest = (RIG_RETRIES + 1) * (nic_cm_time_ns(RIG_ANSWER + 1) + 2 * nic_cm_time_ns(RIG_LIFE));
+	uint64_t longest = (RIG_RETRIES + 1) * (nic_timeout_ns(RIG_ANSWER + 1) + 2 * nic_timeout_ns(RIG_LIFE));
 	struct cm_mad mra;
 
 	rig_pass(rig);
@@ -331,7 +331,7 @@ static void cm__CM_03_mra_extends_the_wait_for_rtu(void **state)
 	struct nic_cm_id *b, *a = rig_reply(rig, &b);
 
 	assert_int_equal(nic_cm_mra(a, RIG_ANSWER + 5, NULL, 0), 0);
-	rig_time(rig, nic_cm_time_ns(RIG_ANSWER + 5));
+	rig_time(rig, nic_timeout_ns(RIG_ANSWER + 5));
 	rig_expect(rig, "a>REQ b:REQ b>REP a:REP a>MRA b:MRA");
 	assert_int_equal(rig_state(b), NIC_CM_MRA_REP_RCVD);
 	assert_int_equal(nic_cm_establish(a, NULL, 0), 0);

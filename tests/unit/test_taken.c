@@ -10,7 +10,7 @@ static const struct qp_owner an_owner; /* an owner whose functions must not be c
 #define HOUR_NS	   3600000000000ull
 #define LOOKS_MOST 1000000u
 #define TIMEOUT	   14
-#define TIMEOUT_NS (4096ull << TIMEOUT)
+#define TIMEOUT_NS nic_timeout_ns(TIMEOUT)
 
 /** The path's owner. */
 static struct {

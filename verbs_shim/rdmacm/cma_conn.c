@@ -122,7 +122,7 @@ static int connect_ud(struct cma_id *id, const struct request_data *data)
 		.service_id = nic_cm_service_id(id->space, id->dst.port),
 		.route = route_of(id),
 		.pkey = CMA_PKEY,
-		.timeout_ns = nic_cm_time_ns(CMA_RESPONSE_TIMEOUT),
+		.timeout_ns = nic_timeout_ns(CMA_RESPONSE_TIMEOUT),
 		.max_cm_retries = CMA_RETRIES,
 		.private_data = data->bytes,
 		.private_len = data->len,

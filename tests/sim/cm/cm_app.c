@@ -289,7 +289,7 @@ static void ask_sidr(struct cm_function *f, struct cm_conn *c)
 	struct nic_cm_sidr sidr = {
 		.service_id = CM_SERVICE + rng_below(&w->app, CM_SERVICES),
 		.route = {.own = cm_host_gid(f->host), .peer = cm_host_gid(c->to)},
-		.timeout_ns = nic_cm_time_ns(w->opts->answer),
+		.timeout_ns = nic_timeout_ns(w->opts->answer),
 		.max_cm_retries = (uint8_t)w->opts->retries,
 		.private_data = said.bytes,
 		.private_len = NIC_CM_SIDR_REQ_PRIVATE,
@@ -424,7 +424,7 @@ static void on_request(struct cm_function *f, const struct nic_cm_event *e)
 	if (rng_chance(&w->app, 500))
 		cm_app_act(&c->passive);
 	else
-		cm_act_later(w, &c->passive, rng_below(&w->app, nic_cm_time_ns(w->opts->answer) / 250));
+		cm_act_later(w, &c->passive, rng_below(&w->app, nic_timeout_ns(w->opts->answer) / 250));
 }
 
 static const enum cm_end_state follows[END_STATES][NIC_CM_EVENTS] = {

@@ -99,7 +99,7 @@ struct nic_gid cm_host_gid(unsigned host)
 
 static uint64_t delay(struct cm_world *w)
 {
-	return rng_range(&w->net, 1000, nic_cm_time_ns(w->opts->life) - 1);
+	return rng_range(&w->net, 1000, nic_timeout_ns(w->opts->life) - 1);
 }
 
 static struct cm_item *packet(struct cm_world *w, const struct nic_gid *from, const struct nic_gid *to,
