@@ -80,11 +80,14 @@ static int loop_open(int flags)
 struct cma_file *cma_file_open(int flags, int *fd)
 {
 	struct cma_file *f = calloc(1, sizeof(*f));
-
 	int *fds = calloc(1, sizeof(*fds));
 
 	*fd = f && fds ? loop_open(flags) : -ENOMEM;
-	if (*fd < 0 || !fd_identify(*fd, &f->ino, &f->dev)) {
+	if (*fd >= 0 && !fd_identify(*fd, &f->ino, &f->dev)) {
+		syscall(SYS_close, *fd);
+		*fd = -EIO;
+	}
+	if (*fd < 0) {
 		free(fds);
 		free(f);
 		return NULL;

@@ -16,7 +16,7 @@ static int device_open(int flags)
 	int fd;
 
 	if (!cma_file_open(flags, &fd)) {
-		errno = fd < 0 ? -fd : EIO;
+		errno = -fd;
 		return -1;
 	}
 	return fd;
