@@ -42,7 +42,7 @@ bool nic_config_complete(struct nic_config *c)
 	    l->max_inline > 1u << 16)
 		return false;
 	if (c->psn_window == PSN_WINDOW_MAX)
-		c->psn_window--; /* with 2^23 PSNs in flight the next one would look acknowledged (psn_diff) */
+		c->psn_window--; /* with 2^23 PSNs in flight, psn_diff() would take the next PSN for an old one */
 	return true;
 }
 

@@ -35,7 +35,8 @@ struct path {
 /** State of the trigger unit. */
 struct trig {
 	struct list due; /* counters with ready work */
-	/* Counters with work waiting for room. untried: not tried in this pass; hungry: none started; fed: some did. */
+	/* Counters with work that waits for room. untried: still to be tried in the present pass; hungry: tried, and
+	 * none of the counter's work started; fed: some of it started. */
 	struct list untried, hungry, fed;
 	uint64_t completions; /* nic.completions when the pass began */
 	uint64_t retry_ns;    /* when to retry in any case; TIME_NEVER: nothing to retry */
@@ -67,11 +68,11 @@ struct nic {
 	struct list ack_wait, ack_lazy;
 	struct list cq_failed; /* CQs that overflowed and have not yet failed their QPs */
 	struct list all_pds, all_ahs, all_cqs, all_srqs;
-	struct list rdms;			/* endpoints */
-	struct list rdm_rqs;			/* their shared receive queues */
-	uint64_t rdm_deadline;			/* the earliest deadline of any endpoint */
-	uint64_t rdm_planned;			/* rdm_deadline as rdm_timeout() last set it; tells how late it runs */
-	bool owners_due;			/* settle_owners has something to do */
+	struct list rdms;      /* endpoints */
+	struct list rdm_rqs;   /* their shared receive queues */
+	uint64_t rdm_deadline; /* the earliest deadline of any endpoint */
+	uint64_t rdm_planned;  /* rdm_deadline as rdm_timeout() last set it: tells how late rdm_timeout() runs */
+	bool owners_due;       /* settle_owners has something to do */
 	bool (*settle_owners)(struct nic *nic); /* let owners of QPs act on completions; @return: some did */
 	bool trig_due;				/* trig_run may have something to do */
 	struct trig trig;

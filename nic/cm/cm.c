@@ -222,8 +222,8 @@ bool cm_lingering_free(struct nic_cm *cm)
 	return true;
 }
 
-/** When ids are short, the orphan that has waited longest gives up its place: a peer decides how long its DREQ takes.
- */
+/** Make room for one more id. At max_ids, free an orphan: first one of `lingering`, then the first of `leaving`. How
+ *  long an orphan of `leaving` would stay depends on timeouts that its peer has chosen. @return false: no room */
 static bool place(struct nic_cm *cm)
 {
 	if (cm->ids < cm->config.max_ids || cm_lingering_free(cm))

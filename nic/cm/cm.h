@@ -29,7 +29,7 @@
 
 /** The longest time for which a peer's MAD can make this side wait, as an exponent: 69 s. */
 #define CM_TIME_MAX 24
-#define CM_NO_MRA   UINT8_MAX /* more than there are tries */
+#define CM_NO_MRA   UINT8_MAX /* a value of mra_tries that differs from every number of tries */
 
 struct nic_cm_id {
 	struct nic_cm *cm;
@@ -140,7 +140,7 @@ int cm_id_new_as(struct nic_cm *cm, enum cm_kind kind, uint32_t local_id, struct
 void cm_id_free(struct nic_cm_id *id);
 /** Free the orphan that has been on nic_cm.lingering longest. @return false: the list is empty */
 bool cm_lingering_free(struct nic_cm *cm);
-/** Enter a state, and keep the record. */
+/** Enter a state, and write it to the id's record, if there is one. */
 void cm_id_set(struct nic_cm_id *id, enum nic_cm_state state);
 
 struct nic_cm_id *cm_by_local(const struct nic_cm *cm, uint32_t local_id);
@@ -230,8 +230,8 @@ void cm_rej_send(struct nic_cm_id *id, enum cm_answered answered, const struct n
 /** Refuse in state REP_SENT. The peer may consider the connection established, so a DREQ follows the REJ, and is
  *  retransmitted until it is answered. */
 void cm_rep_abort(struct nic_cm_id *id, const struct nic_cm_reject *reject);
-/** The connection that the sender of a REQ or REP can no longer have, since it uses the communication ID or the QP for
- *  another (12.9.8.3.1). NULL: none. @param qpn 0: unknown */
+/** Find a connection that the sender of a REQ or REP must have lost, since the message uses that connection's
+ *  communication ID or QP for another connection (12.9.8.3.1). NULL: none. @param qpn the sender's QP; 0: unknown */
 struct nic_cm_id *cm_stale_find(const struct cm_rx *rx, uint32_t qpn);
 /** A new REQ or REP shows that the peer no longer has this connection: disconnect, if it was established. */
 void cm_stale(struct nic_cm_id *old);
@@ -246,7 +246,8 @@ void cm_sidr_failed(struct nic_cm_id *id);
 /** Create an id for a request to this service; the request then waits for the owner's answer. @return NULL: refused,
  *  for *reason */
 struct nic_cm_id *cm_pending_new(const struct cm_rx *rx, uint64_t service_id, enum cm_kind kind, uint16_t *reason);
-/** The owner has answered the request, or destroys its id: it no longer counts as pending. No harm for other ids. */
+/** Stop counting the id as a pending request: its owner has answered it, or the id is being freed. Does nothing if the
+ *  id is not a pending request. */
 void cm_answered(struct nic_cm_id *id);
 void cm_unlisten(struct nic_cm_id *id);
 

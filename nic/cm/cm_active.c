@@ -229,8 +229,8 @@ int nic_cm_mra(struct nic_cm_id *id, uint8_t service_timeout, const void *privat
 	return 0;
 }
 
-/** The wait for the peer's answer becomes as long as its MRA asks. One MRA a try does: else a peer that sends MRAs all
- *  the time would keep the connection from ever timing out. */
+/** Wait for the peer's answer for as long as the peer's MRA asks. Only the first MRA of each try has this effect:
+ *  otherwise a peer that keeps sending MRAs could keep the connection from ever timing out. */
 static bool wait_longer(struct nic_cm_id *id, const struct cm_rx *rx)
 {
 	const struct cm_mra *mra = &rx->mad->mra;

@@ -67,7 +67,7 @@ static bool sane(const struct nic_cm *cm, const struct nic_cm_record *r)
 		return false;
 	if (r->local_qpn > 0xffffff || r->remote_qpn > 0xffffff || r->response_timeout > 31 || r->max_retries > 15)
 		return false;
-	/* Of a REQ that got a REJ, and waits, the peer's ID is not known either. */
+	/* The peer's ID is unknown until a REP arrives. It stays unknown in TIMEWAIT if a REJ answered the REQ. */
 	if (!r->remote_id && r->state != NIC_CM_REQ_SENT && r->state != NIC_CM_MRA_REQ_RCVD &&
 	    r->state != NIC_CM_TIMEWAIT)
 		return false;

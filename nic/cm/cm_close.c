@@ -31,7 +31,8 @@ void cm_linger(struct nic_cm_id *id)
 	uint64_t wait_ns = nic_timeout_ns(cm_at_most(id->patience, CM_TIME_MAX)) +
 			   2 * nic_timeout_ns(cm_at_most(id->packet_life, CM_TIME_MAX));
 
-	/* If the peer gets none of our answers, it retransmits its request max_retries times. */
+	/* Linger until the peer has given up: if it gets none of our answers, it sends its request once, and then
+	 * max_retries times again. */
 	cm_timer_start(id, (id->max_retries + 1u) * wait_ns);
 	cm_id_set(id, NIC_CM_IDLE);
 }
@@ -109,7 +110,7 @@ void cm_rej_rx(struct nic_cm_id *id, const struct cm_rx *rx)
 		cm_id_set(id, NIC_CM_IDLE);
 	else if (id->state == NIC_CM_REQ_RCVD || id->state == NIC_CM_MRA_REQ_SENT)
 		cm_linger(id); /* a REQ sent before the REJ may arrive after it */
-	else		       /* a stale connection, too: the peer still has our QP in use (12.9.8.3.1) */
+	else		       /* also if our REQ was rejected as stale: the peer still uses our QP (12.9.8.3.1) */
 		cm_timewait_enter(id);
 	cm_event_mad(id, &event, rx);
 }

@@ -408,8 +408,8 @@ struct nic_cm_accept {
 	uint32_t qpn, qkey, starting_psn;
 	uint8_t responder_resources, initiator_depth; /* of this side; see nic_cm_req_event */
 	uint8_t target_ack_delay;
-	uint8_t failover; /* as in nic_cm_rep_event. Sent only if the REQ had an alternate path, and 0 (accepted) as 1,
-			   * because alternate paths are not used */
+	uint8_t failover; /* as in nic_cm_rep_event. Sent only if the REQ had an alternate path. 0 (accepted) is then
+			   * sent as 1 (unsupported), because the CM does not use alternate paths */
 	uint8_t flow_control, rnr_retry_count, srq;
 	const void *private_data;
 	uint32_t private_len; /* up to NIC_CM_REP_PRIVATE */

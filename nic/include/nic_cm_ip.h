@@ -51,7 +51,7 @@ enum nic_cm_space {
 	NIC_CM_PS_IPOIB = 0x0002, /* outside the range that A11 defines */
 	NIC_CM_PS_TCP = 0x0106,
 	NIC_CM_PS_UDP = 0x0111,
-	NIC_CM_PS_IB = 0x013f, /* programs choose the whole service ID; this is the prefix of those they leave open */
+	NIC_CM_PS_IB = 0x013f, /* programs may choose the whole service ID; one chosen for them has this prefix */
 };
 
 static inline uint64_t nic_cm_service_id(enum nic_cm_space space, uint16_t port)
@@ -59,7 +59,7 @@ static inline uint64_t nic_cm_service_id(enum nic_cm_space space, uint16_t port)
 	return (uint64_t)space << 16 | port;
 }
 
-/** The port space and port of a service ID that A11 defines, thus not IPOIB. @return false: it is another one */
+/** Split a service ID into port space and port. @return false: not a service ID of A11; those of IPOIB are not. */
 bool nic_cm_service_split(uint64_t service_id, uint16_t *space, uint16_t *port);
 
 #endif

@@ -74,8 +74,8 @@ int nic_cq_create(struct nic *nic, uint32_t depth, void *user, struct nic_cq **o
 int nic_cq_destroy(struct nic_cq *cq);
 /** The CQ's actual depth, at least the depth requested. */
 uint32_t nic_cq_depth(const struct nic_cq *cq);
-/** Set whether a new entry replaces the oldest one of a full CQ, without an error. Meant for CQs whose entries
- *  WAIT requests count and the application does not poll. A CQ that has already overflowed stays in error. Off at
+/** Set whether a new entry replaces the oldest one of a full CQ, without an error. Meant for CQs that the application
+ *  does not poll: only WAIT requests count their entries. A CQ that has already overflowed stays in error. Off at
  *  creation. */
 void nic_cq_ignore_overrun(struct nic_cq *cq, bool ignore);
 /** Change the depth and keep all entries. @return 0, -EINVAL (the CQ holds more entries, or depth out of range),

@@ -3,8 +3,8 @@
  * nic_gsi.h - queue pair 1, the general services interface: datagrams with management messages, MADs (IBTA 3.5.3,
  * 13.5.1). See nic.h.
  *
- * A MAD has 256 bytes and goes from queue pair 1 to queue pair 1 with a Q_Key that applications do not know by the
- * rules of Q_Keys (10.2.5). Any host can send any MAD: this file checks the packet, never the message.
+ * A MAD has 256 bytes and goes from queue pair 1 to queue pair 1. The highest bit of its Q_Key is set: a work request
+ * cannot select such a Q_Key (10.2.5). Any host can send any MAD: this file checks the packet, never the message.
  */
 #ifndef NIC_NIC_GSI_H
 #define NIC_NIC_GSI_H
@@ -23,18 +23,18 @@
 struct nic_gsi_addr {
 	struct nic_gid own, peer;
 	uint32_t flow_label;
-	uint8_t tclass, hop_limit; /* of received MADs 0; hop limit 0 is sent as 64 */
+	uint8_t tclass, hop_limit; /* received MADs: both 0; sent MADs: hop limit 0 stands for 64 */
 };
 
 /** A MAD has arrived. Called within nic_rx; may call nic_gsi_send, and whatever nic_rx's caller may call. `mad` is
  *  valid during the call. */
 typedef void (*nic_gsi_fn)(void *ctx, const struct nic_gsi_addr *addr, const uint8_t *mad);
 
-/** Create queue pair 1. It lives as long as the NIC. Datagrams to it of any other length are dropped and counted
- *  (ud_too_long). @return 0, -EADDRINUSE (it is there), -ENOMEM. */
+/** Create queue pair 1. It lives as long as the NIC. Datagrams to it that are not as long as a MAD are dropped and
+ *  counted (ud_too_long). @return 0, -EADDRINUSE (it exists already), -ENOMEM. */
 int nic_gsi_open(struct nic *nic, nic_gsi_fn fn, void *ctx);
 /** Send a MAD from queue pair 1. @return 0; -EADDRNOTAVAIL: `own` is no address of the NIC; -ENOMEM: the send queue is
- *  full; -EINVAL: families differ. */
+ *  full; -EINVAL: one of `own` and `peer` is IPv4, the other IPv6. */
 int nic_gsi_send(struct nic *nic, const struct nic_gsi_addr *addr, const uint8_t *mad);
 
 /* ---- without an instance: for a process that speaks for functions that are gone ------------------------------- */

@@ -143,8 +143,8 @@ DMA static void execute_16(const struct nic_atomic *a, uint128 *target, uint64_t
 	while (!cas16(target, orig, next));
 }
 
-/** Update each word on its own, from the value it has when updated, which also gives the carry of an addition. The
- * comparison is made before, over all words. */
+/** Compare over all words first. Then update each word on its own, from the value that the word has at that moment;
+ * that value also decides the carry into the next word. */
 DMA static void execute_32(const struct nic_atomic *a, uint64_t *target, uint64_t *orig)
 {
 	uint64_t next;

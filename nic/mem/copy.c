@@ -135,7 +135,7 @@ bool mem_elements(struct nic *nic, const struct nic_elements *e, uint8_t *app)
 
 	if (!elem_rounds(e->datatype))
 		return elements(nic, e, app);
-	/* Use the default floating-point settings: the thread may be the application's, with others. */
+	/* Use the default floating-point settings: the thread may be the application's, with settings of its own. */
 	fegetenv(&of_application);
 	fesetenv(FE_DFL_ENV);
 	done = elements(nic, e, app);

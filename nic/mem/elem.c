@@ -2,10 +2,10 @@
 /*
  * elem.c - the element unit; see elem.h.
  *
- * Each datatype of elem.def has a function (next_INT8 etc.), made of the cases of its kind, that computes the new
- * element from the old one, operand and compare value. One loop for all datatypes, which the compiler specializes for
- * each, loads the element, computes the new one and stores it by the CPU's compare-and-swap of that size, retrying if
- * the element changed meanwhile.
+ * Each datatype of elem.def has a function (next_INT8 etc.) that computes the new element from the old one, operand and
+ * compare value. Its switch consists of the cases for the kind of the datatype (CASES_SIGNED etc.). One loop for all
+ * datatypes, which the compiler specializes for each, loads the element, computes the new one and stores it by the
+ * CPU's compare-and-swap of that size, retrying if the element changed meanwhile.
  */
 #include "elem.h"
 
@@ -245,8 +245,8 @@ DMA INLINE void one_word(const struct shape *s, next_fn next, uint32_t op, uint8
 	while (!swap_word(target, size, old, &is));
 }
 
-/** Update part by part an element too large or misaligned for one instruction. If code that does not take the lock
- * changes the second part meanwhile, its change can be lost. */
+/** Update an element part by part, because it is too large or misaligned for one instruction. If code that does not
+ * take the lock changes a part other than the first meanwhile, that change can be lost. */
 DMA INLINE void by_parts(const struct shape *s, next_fn next, uint32_t op, uint8_t *target, const uint8_t *operand,
 			 const uint8_t *compare, union element *old)
 {

@@ -46,7 +46,7 @@ void cross_reset(struct nic_qp *qp)
 	c->resets++;
 }
 
-/* All posted requests, enabled or not, have been flushed: restart the counts after them. */
+/* Called once all posted requests, enabled or not, have been flushed: the counts restart behind these requests. */
 void cross_recover(struct nic_qp *qp)
 {
 	qp->cross.send = (struct enabled){.base = qp->sq.head};

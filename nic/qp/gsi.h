@@ -5,7 +5,7 @@
 
 struct nic;
 
-/** The NIC ends. */
+/** Destroy queue pair 1, if it exists: the NIC is being destroyed. */
 void gsi_close(struct nic *nic);
 
 #endif

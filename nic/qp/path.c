@@ -102,9 +102,9 @@ uint32_t path_route(const struct nic *nic, const struct nic_gid *dgid, uint32_t 
 /*
  * Whether a delayed ACK is sent before the requests, as hardware does, or after them, so that a polling peer gets the
  * reply sooner. The ACK goes first on lossless paths, where packets are sent one by one and the order costs little. It
- * also does if a CQ of the QP is armed: the application then sleeps until completions arrive. The peer's application
- * most likely sleeps too, and the completion of its own message must wake it before the reply arrives: perftest takes
- * the first event for that completion, and overruns its send queue if the event was for the reply.
+ * also goes first if a CQ of the QP is armed: the application then sleeps until completions arrive. The peer's
+ * application most likely sleeps too, and the completion of its own message must wake it before the reply arrives:
+ * perftest takes the first event for that completion, and overruns its send queue if the event was for the reply.
  */
 static bool ack_goes_first(const struct nic_qp *qp)
 {

@@ -55,7 +55,7 @@ static int sq_init(struct send_queue *sq, const struct nic_qp_init *init)
 	size_t tail = cap->max_send_sge * sizeof(struct nic_sge);
 	uint32_t size = round_up_pow2(cap->max_send_wr ? cap->max_send_wr : 1);
 
-	if (init->max_fetch) /* operands follow the SGEs; other inline data takes their place */
+	if (init->max_fetch) /* inline operands follow the SGEs; other inline data takes the place of the SGEs */
 		tail += cap->max_inline_data;
 	else if (tail < cap->max_inline_data)
 		tail = cap->max_inline_data;

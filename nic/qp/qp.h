@@ -48,7 +48,7 @@
  * comp.read_open | comp.c |
  * resp.epsn resp.msn resp.va resp.rkey resp.left resp.received resp.nak_sent resp.heard | resp.c |
  * resp.open | resp.c qp_state.c | a flush ends the message
- * resp.dying | resp.c resp_tx.c | resp_tx.c says the last word
+ * resp.dying | resp.c resp_tx.c | an error found while responding; the NAK is sent
  * resp.have_wqe | qp_recv.c resp.c | reset
  * resp.wqe | qp.c |
  * resp.ack_queued resp.ack_lazy resp.ack_due | resp_ack.c resp.c resp_tx.c | cancelled; sent
@@ -189,11 +189,11 @@ enum req_taken { REQ_TAKEN_UNKNOWN, REQ_UNTAKEN, REQ_TAKEN };
 
 /** Requester. */
 struct requester {
-	uint32_t psn;		   /* PSN of the next packet to send */
-	uint32_t sent_psn;	   /* one past the highest PSN ever sent */
-	uint32_t packet;	   /* index in WQE sq.next of the next packet to send */
-	uint32_t rd_out;	   /* READ requests and atomics in flight */
-	uint32_t unasked;	   /* PSNs sent since the last AckReq; every request of a run counts */
+	uint32_t psn;	   /* PSN of the next packet to send */
+	uint32_t sent_psn; /* one past the highest PSN ever sent */
+	uint32_t packet;   /* index in WQE sq.next of the next packet to send */
+	uint32_t rd_out;   /* READ requests and atomics in flight */
+	uint32_t unasked;  /* PSNs sent since the last AckReq; a packet with a run (req_run.c) has one per request */
 	uint32_t cwnd, cwnd_acked; /* in packets: congestion window after losses, and packets acknowledged since it was
 				      last widened */
 	uint64_t ack_deadline;	   /* ACK timer; TIME_NEVER: off */
@@ -256,7 +256,7 @@ struct responder {
 	bool ack_queued, ack_due; /* ack_due: send it without further delay */
 	uint8_t syndrome;
 	uint32_t nak_psn;
-	uint32_t unacked; /* packets since the last ACK went out */
+	uint32_t unacked; /* request packets accepted since the last ACK or response was sent */
 	uint64_t ack_at;
 	bool ack_lazy;		   /* the peer did not set AckReq */
 	struct list ack_node;	   /* on nic.ack_wait or nic.ack_lazy */
@@ -319,7 +319,7 @@ struct nic_qp {
 	uint32_t path;	     /* egress path of a connected QP */
 	uint32_t takes;	     /* link that the QP accepts packets from, as nic_rx_frame.peer; 0: the port */
 	bool peer_is_local;  /* the peer has an address of this host: packets by the port must be from UDP port 4791 */
-	uint64_t rx_at_port; /* rx_packets when `takes` became 0: later ones came by the port */
+	uint64_t rx_at_port; /* counters.rx_packets when `takes` became 0: packets since then came by the port */
 	uint8_t says, hears; /* nic_tx_frame.addresses of the QP's bare packets, and of bare packets from the peer */
 	struct list ready;   /* node on the ready list of a path */
 	bool resp_turn;	     /* true: it is the responder's turn to send; false: the requester's */

@@ -150,7 +150,7 @@ static void enter(struct nic_qp *qp, enum nic_qp_state from, enum nic_qp_state t
 	if (from == NIC_QPS_RTS && to == NIC_QPS_SQD) {
 		uint32_t stop = qp->sq.next;
 
-		/* WQEs already started finish, including those that a retry will send again. */
+		/* WQEs that have been started are finished in SQD, too, even those that a retry will send again. */
 		while (stop != qp->sq.head && sq_at(qp, stop)->started)
 			stop++;
 		qp->req.sqd_stop = stop;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* qp_owner.h - the owner of a QP that is not the application's. Private to nic/. */
+/* qp_owner.h - what the transport calls when an endpoint, not the application, owns a QP. Private to nic/. */
 #ifndef NIC_QP_OWNER_H
 #define NIC_QP_OWNER_H
 
@@ -15,9 +15,9 @@ struct packet;
 struct swqe;
 
 /**
- * The owner of a QP that is not the application's: an endpoint of reliable datagrams (rdm/). This is the transport's
- * whole interface to it. The functions are called within a call into the NIC and only note events; the owner acts on
- * them when the NIC settles (nic_settle_due).
+ * Functions of a QP's owner, if the owner is not the application but an endpoint of reliable datagrams (rdm/). The
+ * transport reaches endpoints only through these functions. It calls them in the middle of a call into the NIC, so they
+ * only note events; the owner acts on the events when the NIC settles (nic_settle_due).
  */
 struct qp_owner {
 	/** Whether the owner has room for the message that begins with this packet. */
@@ -26,7 +26,7 @@ struct qp_owner {
 	 * before. @return the error that ends the connection, or ERR_none. */
 	enum error_id (*arrive)(struct nic_qp *qp, const struct packet *p);
 	/** Get the memory of the message that a NIC_SEND_OFFERS request offers. @return false: a packet cannot refer to
-	 * it. */
+	 * this memory. */
 	bool (*offered)(const struct swqe *w, struct nic_piece *piece);
 	/** Predict where the message that this packet offers will go. @param f messages predicted to arrive before it.
 	 * @return NULL: not known. */

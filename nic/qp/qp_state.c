@@ -74,7 +74,7 @@ int qp_transition_check(enum nic_qp_type type, enum nic_qp_state from, enum nic_
 	if (mask & (NIC_QP_ALT_PATH | NIC_QP_PATH_MIG_STATE | NIC_QP_CAP))
 		return -EOPNOTSUPP;
 	if (to == NIC_QPS_RESET || to == NIC_QPS_ERR)
-		return given & ~(uint32_t)CUR ? -EINVAL : 0; /* legal from any state; no attributes are set */
+		return given & ~(uint32_t)CUR ? -EINVAL : 0; /* legal from any state, but without other attributes */
 	for (size_t i = 0; i < sizeof(transitions) / sizeof(*transitions); i++) {
 		const struct transition *t = &transitions[i];
 
@@ -109,7 +109,7 @@ static void timers_stop(struct nic_qp *qp)
 	qp_timer(qp);
 }
 
-/* Complete every posted receive with a flush error; with an SRQ only the WQE in use is the QP's. */
+/* Complete every posted receive with a flush error. Of an SRQ's WQEs, flush only the one that this QP is using. */
 static void flush_receives(struct nic_qp *qp)
 {
 	struct nic_wc wc = {.status = NIC_WC_WR_FLUSH_ERR, .vendor_err = ERR_flushed};

@@ -16,9 +16,9 @@
  * it.
  *
  * A packet whose reference cannot be fetched counts as lost and is sent again, with its payload in its packets. The
- * path loses nothing else, so the retransmission uses up none of the retries that the application has allowed. Faulty
- * memory is thus reported to its owner as without references, and a sender that refers to invalid memory only delays
- * itself.
+ * path loses nothing else, so the retransmission uses up none of the retries that the application has allowed. So the
+ * owner of faulty memory gets the same error as without references, and a sender that refers to invalid memory only
+ * delays itself.
  *
  * Owns nothing: only the path knows which references are in flight.
  */
@@ -38,7 +38,7 @@ static bool path_refers(const struct nic_qp *qp, const struct nic_tx_frame *fram
 	return qp->nic->paths[qp->path].flags & NIC_PATH_REFERENCES && frame->pieces;
 }
 
-/** PSNs of the next packet when `left` bytes of payload remain; 1: too few to refer to. */
+/** PSNs of the next packet when `left` bytes of payload remain; 1: too few bytes for a reference. */
 static uint32_t psns_of(const struct nic_qp *qp, uint64_t left)
 {
 	if (left < NIC_REFERENCE_MIN)

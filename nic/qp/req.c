@@ -119,7 +119,7 @@ static bool forgive(struct nic_qp *qp)
 static void go_back(struct nic_qp *qp)
 {
 	reposition(qp);
-	ack_timer_start(qp); /* restarts with the first retransmitted packet, if one is ever sent */
+	ack_timer_start(qp); /* starts again when the first packet is retransmitted, if that ever happens */
 }
 
 void req_unread(struct nic_qp *qp)
@@ -185,7 +185,7 @@ void req_rnr(struct nic_qp *qp, uint8_t timer_code)
 		req->rnr_retries--;
 	reposition(qp);
 	req->retrying = false; /* the RNR NAK shows that the retransmission has arrived */
-	if (qp->owner) {       /* an endpoint's retries count silence, and a NAK is none: refill them */
+	if (qp->owner) {       /* an endpoint's retries count only silence, which the NAK ends: refill them */
 		req->retries = qp->attr.retry_cnt;
 		req->backoff = 0;
 		req->tlp.again = 0;

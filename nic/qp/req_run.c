@@ -23,7 +23,7 @@
 #define RUN_MAX	  16u /* most requests in a run; more save little and add latency */
 #define UNDER_WAY 4u  /* with fewer requests in flight than this, a run does not wait */
 
-/** Requests of the current streak that have been sent and not answered. */
+/** Number of requests of the current streak (send_queue.streak) that have been sent and not answered. */
 static uint32_t under_way(const struct send_queue *sq)
 {
 	return sq->next - ((int32_t)(sq->streak - sq->tail) > 0 ? sq->streak : sq->tail);
@@ -79,7 +79,7 @@ uint32_t req_run_coalesced(const struct nic_qp *qp)
 	return coalesced;
 }
 
-/** Gather addresses and operands of n requests. @return how many; less than n: *error says what stopped the next. */
+/** Gather addresses and operands of n requests. @return how many; if fewer than n, *error is that of the next. */
 static uint32_t gather(const struct nic_qp *qp, uint32_t n, uint8_t *to, enum error_id *error)
 {
 	for (uint32_t i = 0; i < n; i++) {

@@ -252,7 +252,8 @@ static enum sending send_referred(struct nic_qp *qp, struct swqe *w, struct nic_
 
 /* ---- READs and operations ------------------------------------------------------------------------------------ */
 
-/** Send a READ request for the response packets from req.packet to the end of their piece (swqe.piece). */
+/** Send the next request of a READ. A long READ is requested in pieces of swqe.piece response packets each. This
+ *  request is for the rest of the piece that contains response packet number req.packet. */
 static enum sending send_read(struct nic_qp *qp, struct swqe *w, struct nic_tx_frame *frame)
 {
 	uint32_t packets = packets_of(w->length, qp->pmtu), packet = qp->req.packet;
@@ -395,8 +396,8 @@ static bool execute_local(struct nic_qp *qp, struct swqe *w)
 	return w->opcode == NIC_WR_NOP || cross_run(qp, w);
 }
 
-/** Run a local operation. Invalidation waits for all earlier WQEs (10.6.5.1); other operations run when reached, a
- *  fenced one after READs and atomics. */
+/** Run a local operation. Invalidation waits until all earlier WQEs are complete (10.6.5.1). Other operations run when
+ *  the requester reaches them; a fenced one waits until earlier READs and atomics have been answered. */
 static enum sending run_local(struct nic_qp *qp, struct swqe *w, struct nic_tx_frame *frame)
 {
 	if (!w->started) {

@@ -94,7 +94,8 @@ static unsigned execute_send(struct nic_qp *qp, const struct packet *p)
 	struct responder *resp = &qp->resp;
 	enum mem_verdict v;
 
-	/* Endpoints refuse a reference: their messages are short and must be parsed, and never come by reference. */
+	/* An endpoint must parse its messages, so their payload is always in the packet: treat a packet with a
+	 * reference as lost. */
 	if (qp->owner)
 		return p->reference ? CHECK_UNREAD : qp->owner->arrive(qp, p);
 	if (op_starts(p->op)) {

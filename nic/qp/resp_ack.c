@@ -19,7 +19,7 @@ void resp_ack_due(struct nic_qp *qp)
 	qp_ready(qp);
 }
 
-/* Delay the queued ACK on list `acks`, or make it due at once. */
+/* Put the queued ACK on list `acks`, where it waits, or make it due at once. */
 static void ack_wait(struct nic_qp *qp, struct list *acks)
 {
 	struct responder *resp = &qp->resp;

@@ -165,7 +165,7 @@ static bool tx_resource(struct nic_qp *qp, struct resp_resource *r, struct nic_t
 	if (r->cursor == r->end) {
 		resp_resource_done(resp, r);
 		if (qp->owner && !r->atomic && !r->told && r->cursor == r->packets) {
-			r->told = true; /* report a READ once, whatever its duplicates */
+			r->told = true; /* duplicates of this READ are not reported again */
 			qp->owner->served(qp, r->rkey, true, false);
 		}
 	}

@@ -18,9 +18,9 @@
 #include "qp.h"
 #include "resp_ack.h"
 
-#define BACK_NS	 20000000u  /* for a step back up to this, time stands still: threads' clocks may differ */
+#define BACK_NS	 20000000u  /* NIC time waits out a step back of up to this: threads' clocks may differ */
 #define LATE_NS	 500000000u /* an owner that works normally can be this late */
-#define GRACE_NS 100000000u /* time left to the next timer after a gap, unless it had less */
+#define GRACE_NS 100000000u /* after a gap, the next timer has at most this time left */
 
 static struct nic_qp *first_ack(const struct list *acks)
 {

@@ -19,7 +19,7 @@ struct nic_cq {
 	bool overflowed;    /* a completion was lost; no more are added */
 	bool overruns;	    /* a full CQ drops its oldest entry, without error */
 	uint64_t before;    /* entries ever added that `head` no longer counts (resize, purge) */
-	uint32_t users;	    /* QPs that use the CQ; twice, if for both queues */
+	uint32_t users;	    /* number of send queues plus receive queues that complete to the CQ */
 	struct list failed; /* on nic.cq_failed until its QPs have been put in error */
 	struct list node;   /* on nic.all_cqs */
 	struct event_source events;

@@ -154,8 +154,8 @@ void tag_cancel(struct tag_unit *u, struct tag_recv *r)
 	u->n_recvs--;
 }
 
-/** Find the first match that was posted after `order`. @return that match, or `than` if there is no match or if `than`
- * was posted before it. */
+/** Find the first receive in a list that takes the message and was posted after receive number `order`. @return that
+ * receive; or `than`, found in another list, if there is no such receive or if `than` was posted earlier. */
 static struct tag_recv *earlier(struct list *head, uint64_t tag, uint64_t source, uint64_t order, struct tag_recv *than)
 {
 	for (struct list *n = head->next; n != head; n = n->next) {

@@ -110,7 +110,7 @@ static bool heap_grow(struct nic_trig_cntr *c)
 
 /* ---- counters ------------------------------------------------------------------------------------------------ */
 
-/** Whether the sum of both parts, which may exceed 64 bits, is at least `threshold`. */
+/** Whether successes plus failures, a sum that may exceed 64 bits, are at least `threshold`. */
 static bool has_reached(const struct nic_trig_cntr *c, uint64_t threshold)
 {
 	return c->part[0] >= threshold || c->part[1] >= threshold - c->part[0];
@@ -202,7 +202,7 @@ static void stall(struct nic *nic, struct nic_trig_cntr *c, struct nic_trig_work
 {
 	COUNT(nic, trig_no_room);
 	work->cntr = c;
-	list_append(list_first(&c->ready), &work->node); /* at the front, even if c->ready is empty */
+	list_append(list_first(&c->ready), &work->node); /* inserts at the front, also if c->ready is empty */
 	list_remove(&c->node);				 /* fire() may have listed the counter again */
 	list_append(fed ? &nic->trig.fed : &nic->trig.hungry, &c->node);
 	nic->trig.retry_ns = nic->now + RETRY_NS;
@@ -237,8 +237,9 @@ static struct nic_trig_cntr *whose_turn(struct nic *nic, unsigned tries)
 	return list_empty(of) ? NULL : list_entry(list_first(of), struct nic_trig_cntr, node);
 }
 
-/* Repeat while started work leads to completions that make room for more. A QP with last packets to send keeps
- * owners_due set until they have left, but nothing is sent here: so stop once settle_owners has found nothing to do. */
+/* Repeat while started work leads to completions that make room for more. owners_due alone does not justify another
+ * turn: it stays set while a QP has last packets to send, and this loop sends none. So stop once settle_owners has
+ * found nothing to do. */
 static void fire_all(struct nic *nic)
 {
 	struct nic_trig_cntr *c;

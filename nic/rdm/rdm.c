@@ -223,7 +223,8 @@ int nic_rdm_create(struct nic *nic, const struct nic_rdm_init *init, struct nic_
 	ep->incarnation |= 1; /* 0 means unknown */
 	nic->cfg.random(nic->cfg.ctx, ep->secret, sizeof(ep->secret));
 	nic->cfg.random(nic->cfg.ctx, &ep->attempts, sizeof(ep->attempts));
-	ep->attempts &= ATTEMPT_FIRST; /* attempts are compared as serial numbers, which wrap; 0 means none */
+	/* Start low: attempts are compared as serial numbers, and the first must count as later than 0 (none). */
+	ep->attempts &= ATTEMPT_FIRST;
 	for (uint32_t i = 0; i < RDM_PEER_BUCKETS; i++)
 		list_init(&ep->peers[i]);
 	list_init(&ep->calling);

@@ -159,7 +159,7 @@ struct nic_rdm_peer {
 	bool told;   /* this endpoint has sent BYE to the peer */
 	struct nic_qp *qp;
 	uint64_t incarnation;		 /* of the peer's endpoint; 0: unknown */
-	uint32_t attempt, heard_attempt; /* numbers: of this side's latest QP; the latest received from the peer */
+	uint32_t attempt, heard_attempt; /* number of this side's latest QP; the latest such number from the peer */
 	uint32_t met, proof;		 /* how many incarnations the address has had so far; the challenge to echo
 					  * to the peer */
 	uint32_t psn;

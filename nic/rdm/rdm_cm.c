@@ -15,8 +15,8 @@
 #define ASK_FIRST_NS	 4000000
 #define ASK_MOST_NS	 500000000
 #define ANSWERS_CHECK_NS 1000000
-#define LEFT_MOST_NS	 20000000 /* how long after a BYE to wait for answers sent before it, on another path */
-#define REQUESTS	 1024 /* ASKs remembered per listener: pending ASKs, and answered ASKs in case they are repeated */
+#define LEFT_MOST_NS	 20000000 /* after a BYE, how long to wait for answers sent earlier, on another path */
+#define REQUESTS	 1024 /* ASKs remembered per listener: pending ones, and answered ones that may be repeated */
 
 static void tell(struct nic_rdm *ep, enum nic_rdm_cm_kind kind, const struct nic_rdm_addr *from,
 		 const struct rdm_cm_data *data, uint32_t request)
@@ -136,8 +136,8 @@ uint64_t rdm_cm_due(struct nic_rdm *ep, uint64_t now_ns, uint64_t late_ns)
 		tell(ep, NIC_RDM_CM_UNREACHABLE, cm->peer ? &cm->peer->addr : &cm->to, NULL, 0);
 		return TIME_NEVER;
 	}
-	if (cm->state == RDM_CM_ACCEPTS) /* return soon even if nothing is due: a time in which this process could not
-					  * receive is noticed only when this is called late, see late_ns */
+	if (cm->state == RDM_CM_ACCEPTS) /* ask to be called soon, even if nothing is due by then: if that call is late,
+					  * this process could not receive for a while (late_ns) */
 		return cm->give_up_ns - now_ns < ASK_MOST_NS ? cm->give_up_ns : now_ns + ASK_MOST_NS;
 	if (cm->call_ns <= now_ns) {
 		cm->wait_ns = cm->wait_ns * 2 < ASK_MOST_NS ? cm->wait_ns * 2 : ASK_MOST_NS;

@@ -204,8 +204,8 @@ static void call(struct nic_rdm_peer *peer)
 		say_of_qp(peer, RDM_HELLO, peer->proof);
 }
 
-/* For a new request, rdm_admit has already allocated the peer's QP. This is also called for requests that remain from
- * an earlier connection, and for reserved answers, perhaps without a QP. If there is no memory for one, allocation is
+/* For a new request, rdm_admit has already allocated the peer's QP. For requests that remain from an earlier
+ * connection, and for reserved answers, the peer may have no QP yet. If there is no memory for one, allocation is
  * retried until nic_rdm_init.connect_ns has passed. */
 void rdm_connect(struct nic_rdm_peer *peer)
 {

@@ -15,7 +15,7 @@
 #include "rdm_conn.h"
 #include "rdm_leave.h"
 
-#define EARLIER_WAIT_NS 20000000 /* how long after a BYE to wait for earlier packets, and how often to check then */
+#define EARLIER_WAIT_NS 20000000 /* after a BYE, how long to wait for packets sent earlier; then how often to check */
 
 static struct rdm_call bye_of(const struct nic_rdm_peer *peer)
 {

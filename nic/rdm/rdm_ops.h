@@ -8,7 +8,7 @@
 /** @return 0, -ENOMEM. */
 int rdm_ops_init(struct nic_rdm *ep);
 void rdm_ops_fini(struct nic_rdm *ep);
-/** The op with this index, less than n_ops; free if its peer is NULL. */
+/** The op with this index, which must be less than n_ops. The op is free if its `peer` is NULL. */
 struct rdm_op *rdm_op_at(const struct nic_rdm *ep, uint32_t index);
 /** Whether the op is an answer to a peer's message, not a request of the application. */
 static inline bool rdm_is_answer(uint8_t work)
@@ -19,7 +19,7 @@ static inline bool rdm_is_answer(uint8_t work)
 bool rdm_may_owe(const struct nic_rdm_peer *peer);
 /** Whether answers to `n` more messages of the peer can be reserved without allocating memory. */
 bool rdm_will_owe(const struct nic_rdm_peer *peer, uint32_t n);
-/** Take an op from the free list. @return NULL: none left; never for an answer, since rdm_owe has reserved it. */
+/** Take an op from the free list. @return NULL: none left. An answer always gets the op that rdm_owe has reserved. */
 struct rdm_op *rdm_op_get(struct nic_rdm_peer *peer, enum rdm_work work);
 /** Free an op that has ended or was never begun. */
 void rdm_op_free(struct rdm_op *op);

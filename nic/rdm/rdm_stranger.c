@@ -15,7 +15,7 @@
 #include "rdm_stranger.h"
 
 #define STRANGERS_MOST 1024u
-#define ATTEMPT_BITS   0x3fffffffu /* attempts to one address are compared as serial numbers, which wrap */
+#define ATTEMPT_BITS   0x3fffffffu /* keeps attempt numbers low at first, so that they count as later than 0 (none) */
 #define QPS_FOR_OTHERS 8u	   /* strangers of one endpoint get at most 1/8 of the NIC's QPs */
 
 /* ---- challenges ---------------------------------------------------------------------------------------------- */

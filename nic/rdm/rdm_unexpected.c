@@ -2,8 +2,8 @@
 /*
  * rdm_unexpected.c - memory for unexpected messages. Objects have one of two sizes, and are allocated in chunks, as
  * many as max_unexpected allows. At that limit an unused chunk of the other size is freed, so that the memory serves
- * messages of all lengths. Each endpoint also has a pool for operands of its own OPERATEs, which the number of requests
- * limits.
+ * messages of all lengths. Each endpoint also has a pool for operands of its own OPERATEs. That pool is not limited by
+ * max_unexpected, but by the number of requests that may be in flight.
  */
 #include "rdm.h"
 #include "rdm_unexpected.h"

@@ -79,8 +79,8 @@ static inline void mask_carrier(uint8_t *ip, bool v4)
 	}
 }
 
-/** Set to ones the IPv4 ID and fragment field, which the ICRC covers and a tag does not: a UDP socket hides the ID, and
- * firewalls clear DF. */
+/** Set to ones the IPv4 ID and fragment field. The ICRC covers both; an authentication tag (keyed.md) must not, because
+ * a UDP socket hides the ID, and firewalls clear DF. */
 static inline void mask_fragmentation(uint8_t *ip, bool v4)
 {
 	if (v4)

@@ -139,7 +139,7 @@ static inline void take_carrier(const struct nic_rx_frame *frame, struct packet 
 	out->ip = NULL;
 }
 
-/** Take from the frame what a bare packet lacks; its addresses are those of the connection. */
+/** Take from the frame what a bare packet has instead of IP and UDP headers: source QPN and a hash of the GIDs. */
 static inline void take_bare(const struct nic_rx_frame *frame, struct packet *out)
 {
 	out->src_qpn = frame->src_qpn;

@@ -155,7 +155,7 @@ unsigned packet_encode(const struct packet *p, uint8_t *buf);
  * it copies.
  */
 uint8_t *packet_open(struct packet *p, uint8_t *buf);
-/** Copy payload, all or the next part, to `place` from memory that is not the application's, continuing the ICRC. */
+/** Copy the payload, or its next part, to `place` and continue the ICRC. `src` must not be application memory. */
 void packet_copy(struct packet *p, uint8_t *place, const void *src, uint32_t len);
 /** @return as packet_encode. */
 unsigned packet_close(struct packet *p, uint8_t *buf);
