@@ -27,7 +27,7 @@
 #define MEASURE_NS   100000000u
 #define SAMPLES	     3
 #define WIDE_NS	     20000u  /* a sample that took longer to read is discarded */
-#define DOUBT_NS     200000u /* tolerated difference between counter and kernel at a tie, plus DOUBT_SHIFT */
+#define DOUBT_NS     200000u /* difference between counter and kernel that is tolerated at a tie */
 #define DOUBT_SHIFT  6	     /* also tolerated: 2^-6 of the time since the last tie, so a rate 1% off raises no doubt */
 #define DOUBTS_MOST  8
 #define DOUBT_AGE_NS 60000000000u /* doubts are forgotten after this time without another one */

@@ -20,7 +20,7 @@ struct pmd_host_ops {
 	void (*wake)(struct pmd_host *host);
 	/** Hand a packet received from the port to the NIC. */
 	void (*take)(struct pmd_host *host, const struct nic_rx_frame *frame, uint64_t now_ns);
-	/** Hand a message to queue pair 1 that came to the daemon to the connection manager. */
+	/** Hand a MAD to the connection manager. It was sent to queue pair 1, and the daemon has passed it on. */
 	void (*mad)(struct pmd_host *host, const struct nic_gid *own, const struct nic_gid *peer, const uint8_t *mad);
 };
 
@@ -29,8 +29,8 @@ struct pmd_host {
 	struct pmd_port *port;
 	struct pmd_links *links; /* NULL: no links; pmd_links_close sets it to NULL */
 	uint64_t now_ns;	 /* when the engine's last step began */
-	/* Receiving from links stops at this count of completions, when the poller has no room for more. links_rx_rest
-	 * sets it too. */
+	/* Receiving from links stops when nic_completions() reaches this value, because the poller has no room for
+	 * more. links_rx_rest writes it, too. */
 	uint64_t rx_until;
 	unsigned taps;		     /* enum pmd_tap; tap.c writes it */
 	bool rx_brief;		     /* stop receiving at a packet whose payload is passed by reference */

@@ -58,7 +58,7 @@ static void daemon_lose(struct pmd_control *c)
 }
 
 /** Send our services to the daemon. The message is the full state, not a change: if the queue is full, only the latest
- * is sent later. @return false: no daemon, even if its end has not been read yet. */
+ * is sent later. @return false: there is no daemon, or sending has failed because it has just ended. */
 static bool daemon_tell_services(struct pmd_control *c)
 {
 	bool late;
@@ -161,7 +161,7 @@ static bool device_update(struct pmd_host *host, struct proto_msg *m)
 	return true;
 }
 
-/** Execute a fault command from the daemon, which a tool gave for all functions of the device. @return false: the
+/** Execute a fault command that a tool has given to the daemon for all functions of the device. @return false: the
  *  message is malformed. */
 static bool device_fault(struct pmd_host *host, struct proto_msg *m)
 {
@@ -178,7 +178,7 @@ static bool device_fault(struct pmd_host *host, struct proto_msg *m)
 	return true;
 }
 
-/** A message of the connection manager that came to the daemon, and is for a service of ours. */
+/** Pass a MAD for one of our services, which the daemon has received, to our connection manager. */
 static bool daemon_mad(struct pmd_host *host, struct proto_msg *m)
 {
 	const struct proto_mad *mad = m->data;

@@ -102,8 +102,8 @@ void pmd_control_unlisten(struct pmd_control *c, struct pmd_listener *listener);
 /** The function serves these services from now on, n up to PROTO_SERVICES_MAX: tell the current daemon, and later ones.
  *  @return false: there is no daemon now. */
 bool pmd_control_services(struct pmd_control *c, const uint32_t *services, unsigned n);
-/** Records of the function's connections (struct nic_cm_record), for the current daemon and later ones, in a file that
- *  is ours from now on. -1: none any more. */
+/** Give the file with the records of the function's connections (struct nic_cm_record) to the current daemon, and to
+ *  later ones. The control plane owns fd from now on. @param fd -1: there are no records any more. */
 void pmd_control_records(struct pmd_control *c, int fd);
 /** Whether the daemon has read our latest list of services; true if there is no daemon. */
 bool pmd_control_heard(const struct pmd_control *c);

@@ -133,8 +133,8 @@ static bool daemon_makes_way(int fd)
 	return rc == 0 || rc == -ECONNRESET || rc == -EPIPE;
 }
 
-/** Whether the process is ready to run: it will answer once it has the CPU. @return false also if its state is unknown,
- *  as the process is in another PID namespace. */
+/** Whether the process is ready to run: it will answer once it has the CPU. @return false also if its state is unknown
+ *  because the process is in another PID namespace. */
 static bool is_runnable(pid_t pid)
 {
 	char path[40], line[512];
@@ -341,8 +341,9 @@ static int spawn_error(const struct pmd_device *device, int rc)
 /**
  * A new daemon may need time to take the name: when it replaces one that has died, it first learns from the functions
  * which names the device has. So we keep trying, and after every SPAWN_EVERY refusals start another daemon, which exits
- * at once if not needed. If that one finds the port in use, a daemon that is still starting probably has it and will
- * soon take the name; after IN_USE_TRIES more attempts we conclude that the port's owner is no daemon.
+ * at once if not needed. If that daemon finds the device's UDP port in use, an earlier daemon that is still starting
+ * probably has the port, and will soon take the name. So we try IN_USE_TRIES more times, and then conclude that the
+ * port's owner is no daemon.
  */
 static int join(struct pmd_control *c, const struct pmd_device *device, char *err, size_t err_len)
 {

@@ -21,11 +21,11 @@ struct pmd_control {
 	struct pmd_listener *listeners; /* additional names */
 	struct pmd_watch timer;		/* armed while something has to be tried again */
 	bool timer_runs;
-	uint32_t services[PROTO_SERVICES_MAX]; /* what this function serves: proto_service */
+	uint32_t services[PROTO_SERVICES_MAX]; /* the services that this function serves, see proto_service */
 	unsigned n_services;
 	int records_fd;	    /* see pmd_control_records; -1: none */
-	bool records_told;  /* the daemon has them */
-	bool services_late; /* the daemon's queue was full: sent again when it is writable */
+	bool records_told;  /* the current daemon has been sent records_fd */
+	bool services_late; /* the daemon's queue was full: send the services when there is room */
 	int keeper_fd;	    /* see struct proto_keeper; -1: none */
 	unsigned function;
 	uint64_t since_ns;

@@ -24,7 +24,7 @@
 #include "proto.h"
 #include "tap.h"
 
-#define QPS_PAGE 40 /* QPs per reply, few enough to fit into reply.text */
+#define QPS_PAGE 40 /* QPs or connections per reply, few enough to fit into reply.text */
 
 struct reply {
 	int status;
@@ -232,7 +232,7 @@ static void observe_qps(struct pmd_host *host, struct reply *r, const char *args
 
 struct cm_page {
 	struct reply *r;
-	uint32_t from, at, n; /* the first to show, the next one, shown */
+	uint32_t from, at, n; /* index of the first connection to show, and of the next one; number shown */
 };
 
 static void say_cm_id(void *arg, const struct nic_cm_info *id)

@@ -10,7 +10,8 @@
  *   status                         device, addresses, program, link, number of QPs
  *   stats                          all counters, with their sentences
  *   qps [FROM]                     QPs from this number on, as many as fit; "next": where to go on, 0: no more
- *   cm [FROM]                      what the connection manager has: listeners, connections; pages as of qps
+ *   cm [FROM]                      the connection manager's listeners and connections, from index FROM on; "next" as
+ *                                  for qps
  *   fault set ... | fault clear .. see fault.h
  *   fault show                     rules, and counters of their effects
  *   capture [qp=N] [dir=tx|rx|both] [snaplen=N]    no answer but PROTO_PACKET after PROTO_PACKET, see capture.h

@@ -2,10 +2,10 @@
 /*
  * services.c - ports of the device that this function serves.
  *
- * A function serves a port by listening under its name (proto.h): that excludes other functions, and lets
+ * A function serves a port by listening under the port's name (proto.h): that excludes other functions, and lets
  * functions of this host find the server without a daemon. The daemon is told as well, and has the kernel steer the
- * port's packets from the network to us. An ethdev has a single function, which gets all packets: there the list alone
- * is kept.
+ * port's packets from the network to us. An ethdev has a single function, which gets all packets: there we only keep
+ * the list of services.
  *
  * Owns: the list of services of an engine.
  */
@@ -79,8 +79,8 @@ static int service_claim(struct pmd_host *host, struct pmd_service *s, uint32_t 
 	return pmd_control_listen(host->control, &s->listener, &name);
 }
 
-/** Claim this service, or any port of reliable datagrams if 0: then not one served recently, as clients that have not
- * noticed the end of its server would take the new one for it. */
+/** Claim a service. @param service 0: any free port of reliable datagrams. Such ports are tried in turn, so that a port
+ *  served recently is not served again soon: clients may not have noticed that its last server has ended. */
 static int service_choose(struct pmd_host *host, struct pmd_service *s, uint32_t service)
 {
 	int rc = -EADDRINUSE;

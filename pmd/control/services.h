@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * services.h - ports of the device that this function serves (pmd-internal): of reliable datagrams (engine.h) and of
- * the connection manager (engine_cm.h). Both are numbers, see proto_service (proto.h). Lock held.
+ * services.h - ports of the device that this function serves (pmd-internal): those of reliable datagrams (engine.h) and
+ * those of the connection manager (engine_cm.h). proto_service (proto.h) makes one number, the service, of either. All
+ * functions are called under the engine's lock.
  */
 #ifndef PMD_SERVICES_H
 #define PMD_SERVICES_H
@@ -32,7 +33,7 @@ int pmd_services_add(struct pmd_host *host, uint32_t *service, bool *told);
 bool pmd_services_remove(struct pmd_host *host, uint32_t service);
 /** Send our list of services to the daemon. @return false: there is no daemon. */
 bool pmd_services_tell(struct pmd_host *host);
-/** The engine ends: all of them are free. */
+/** The engine ends: release all services. */
 void pmd_services_close(struct pmd_host *host);
 
 #endif

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * engine_cm.c - the engine's connection manager: queue pair 1, its time, its records.
+ * engine_cm.c - the engine's connection manager (CM): its messages on queue pair 1, its timers, its records.
  *
- * A message arrives within nic_rx (nic_gsi.h) and is handled there; what it causes to be sent leaves with the same step
- * or doorbell. Other functions of the device get their messages on their own sockets (uroced_steer.c). What comes here
- * by mistake (a kernel may merge datagrams of two functions; a port was served by us a moment ago) is dropped: to
- * answer it in another function's name would end a connection, and its sender repeats it.
+ * nic_rx delivers each message to the CM at once (nic_gsi.h). The messages that the CM sends then leave with the same
+ * step or doorbell. Other functions of the device get their messages on their own sockets (uroced_steer.c). A message
+ * for another function can still come here: a kernel may merge datagrams of two functions, or this function may just
+ * have stopped serving a port. We drop such a message, because an answer in another function's name would end a
+ * connection. The sender repeats the message.
  *
- * The records of connections lie in memory that the daemon has as well. If this process ends, by exit or killed, the
- * daemon disconnects what it had.
+ * The records of connections are in memory that this process shares with the daemon. When the process has ended, even
+ * if it was killed, the daemon disconnects its connections.
  *
  * Owns: struct pmd_cm.
  */
@@ -38,14 +39,14 @@ static bool is_ours(struct pmd_cm *cm, const uint8_t *mad)
 	struct nic_cm_peek what;
 
 	if (!host->control || nic_cm_peek(mad, NIC_CM_MAD_LEN, &what) != 0)
-		return true; /* the CM counts malformed ones */
+		return true; /* the CM counts malformed messages */
 	if (what.request) {
 		if (what.service_id <= UINT32_MAX && pmd_services_have(host, (uint32_t)what.service_id))
 			return true;
 		cm->stats.cm_rx_not_served++;
 		return false;
 	}
-	/* A REJ from a peer that never learned our ID names only its own. */
+	/* The ID is 0 in a REJ from a peer that never learned our ID. */
 	if (what.local_id == 0 || what.local_id >> ID_BITS == host->function)
 		return true;
 	cm->stats.cm_rx_misrouted++;
@@ -113,8 +114,8 @@ void pmd_cm_advance(struct pmd_cm *cm, uint64_t now_ns)
 
 /* ---- life --------------------------------------------------------------------------------------------------- */
 
-/** Make the memory of the records, and give it to the daemon. Without it the peers of a killed process find out by
- *  their own timers. */
+/** Make the shared memory for the records, and give it to the daemon. If that fails, the CM works without records: when
+ *  the process is killed, its peers notice that only by their own timers. */
 static void records_make(struct pmd_cm *cm)
 {
 	size_t bytes = IDS * sizeof(struct nic_cm_record);
@@ -203,7 +204,9 @@ int pmd_cm_open(struct pmd_engine *e, pmd_cm_event_fn on_event, void *ctx, struc
 
 void pmd_cm_forked(struct pmd_cm *cm)
 {
-	if (cm && cm->records && /* the child must not write to the parent's, but the program may still call the CM */
+	/* Put private memory in place of the records: the child must not write to the parent's records, but the program
+	 * may still call the CM. */
+	if (cm && cm->records &&
 	    mmap(cm->records, cm->records_bytes, PROT_READ | PROT_WRITE,
 		 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) == MAP_FAILED)
 		cm->records = NULL;

@@ -2,8 +2,9 @@
 /*
  * engine_cm_ports.c - port spaces of the connection manager: bind, listen.
  *
- * Within the process the rules of a kernel hold, address by address. Between processes a name excludes others
- * (services.h), for the whole device: it is taken by who binds a port for itself, or listens. So
+ * Within a process ports exclude each other by the rules of a kernel, address by address. Between processes the name of
+ * a port's service (services.h) does so, for all addresses of the device: a process takes the name when it binds a port
+ * for itself alone, or listens on it. So
  *   - ports of active sides (PMD_CM_ACTIVE) and shared ones (PMD_CM_REUSE) are known only to their process until it
  *     listens on them, and cost no descriptor;
  *   - two processes cannot bind one port of a device at different addresses of it.
@@ -30,12 +31,12 @@ struct pmd_cm_port {
 	struct nic_gid address;
 	int family;
 	bool reuse, one_family, listens;
-	bool named; /* the process holds the service's name for this port, perhaps with others */
+	bool named; /* the process holds the service's name for this port, perhaps also for other ports */
 };
 
 /* ---- rules within the process --------------------------------------------------------------------------------- */
 
-/** Whether port b, bound already, leaves room for a. @return 0, -EADDRINUSE, -EADDRNOTAVAIL, as a kernel. */
+/** Whether port `a` can be bound although port `b` is. @return 0: yes; -EADDRINUSE or -EADDRNOTAVAIL, as a kernel. */
 static int conflict(const struct pmd_cm_port *a, const struct pmd_cm_port *b)
 {
 	if (a->service != b->service || (a->reuse && b->reuse && !b->listens))
@@ -47,7 +48,7 @@ static int conflict(const struct pmd_cm_port *a, const struct pmd_cm_port *b)
 	return pmd_gid_equal(&a->address, &b->address) ? -EADDRINUSE : 0;
 }
 
-/** Whether the port can be bound besides the others of this process. Lock held. */
+/** Whether the port can be bound although the other ports of this process are. Lock held. @return as conflict. */
 static int conflicts(const struct pmd_engine *e, const struct pmd_cm_port *p)
 {
 	int rc = 0;
@@ -57,7 +58,7 @@ static int conflicts(const struct pmd_engine *e, const struct pmd_cm_port *p)
 	return rc;
 }
 
-/** Whether another port of the process has the service's name. Lock held. */
+/** Whether the process holds the name of the port's service for another of its ports. Lock held. */
 static bool name_is_ours(const struct pmd_engine *e, const struct pmd_cm_port *p)
 {
 	for (const struct pmd_cm_port *other = e->cm_ports; other; other = other->next)
@@ -92,7 +93,7 @@ static void name_release(struct pmd_engine *e, struct pmd_cm_port *p)
 
 /* ---- binding ---------------------------------------------------------------------------------------------------- */
 
-/** The ports that the kernel would choose from. */
+/** Get the range from which the kernel chooses a free port. */
 static void range_read(uint32_t *low, uint32_t *high)
 {
 	FILE *f = fopen(RANGE_FILE, "re");
@@ -117,7 +118,7 @@ static int bind_this(struct pmd_engine *e, struct pmd_cm_port *p, bool needs_nam
 	return rc == 0 && needs_name ? name_take(e, p, told) : rc;
 }
 
-/** Bind any port that is free, from a random one on. Lock held. */
+/** Bind the first free port, searching from a random one on. Lock held. */
 static int bind_any(struct pmd_engine *e, struct pmd_cm_port *p, bool needs_name, bool *told)
 {
 	uint32_t space = proto_service_space(p->service), low, high, start;
@@ -132,7 +133,7 @@ static int bind_any(struct pmd_engine *e, struct pmd_cm_port *p, bool needs_name
 	return rc;
 }
 
-/** Any address of IPv4 may come as ::ffff:0.0.0.0. */
+/** Whether the address stands for any address: zeroes, or for IPv4 also ::ffff:0.0.0.0. */
 static bool is_any(const struct nic_gid *gid)
 {
 	static const uint8_t none[4];
@@ -200,7 +201,8 @@ int pmd_cm_reuse(struct pmd_engine *e, struct pmd_cm_port *p, bool on)
 	return rc;
 }
 
-/** A port may be listened on if no other of the process at its address is, nor bound for itself. */
+/** Listen on a port. As in a kernel, that fails if this process has bound another port with the same number at the
+ *  address, even a shared one on which nobody listens. Lock held. */
 static int listen_now(struct pmd_engine *e, struct pmd_cm_port *p, bool *told)
 {
 	bool reuse = p->reuse;
@@ -213,7 +215,7 @@ static int listen_now(struct pmd_engine *e, struct pmd_cm_port *p, bool *told)
 	if (rc == 0)
 		rc = name_take(e, p, told);
 	if (rc == 0)
-		*told = pmd_services_tell(&e->host); /* also where the name was taken long ago */
+		*told = pmd_services_tell(&e->host); /* tell the daemon again, even if the name was taken long ago */
 	p->listens = rc == 0;
 	return rc;
 }
@@ -263,7 +265,7 @@ void pmd_cm_unbind(struct pmd_engine *e, struct pmd_cm_port *p)
 	pthread_setcancelstate(cancel_state, NULL);
 }
 
-/* Names are released with the services. */
+/* pmd_services_close releases the names. */
 void pmd_cm_ports_close(struct pmd_engine *e)
 {
 	while (e->cm_ports) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * engine_cm_priv.h - the connection manager as the files of pmd/engine share it (pmd-internal); see engine_cm.h.
+ * engine_cm_priv.h - internals of the connection manager that the files of pmd/engine share (pmd-internal); see
+ * engine_cm.h.
  */
 #ifndef PMD_ENGINE_CM_PRIV_H
 #define PMD_ENGINE_CM_PRIV_H
@@ -10,7 +11,7 @@
 
 struct pmd_engine;
 
-/** Exists from pmd_cm_open on. Under the engine's lock. */
+/** State of the connection manager. pmd_cm_open creates it. Accessed under the engine's lock. */
 struct pmd_cm {
 	struct nic_cm *nic_cm;
 	pmd_cm_event_fn on_event;
@@ -21,13 +22,13 @@ struct pmd_cm {
 	struct pmd_cm_stats stats;
 };
 
-/** Do what is due, before a step transmits. */
+/** Run expired timers of the connection manager. Call before a step transmits. */
 void pmd_cm_advance(struct pmd_cm *cm, uint64_t now_ns);
-/** A message that came to queue pair 1, or to the daemon, which has handed it on. */
+/** Handle a message that has arrived at queue pair 1, or at the daemon, which has passed it on to us. */
 void pmd_cm_take(struct pmd_cm *cm, const struct nic_cm_route *route, const uint8_t *mad);
-/** In a forked child: the records are the parent's. NULL is allowed. */
+/** In a forked child: stop using the records, which are the parent's. `cm` may be NULL. */
 void pmd_cm_forked(struct pmd_cm *cm);
-/** The engine ends, before its NIC: connections are left to the daemon, which disconnects them. NULL is allowed. */
+/** The engine ends; call before its NIC is destroyed. The daemon disconnects the connections. `cm` may be NULL. */
 void pmd_cm_close(struct pmd_cm *cm);
 /** The engine ends: forget the bound ports. */
 void pmd_cm_ports_close(struct pmd_engine *e);

@@ -33,7 +33,7 @@ struct pmd_steps {
 	uint64_t full_ns; /* start of the last full step (one with timers and transmit) */
 	struct idle_port port;
 	unsigned sent;	  /* packets sent by the last pmd_engine_transmit */
-	unsigned owed;	  /* packets sent since packets were last received */
+	unsigned owed;	  /* packets sent through the port since the last look at it */
 	unsigned taken;	  /* packets examined in this step or doorbell, including dropped ones */
 	unsigned behind;  /* after a long time without steps: timers wait for at most this many more steps */
 	unsigned control; /* steps since the last pmd_engine_look_after */
@@ -44,12 +44,12 @@ struct pmd_steps {
  *  it. */
 struct pmd_polling {
 	uint64_t polls;		   /* atomic: number of polls so far */
-	uint64_t last_ns;	   /* atomic: when the last poll began or, if it moved many packets, ended;
-				      IDLE_POLLS_NOW: still runs */
+	uint64_t last_ns;	   /* atomic: when the last poll began; if it moved many packets: when it ended;
+				      IDLE_POLLS_NOW: a poll is in progress */
 	uint64_t work_ns;	   /* atomic: total time that application threads have spent moving packets */
 	uint64_t finds;		   /* number of polls that found packets */
-	uint64_t completions;	   /* number of completions at the last poll */
-	uint64_t stepped_ns;	   /* end of the last step of an application thread */
+	uint64_t completions;	   /* nic_completions() at the last poll */
+	uint64_t stepped_ns;	   /* end of the last step of an application thread; its start if the step was short */
 	unsigned silent_doorbells; /* doorbells in a row that had nothing to send */
 	bool moved;		   /* atomic: the last poll found or sent packets */
 	struct idle_yield yield;
@@ -87,8 +87,9 @@ struct pmd_waiter {
 	bool asleep;	       /* the application thread sleeps: wake it when *ready is set */
 	uint32_t waits;	       /* atomic: number of waits that application threads have begun */
 	const bool *ready;     /* the flag that the application thread waits for, itself atomic; NULL: none */
-	uint64_t deadline_ns;  /* atomic: when the waiter's sleep has to end. The engine's thread wakes it then, if it
-				  looks in time; otherwise the waiter has set a timer. UINT64_MAX: no deadline */
+	uint64_t deadline_ns;  /* atomic: when the waiter's sleep has to end. If the engine's thread looks in time, it
+				  wakes the waiter then; otherwise the waiter has set a timer. UINT64_MAX: no
+				  deadline */
 	struct idle_spin spin; /* used only by the thread that serves, like `ready` */
 };
 
@@ -151,11 +152,12 @@ struct pmd_engine {
 /** Connect the host to the engine's parts. Call once, on a zeroed engine. */
 void pmd_engine_host_init(struct pmd_engine *e);
 
-/** No lock held: serve a service (proto_service), as pmd_service_open says of ports. @param service 0: any port of
- *  reliable datagrams, which is written back. */
+/** Serve a service (proto_service), as pmd_service_open serves a port. No lock held. @param service 0: any free port of
+ *  reliable datagrams, which is stored in *service. */
 int pmd_engine_serve(struct pmd_engine *e, uint32_t *service);
 void pmd_engine_unserve(struct pmd_engine *e, uint32_t service);
-/** No lock held: a service was added. Wait until the kernel steers to us; start a daemon if none was told. */
+/** Call after a service was added. No lock held. @param told true: a daemon was told of the service, so wait until the
+ *  kernel steers the service's packets to us; false: there is no daemon, so start one. */
 void pmd_engine_served(struct pmd_engine *e, bool told);
 
 /** Record that a step has held the lock since `since_ns`. */
@@ -232,7 +234,7 @@ uint64_t pmd_engine_timeout(struct pmd_engine *e, unsigned got, uint64_t now_ns)
 /** What woke a sleeper. */
 enum pmd_woken {
 	PMD_WOKEN_DOORBELL = 1, /* rung by a thread of this process */
-	PMD_WOKEN_BELL = 2,	/* a link has packets, or pmd_engine_wake was called */
+	PMD_WOKEN_BELL = 2,	/* a link has packets, or pmd_engine_wake was called for a waiting application thread */
 	PMD_WOKEN_PORT = 4,
 	PMD_WOKEN_PACKETS = PMD_WOKEN_BELL | PMD_WOKEN_PORT,
 	PMD_WOKEN_CONTROL = 8, /* control connections are ready */

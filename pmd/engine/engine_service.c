@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * engine_service.c - pmd_service_open and pmd_service_close, and the like for ports of the connection manager: what
- * serving a port takes besides claiming it (services.c). A server has a daemon that steers packets to it; one that
- * stops first receives what its links hold. Owns nothing.
+ * engine_service.c - what serving a port takes besides claiming it (services.c), for pmd_service_open and
+ * pmd_service_close and for ports of the connection manager: a daemon must run, because the daemon has the kernel steer
+ * the port's packets to us; and at the end the packets left in the port's links are received. Owns nothing.
  */
 #include <pthread.h>
 #include <unistd.h>
@@ -84,7 +84,8 @@ int pmd_engine_serve(struct pmd_engine *e, uint32_t *service)
 	return rc;
 }
 
-/* The kernel stops steering to us shortly after the name is free; packets that arrive meanwhile are forwarded. */
+/* The kernel still steers the service's packets to us for a short time after the name is free. If another function
+ * serves the service by then, they are forwarded to it (strays.c). */
 void pmd_engine_unserve(struct pmd_engine *e, uint32_t service)
 {
 	int cancel_state;

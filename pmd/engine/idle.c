@@ -39,7 +39,7 @@ void idle_server_init(struct idle_server *s)
 	idle_spin_init(&s->spin);
 }
 
-/** Convert a wake-up that brought `got` packets to a number of short sleeps. @return 0: the sleep was a long one. */
+/** @return how many short sleeps the last sleep counts as, if the step after it got `got` packets; 0: a long sleep. */
 static unsigned server_shorts(const struct idle_server *s, unsigned got, uint64_t now_ns)
 {
 	if (got >= IDLE_BULK)
@@ -145,8 +145,8 @@ enum idle_act idle_thread_left(struct idle_thread *t, uint64_t polls, uint64_t n
 }
 
 /** Whether an application thread would most likely have found the packets of this step if the engine's thread had not
- *  woken: it waits for the lock, or polled just before. The number of its polls between two steps is no evidence: if
- *  the engine's thread spins, steps follow each other closely. */
+ *  woken: it waits for the lock, or polled just before. The number of polls between two steps does not show that: while
+ *  the engine's thread spins, steps follow each other too closely. */
 static bool is_beside_poller(const struct idle_seen *seen, const struct idle_step *step)
 {
 	return (!step->waited && step->wanted) || seen->last_ns + IDLE_POLLING_NOW_NS > step->step_ns;
@@ -237,10 +237,10 @@ enum idle_act idle_thread_looked(struct idle_thread *t, const struct idle_seen *
 		return IDLE_LOOK_ON;
 	}
 	if (polled)
-		t->refused = 0; /* a poller holds the lock, so do not wait for it: its step may outlast a slice */
-	/* An application thread has polled since the last look, but not just before this one. It may have lost the CPU
-	 * only for a moment, perhaps to the timer that woke this thread. If this thread served while the other polls,
-	 * each packet would cost a wake-up: look again soon before serving. */
+		t->refused = 0; /* do not queue for the lock: the poller may hold it, for a step longer than a slice */
+	/* If application threads have polled since the last look, but not just before this one, the poller may have
+	 * lost the CPU only for a moment, perhaps to the timer that woke this thread. Then look again soon before
+	 * serving: if this thread served while the poller polls, each packet would cost a wake-up. */
 	t->doubts = !rang && !t->doubts && polled && !seen->will_sleep;
 	t->polls = seen->polls;
 	return t->doubts ? IDLE_LOOK_ON : IDLE_STEP;
@@ -255,8 +255,8 @@ bool idle_thread_waits_for_lock(struct idle_thread *t, bool refused)
 	return waits;
 }
 
-/** Adapt credit_full and looks_long. If packets had to wait for a look, the thread has started to look on too early or
- *  for too long. */
+/** Adapt credit_full and looks_long. @param waited packets had to wait for a look: the thread began to look on too
+ *  early, or its slices were too long. */
 static void learn_from_looks(struct idle_thread *t, bool waited)
 {
 	if (t->looks >= t->looks_long) {

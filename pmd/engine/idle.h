@@ -13,12 +13,12 @@
  *   the serving thread spins, sleeps or gathers       idle_server_*      thread.c
  *   a waiting application thread spins or sleeps      idle_spin_*        wait.c (and idle_server_* uses it)
  *   a poller looks at the port, too                   idle_port_*        progress.c
- *   a poller yields the CPU                           idle_yield_*       progress.c, engine.c
- *   how long a sleep may be, and whether it has to    idle_sleep_ns,     sleep.c
- *   be ended by ringing the sleeper's bell            idle_interval_ns, idle_rings
+ *   a poller yields the CPU                           idle_yield_*       progress.c
+ *   how long a thread may sleep, and whether another  idle_sleep_ns,     sleep.c
+ *   thread has to wake it                             idle_interval_ns, idle_rings
  *
- * All decisions adapt in the same way: something is tried, kept while it pays off, and tried less often after each
- * failure, because it costs CPU time that the sender of the next packet may need.
+ * The decisions that adapt do so in the same way: something is tried, kept while it pays off, and tried less often
+ * after each failure, because it costs CPU time that the sender of the next packet may need.
  */
 #ifndef PMD_IDLE_H
 #define PMD_IDLE_H
@@ -33,13 +33,13 @@
 /* Spinning: before it sleeps, a thread polls for a while. */
 #define IDLE_SPIN_NS	50000 /* ns of a spin: as long as a peer may need to wake and answer */
 #define IDLE_SHORT_NS	80000 /* ns: a sleep up to this long, including the wake-up, counts as short */
-#define IDLE_SPIN_AFTER 4     /* short sleeps before the first spin; doubled after each useless spin */
+#define IDLE_SPIN_AFTER 4     /* short sleeps before a spin; doubled after a useless spin, reset after a useful one */
 #define IDLE_SPIN_MOST	512   /* upper limit for the short sleeps before a spin */
 #define IDLE_BULK	12    /* a sleep before a step with this many packets counts as IDLE_SPIN_AFTER short sleeps */
 
-/* Gathering: the serving thread sleeps for a fixed time, and packets that arrive do not wake it. */
+/* Gathering: the serving thread sleeps for a fixed time, and packets that arrive through links do not wake it. */
 #define IDLE_GATHER_NS	  30000 /* ns of a gathering sleep */
-#define IDLE_GATHER_AFTER 16	/* thin wake-ups before the first gathering; doubled after each useless gathering */
+#define IDLE_GATHER_AFTER 16	/* thin wake-ups before gathering; doubled if it was useless, reset if it was useful */
 #define IDLE_GATHER_MOST  4096	/* upper limit for the thin wake-ups before gathering */
 #define IDLE_THIN	  2	/* a wake-up for at most this many packets is thin */
 #define IDLE_WORTH	  4	/* gathering pays off if it brings at least this many packets */
@@ -49,7 +49,7 @@
 #define IDLE_SLICE_MIN_NS  50000    /* ns of the first slice; each further slice is twice as long */
 #define IDLE_SLICE_MAX_NS  250000   /* ns: longest slice, until there were looks_long slices in a row */
 #define IDLE_SLICE_LONG_NS 1000000  /* ns: longest slice after looks_long slices, as long polling tends to continue */
-#define IDLE_SLICE_DEEP_NS 16000000 /* ns: during one wait of an application, slices this long become unlimited */
+#define IDLE_SLICE_DEEP_NS 16000000 /* ns: while an application waits, slices of this length become unlimited */
 #define IDLE_LOOKS_RIGHT   8	    /* slices in a row that show that looking on was the right decision */
 #define IDLE_LOOKS_LONG	   64	    /* slices in a row before slices get longer; doubled if packets had to wait */
 #define IDLE_LOOKS_MOST	   65536    /* upper limit for the slices before slices get longer */
@@ -64,8 +64,8 @@
 #define IDLE_CREDIT_FULL 8   /* useless wake-ups before the thread looks on; doubled if packets then wait for a look */
 #define IDLE_CREDIT_MOST 256 /* upper limit for the full credit */
 #define IDLE_CREDIT_NEW	 3   /* credit when the thread serves again after a look, and no packet had waited */
-#define IDLE_CREDIT_FIND 4   /* credit that a step earns in which the thread found packets */
-#define IDLE_SPIN_POLLS	 16  /* this many polls between two steps of the thread show an application's polling loop */
+#define IDLE_CREDIT_FIND 4   /* credit for a step in which the thread found packets */
+#define IDLE_SPIN_POLLS	 16  /* with this many polls between two steps of the thread, an application polls in a loop */
 
 /* How recent the latest poll of an application thread is, and what the engine's thread concludes from it. */
 #define IDLE_POLLING_NS	    20000   /* ns: an application thread that polled less than this ago still polls */
@@ -78,8 +78,9 @@
 
 /* Other waits of the engine's thread. */
 #define IDLE_LOCK_TRIES 8 /* failed trylocks in a row before the thread waits for the lock */
-/* After recent traffic the thread sleeps no longer than IDLE_NAP_NS, so that a new deadline seldom has to wake it (a
- * doorbell costs a system call and a wake-up). After IDLE_NAPS sleeps without work it sleeps until it is woken. */
+/* For some time after traffic the thread sleeps no longer than IDLE_NAP_NS. So a thread that sets an earlier deadline
+ * seldom has to wake it (a doorbell costs a system call and a wake-up). The limit ends after IDLE_NAPS sleeps that only
+ * their timeout ended. */
 #define IDLE_NAP_NS	10000000 /* ns */
 #define IDLE_NAPS	10
 
@@ -87,7 +88,7 @@
 #define IDLE_PORT_PAUSE_MIN_NS 250  /* ns: first pause between looks; doubled while the port is empty */
 #define IDLE_PORT_PAUSE_NS     8000 /* ns: longest pause between looks at an empty port */
 #define IDLE_PORT_BUSY_SHIFT   3    /* while links bring packets, the longest pause is shifted left by this */
-#define IDLE_PORT_OWED	       16   /* after this many packets sent since the last receive, a look is due at once */
+#define IDLE_PORT_OWED	       16   /* a look is due when this many packets were sent through the port since the last */
 
 /* When a poller yields the CPU. */
 #define IDLE_YIELD_POLLS    64 /* empty polls before a yield; halved if a yield paid off, else doubled */
@@ -124,7 +125,7 @@ void idle_spin_init(struct idle_spin *s);
 void idle_spin_slept(struct idle_spin *s, unsigned shorts);
 /** The spin found what it waited for: packets or, for an application thread, the end of its wait. */
 void idle_spin_paid(struct idle_spin *s);
-/** The spin ended without finding that. */
+/** The spin ended without finding what it waited for. */
 void idle_spin_failed(struct idle_spin *s);
 
 static inline bool idle_spin_is_due(const struct idle_spin *s)
@@ -141,23 +142,24 @@ static inline bool idle_spin_is_due(const struct idle_spin *s)
  *
  *   spinning:  the thread polls before it sleeps, as long as packets arrive; see struct idle_spin.
  *   gathering: the sender may share the thread's CPU. Then each packet wakes the thread, which preempts the sender
- *              before it can send the next packet, and most of the CPU time is spent on switching. After many wake-ups
- *              for one or two packets the thread sleeps for a fixed time, during which producers of links need not wake
- *              it.
+ *              before the sender can send the next packet, and most of the CPU time is spent on switching. After many
+ *              wake-ups for one or two packets the thread sleeps for a fixed time, and the peers that put packets into
+ *              links do not wake it.
  */
 struct idle_server {
-	uint64_t slept_ns;	     /* when the thread last went to sleep; 0: never */
+	uint64_t slept_ns;	     /* when the thread last went to sleep or was about to; 0: never */
 	uint64_t spin_ns;	     /* end of the current spin; 0: not spinning */
 	struct idle_spin spin;	     /* decides when a spin starts */
-	unsigned brought;	     /* packets since the last sleep */
+	unsigned brought;	     /* packets since the last sleep, counted as `got` of idle_server_spins */
 	unsigned thin, gather_after; /* thin wake-ups in a row; number of them that starts gathering */
 	bool gathers;		     /* the current or last sleep was for gathering */
 };
 
 void idle_server_init(struct idle_server *s);
 
-/** Call after each step. @param got packets received or, if none, packets sent, after which the thread soon has
- *  to send more, or to receive responses. @return whether to spin, that is, to take the next step at once. */
+/** Call after each step. @param got the packets that the step received; if it received none, the packets that it sent,
+ *  because more work follows them soon: packets to send, or responses. @return whether to spin, that is, to take the
+ *  next step at once. */
 bool idle_server_spins(struct idle_server *s, unsigned got, uint64_t now_ns);
 
 /** The serving thread goes to sleep. */
@@ -170,7 +172,8 @@ static inline void idle_server_slept(struct idle_server *s, uint64_t now_ns)
  *  links. */
 bool idle_server_gathers(struct idle_server *s);
 
-/** The thread did not go to sleep, because packets had arrived. That counts as a short sleep, without a wake-up. */
+/** The thread was about to sleep, but packets had arrived. That counts as a short sleep, and takes one thin wake-up off
+ *  the count. */
 void idle_server_averted(struct idle_server *s, uint64_t now_ns);
 
 /* ---- who serves --------------------------------------------------------------------------------------------- */
@@ -181,7 +184,7 @@ void idle_server_averted(struct idle_server *s, uint64_t now_ns);
 struct idle_seen {
 	uint64_t now_ns;
 	uint64_t polls;	  /* number of polls of application threads so far */
-	uint64_t last_ns; /* when the last poll began or, if it had much work, ended; IDLE_POLLS_NOW: still runs */
+	uint64_t last_ns; /* when the last poll began; if it moved many packets: when it ended; or IDLE_POLLS_NOW */
 	uint64_t work_ns; /* total time that application threads have spent moving packets */
 	bool waits_now;	  /* an application thread is waiting, and serves until the wait ends */
 	bool yields;	  /* a poller is yielding the CPU that the thread runs on */
@@ -203,14 +206,15 @@ struct idle_step {
 /** A slice: how long the engine's thread looks on before it checks again. */
 struct idle_slice {
 	uint64_t slice_ns;
-	bool deep; /* longer than usual, as an application waits; when its wait ends it kicks the thread */
+	bool deep; /* longer than usual, as an application thread waits; it kicks this thread when its wait ends */
 	bool tick; /* may end with the kernel's tick, up to IDLE_TICK_NS late */
 };
 
 /**
- * Decides which thread does the work: the thread that finds the traffic. If the engine's thread wakes for packets
- * that an application thread has already taken, it loses credit; without credit it looks on. If it finds packets
- * itself, it gains credit, except for packets that it finds because a poller has just yielded the CPU to it.
+ * Decides which thread does the work: the thread that finds the traffic. The engine's thread gains credit when it finds
+ * packets that no poller would have found soon. It loses credit when it finds packets that a poller was about to find,
+ * when it wakes for packets that a poller has already taken, and for each poll that found packets. Without credit it
+ * looks on.
  */
 struct idle_thread {
 	bool automatic;		     /* false: the thread always serves */
@@ -220,7 +224,7 @@ struct idle_thread {
 	unsigned refused;	     /* failed trylocks in a row */
 	bool doubts;		     /* polling may have stopped: look again soon */
 	unsigned looks, looks_long;  /* slices in a row; number of them after which slices get longer */
-	uint32_t waits;		     /* number of waits begun, as of the last look */
+	uint32_t waits;		     /* how many waits application threads had begun by the last slice */
 	uint64_t slice_ns;	     /* length of the next slice */
 	uint64_t polls, finds;	     /* idle_seen.polls, idle_step.finds at the last step or look */
 	uint64_t work_ns, looked_ns; /* idle_seen.work_ns when has_help() was last called, and the time of that call */
@@ -282,10 +286,10 @@ void idle_thread_returned(struct idle_thread *t, const struct idle_seen *seen, u
 /* ---- looks at the port -------------------------------------------------------------------------------------- */
 
 /**
- * A look at the port is a system call, which costs as much as a packet through a link. If the function has links,
- * it looks again in the next step after a look that found packets; the longer the port has been empty, the longer is
- * the pause between looks. While links bring packets, even one at a time as in a ping-pong, the longest pause is longer
- * still, as looks would delay these packets.
+ * When to look at the port. A look is a system call, which costs as much as a packet through a link. If the function
+ * has no links, every step looks. With links, the step after a look that found packets looks again, and the pause
+ * between looks grows while the port is empty. While links bring packets, even one at a time as in a ping-pong, the
+ * longest pause is longer still, as looks would delay these packets.
  */
 struct idle_port {
 	uint64_t looked_ns; /* when the port was last looked at */
@@ -293,8 +297,8 @@ struct idle_port {
 	uint64_t pause_ns;  /* pause between two looks */
 };
 
-/** Whether to look at the port now. @param links the function has links. @param owed packets sent since packets were
- *  last received from the port. */
+/** Whether to look at the port now. @param links the function has links. @param owed packets sent through the port
+ *  since the last look. */
 static inline bool idle_port_is_due(const struct idle_port *p, bool links, unsigned owed, uint64_t now_ns)
 {
 	bool idle = p->pause_ns >= IDLE_PORT_PAUSE_NS;
@@ -327,7 +331,7 @@ struct idle_yield {
 	unsigned after; /* number of empty polls after which the poller yields */
 };
 
-/** Outcome of the last yield: there was none, no other thread took the CPU, or another thread ran. */
+/** Outcome of a yield: there was no yield, no other thread took the CPU, or another thread ran. */
 enum idle_yielded { IDLE_YIELD_NONE, IDLE_YIELD_UNWANTED, IDLE_YIELD_TAKEN };
 
 static inline void idle_yield_init(struct idle_yield *y)
@@ -364,10 +368,10 @@ static inline enum idle_yielded idle_yield_outcome(uint64_t took_ns)
 
 /* ---- sleeps ------------------------------------------------------------------------------------------------- */
 
-/** How long a thread may sleep. @param work there is work left. @param retry_ns how long until the next attempt to
- *  send, if packets wait for room in the port or for an mbuf, as nothing reports when there is one; 0: none wait.
- * @param interval_ns how long until the next look at a port without a descriptor. @return ns; 0: the thread must not
- * sleep. */
+/** How long a thread may sleep. @param work there is work left. @param retry_ns if packets wait for room in the port or
+ *  for an mbuf: how long until the next attempt to send them, as nothing wakes the thread when there is room; 0: no
+ *  packets wait. @param interval_ns how long until the next look at a port without a descriptor. @return ns; 0: the
+ *  thread must not sleep. */
 static inline uint64_t idle_sleep_ns(bool work, uint64_t retry_ns, uint64_t deadline_ns, uint64_t interval_ns,
 				     uint64_t now_ns)
 {
@@ -380,8 +384,9 @@ static inline uint64_t idle_sleep_ns(bool work, uint64_t retry_ns, uint64_t dead
 	return deadline_ns != IDLE_UNBOUNDED && deadline_ns - now_ns < interval_ns ? deadline_ns - now_ns : interval_ns;
 }
 
-/** How long a sleeping thread waits between two looks at a port without a descriptor; longer while nothing arrives.
- *  @param last_ns the previous interval; 0: none. */
+/** How long a thread sleeps before it looks again at a port without a descriptor; longer while nothing arrives.
+ *  @param last_ns the previous interval; 0: none. @param got packets received since then.
+ *  @return ns; 0, that is no sleep, if packets were received. */
 static inline uint64_t idle_interval_ns(uint64_t last_ns, unsigned got)
 {
 	uint64_t next_ns = got ? 0 : last_ns ? last_ns * 5 / 4 : IDLE_INTERVAL_MIN_NS;
@@ -389,8 +394,8 @@ static inline uint64_t idle_interval_ns(uint64_t last_ns, unsigned got)
 	return next_ns < IDLE_INTERVAL_MAX_NS ? next_ns : IDLE_INTERVAL_MAX_NS;
 }
 
-/** Whether to ring the bell of a thread that sleeps until wake_ns. @param wake_ns 0: the thread is awake. @param work
- *  there is work that the thread does not know of. @param deadline_ns the earliest deadline now. */
+/** Whether to wake a thread that sleeps until wake_ns. @param wake_ns 0: the thread is awake. @param work there is work
+ *  that the thread does not know of. @param deadline_ns the earliest deadline now. */
 static inline bool idle_rings(uint64_t wake_ns, bool work, uint64_t deadline_ns)
 {
 	return wake_ns != 0 && (work || deadline_ns < wake_ns);

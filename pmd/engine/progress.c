@@ -23,12 +23,12 @@
 #define INLINE_RX_BUDGET   1 /* stop after one burst: it may have brought the completion that the caller polls for */
 #define TX_BUDGET	   128
 #define DOORBELL_TX_BUDGET 256
-#define DOORBELLS_SILENT   16 /* after this many doorbells in a row with nothing to send, one receives packets */
+#define DOORBELLS_SILENT   16 /* the last of this many doorbells in a row with nothing to send receives packets */
 #define SETTLE_STEPS	   8
 #define SETTLE_SENDS	   64
 #define AWAY_NS		   1000000	 /* after this time without a step, packets are received before timers run */
 #define BEHIND_STEPS	   64		 /* upper limit for the steps in which timers wait after AWAY_NS */
-#define RESOLVE_NS	   1000000000ull /* pmd_resolve gives up then: neighbours may be forgotten as fast as learned */
+#define RESOLVE_NS	   1000000000ull /* pmd_resolve gives up then: a full table may forget each answer at once */
 #define RESOLVE_PAUSE_NS   50000
 #define QUIET_NS	   1500	 /* this long after the last full step, a poll takes one again, with timers and port */
 #define DOORBELL_STEP_NS   20000 /* this long after the last full step, a doorbell that received packets takes one */
@@ -133,10 +133,10 @@ void pmd_engine_take(struct pmd_engine *e, const struct nic_rx_frame *frame, uin
 }
 
 /**
- * Hand received packets to the NIC: up to the budget or, if that is larger, as many packets as were sent since the last
- * receive (at most PMD_PORT_RX_MOST). If steps received fewer packets than they send, the port's buffer would overflow,
- * and UC and UD have no window that prevents that. Packets that the port drops count, too: otherwise a flood of them
- * could hold the lock for more than PMD_STEP_PACKETS_MAX packets.
+ * Receive packets from the port and hand them to the NIC: up to the budget or, if that is larger, as many packets as
+ * were sent through the port since the last look at it (at most PMD_PORT_RX_MOST). If steps received fewer packets than
+ * they send, the port's buffer would overflow, and UC and UD have no window that prevents that. Packets that the port
+ * drops count, too: otherwise a flood of them could hold the lock for more than PMD_STEP_PACKETS_MAX packets.
  * @return packets handed to the NIC.
  */
 static unsigned port_rx(struct pmd_engine *e, unsigned budget, uint64_t now_ns)

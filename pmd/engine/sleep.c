@@ -66,7 +66,7 @@ void pmd_engine_wake(struct pmd_engine *e)
 	count_up(__atomic_load_n(&e->waiter.serves, __ATOMIC_RELAXED) ? e->host.bell_fd : e->sleeper.doorbell_fd);
 }
 
-/** The earliest deadline of the NIC, port, links and taps, except the trimming of idle links. */
+/** The earliest deadline of the NIC, port, links, connection manager and taps, except the trimming of idle links. */
 static uint64_t next_deadline_ns(const struct pmd_engine *e)
 {
 	uint64_t deadline = nic_next_deadline(e->host.nic);

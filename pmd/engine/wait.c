@@ -72,7 +72,7 @@ static void wait_give_up(void *arg)
 
 /**
  * Do the engine's work in place of its thread. If only the bell rang, send ACKs at once: a link carries them cheaply,
- * and the peer that they wake finds the application's response then, or soon after. Otherwise delay ACKs until the
+ * and they wake the peer, which then soon finds the application's response as well. Otherwise delay ACKs until the
  * application responds, because on the port each packet costs both sides; but if the wait is not over after the step,
  * send them. Lock held. @return packets received.
  */
@@ -111,8 +111,8 @@ static uint64_t wait_sleep(struct pmd_engine *e, bool stepped, unsigned got)
 	__atomic_store_n(&e->waiter.deadline_ns, UINT64_MAX, __ATOMIC_RELAXED);
 	if (timeout == 0 || timeout == UINT64_MAX)
 		return timeout;
-	/* Setting a timer costs as much as a wake-up. So sleep without one if the engine's thread looks in time: it
-	 * then watches the deadline. */
+	/* Setting a timer costs as much as a wake-up. So sleep without one if the engine's thread looks in time:
+	 * then it sees the deadline, and wakes this thread when the deadline comes. */
 	__atomic_store_n(&e->waiter.deadline_ns, wake_ns, __ATOMIC_SEQ_CST); /* pairs with thread_rest() in thread.c */
 	return __atomic_load_n(&e->thread.look_ns, __ATOMIC_SEQ_CST) <= wake_ns ? UINT64_MAX : timeout;
 }

@@ -32,7 +32,7 @@ struct pmd_device {
 	uint8_t mac[6];			/* MAC address of netdev; zeroes if none */
 	uint32_t netdev_mtu;		/* MTU of netdev, bytes; 0 if unknown */
 	char port[160];			/* port specification: "udp", or "ethdev:<EAL vdev or device arguments>" */
-	uint64_t node_guid;		/* host order; stable for an address */
+	uint64_t node_guid;		/* host order; made from gid and mac */
 	uint8_t prefix_len;		/* ethdev ports: on-link prefix of the address; 0: everything is on link */
 	uint32_t follow;		/* which other addresses of netdev belong to the device: enum proto_follow */
 	struct nic_gid gateway;		/* ethdev ports: next hop for off-link addresses; zeroes: none */

@@ -3,11 +3,12 @@
  * engine_cm.h - the connection manager of a device: this function's part of it (nic_cm.h), and the port spaces that all
  * processes of the device share. See engine.h for devices (pmd_devices), engines and their lock.
  *
- * The CM sends and receives its messages (MADs) by queue pair 1 of the device, through the port, also between processes
- * of a host. A message to a connection reaches the function that has it, by the leading byte of the communication ID.
- * A request reaches the function that listens on its service: pmd_cm_listen has the kernel steer it there.
+ * The CM sends and receives its messages (MADs) on queue pair 1 of the device, through the port, even between processes
+ * of one host. A message for a connection reaches the function that has the connection: the leading byte of the
+ * communication ID names it. A request reaches the function that listens on the request's service: pmd_cm_listen has
+ * the kernel steer such requests there.
  *
- * A device on ethdev has one function in one process: it gets all messages, and its ports are the process's.
+ * A device on ethdev has one function in one process: it gets all messages, and only that process binds ports.
  */
 #ifndef PMD_ENGINE_CM_H
 #define PMD_ENGINE_CM_H
@@ -26,12 +27,12 @@ struct nic_cm_event;
 typedef void (*pmd_cm_event_fn)(void *ctx, const struct nic_cm_event *event);
 
 /**
- * No lock held: the connection manager of this function; the first call creates it, with queue pair 1. It lives as long
- * as the engine.
+ * Get the connection manager of this function. No lock held. The first call creates it, with queue pair 1. It lives as
+ * long as the engine.
  *
  * Functions of nic_cm.h are called under pmd_lock. Call pmd_doorbell afterwards, as after posting a request: the
  * messages leave then, and the engine learns of the new deadline.
- * @param on_event receives every event; that of the first caller counts.
+ * @param on_event receives every event. Only the first call sets it; later calls ignore it.
  * @return 0, -ENOMEM, -ENODEV (in a forked child).
  */
 int pmd_cm_open(struct pmd_engine *engine, pmd_cm_event_fn on_event, void *ctx, struct nic_cm **out);
@@ -39,13 +40,14 @@ int pmd_cm_open(struct pmd_engine *engine, pmd_cm_event_fn on_event, void *ctx, 
 /* ---- port spaces -------------------------------------------------------------------------------------------- */
 
 enum pmd_cm_bind_flags {
-	/** Others that say so too may bind the same port, as long as none of them listens (RDMA_OPTION_ID_REUSEADDR).
-	 */
+	/** Others that set this flag may bind the same port too, as long as none of them listens on it
+	 *  (RDMA_OPTION_ID_REUSEADDR). */
 	PMD_CM_REUSE = 1 << 0,
-	/** The address is of one family only, also where it is any (RDMA_OPTION_ID_AFONLY). */
+	/** Two ports with this flag and different families do not conflict, even if both are bound to any address
+	 *  (RDMA_OPTION_ID_AFONLY). */
 	PMD_CM_ONE_FAMILY = 1 << 1,
-	/** For an active side that needs some source port. With port 0. Other processes of the device may get the same
-	 *  port for the same purpose. No descriptor is used. */
+	/** An active side binds any port as its source port; only with port 0. Other processes of the device may get
+	 *  the same port for the same purpose. Costs no descriptor. */
 	PMD_CM_ACTIVE = 1 << 2,
 };
 
@@ -53,32 +55,33 @@ enum pmd_cm_bind_flags {
 struct pmd_cm_port;
 
 /**
- * No lock held: bind a port of the device. It is free again after pmd_cm_unbind, and when the process ends. To bind any
- * address, bind the port on every device that there is.
- * @param address that of the device, or zeroes: any of `family`.
+ * Bind a port of the device. No lock held. It is free again after pmd_cm_unbind, and when the process ends. To bind a
+ * port on all devices, bind it on each of them.
+ * @param address an address of the device; zeroes: any address of `family`.
  * @param family AF_INET or AF_INET6.
- * @param port 0: any free port of the kernel's range for that (net.ipv4.ip_local_port_range), which is written back.
- * @return 0; -EADDRINUSE, -EADDRNOTAVAIL (taken, and one of both is bound to any address): as a kernel; -EINVAL,
- * -ENOMEM, -EMFILE, -ENODEV.
+ * @param port 0: any free port of the kernel's range (net.ipv4.ip_local_port_range), which is stored in *port.
+ * @return 0; as a kernel -EADDRINUSE if the port is taken, or -EADDRNOTAVAIL if it is taken and one of the two is bound
+ * to any address; -EINVAL, -ENOMEM, -ENODEV, -EMFILE, -ENOSPC (the process has too many ports with a name).
  */
 int pmd_cm_bind(struct pmd_engine *engine, enum nic_cm_space space, const struct nic_gid *address, int family,
 		unsigned flags, uint16_t *port, struct pmd_cm_port **out);
-/** No lock held: change PMD_CM_REUSE of a port that nobody listens on. @return 0, -EINVAL (it is listened on), or as
- *  pmd_cm_bind. */
+/** Set or clear PMD_CM_REUSE of a bound port. No lock held. @return 0; -EINVAL: the process listens on the port; other
+ *  errors as pmd_cm_bind. */
 int pmd_cm_reuse(struct pmd_engine *engine, struct pmd_cm_port *port, bool on);
 /**
- * No lock held: listen on a bound port. When this returns, requests for the service reach this function's CM, from this
+ * Listen on a bound port. No lock held. When this returns, requests for the service reach this function's CM, from this
  * host and from the network. Call nic_cm's listen first, or requests are rejected.
- * @return 0, -EADDRINUSE: another one listens, or has bound the port for itself; -ENOSPC: too many in one process.
+ * @return 0; -EADDRINUSE: this process has bound another port with this number at the address, or another process
+ * listens on the port or has bound it for itself alone; -ENOSPC: the process has too many ports with a name.
  */
 int pmd_cm_listen(struct pmd_engine *engine, struct pmd_cm_port *port);
-/** No lock held: listen no more; the port stays bound. */
+/** Stop listening; the port stays bound. No lock held. */
 void pmd_cm_unlisten(struct pmd_engine *engine, struct pmd_cm_port *port);
-/** No lock held: release the port; ends listening. */
+/** Release the port, and stop listening on it. No lock held. */
 void pmd_cm_unbind(struct pmd_engine *engine, struct pmd_cm_port *port);
 
-/* One process can have 256 ports with a name: those bound for itself alone, those that it listens on, and services of
- * engine.h. */
+/* A process can have 256 ports with a name: those that it has bound for itself alone, those that it listens on, and
+ * those of pmd_service_open. */
 
 /* ---- counters ----------------------------------------------------------------------------------------------- */
 
@@ -89,7 +92,7 @@ struct pmd_cm_stats {
 #undef PMD_CM_STAT
 };
 
-/** A copy. Lock held. Zeroes before pmd_cm_open. */
+/** Copy the counters. They are zero before pmd_cm_open. Lock held. */
 void pmd_cm_stats_get(struct pmd_engine *engine, struct pmd_cm_stats *out);
 
 #endif

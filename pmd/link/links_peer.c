@@ -19,8 +19,8 @@
 #include "links_priv.h"
 #include "local.h"
 
-/* The most links from one peer. Per address of ours one for the peer's packets and one for strays, twice because links
- * that are ending count, too; and the links to services. */
+/* The most links from one peer: for each address of ours one link for the peer's packets and one for strays, doubled
+ * because links that are ending count, too; and the links to services. */
 #define PEER_LINKS_MAX (4 * NIC_GID_TABLE_LEN + LINKS_SERVICE_MAX)
 
 #define GONE_MS 2 /* an exiting process loses its name at most this long before its connections end */
@@ -104,8 +104,8 @@ static const struct link_in *find_in(const struct pmd_links *l, const struct nic
 
 /*
  * The daemon of the peer's device tells which addresses the device owns. If no device claims the peer's address,
- * because its daemon is late or was killed, accept the address if it is local, the function number is right, and a
- * packet has arrived from it. Otherwise connections would depend on that daemon.
+ * because its daemon is late or was killed, accept the address if it is local, the function number is right, and the
+ * peer has sent us a packet. Without this exception connections would depend on that daemon.
  */
 uint32_t pmd_links_source(struct pmd_links *l, const struct nic_gid *dgid, uint32_t dest_qpn, const struct nic_gid *own,
 			  uint32_t claimed)

@@ -113,7 +113,7 @@ struct link_out {
 
 #define LINK_AHEAD	 7u
 #define LINK_COPY_PIECES 32u
-#define LINK_COPY_BYTES	 (512u << 10) /* the most bytes that one call copies: the first payload waits for the last */
+#define LINK_COPY_BYTES	 (512u << 10) /* the most that one call copies: its first payload has to wait for its last */
 _Static_assert(LINK_AHEAD < NIC_FORESEEN_MAX, "the one before them is counted, too");
 
 /** A payload that was read ahead together with the payload of an earlier entry. Its last bytes are kept in `last`, and

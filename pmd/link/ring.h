@@ -120,7 +120,7 @@ static inline bool ring_decide(uint8_t *memory, enum ring_claim claim)
 
 /* ---- producer --------------------------------------------------------------------------------------------- */
 
-/** Withdraw the ring, so that the consumer cannot take it any more. @return false: the consumer has already done so. */
+/** Withdraw the ring, so that the consumer can no longer take it. @return false: the consumer has already taken it. */
 static inline bool ring_withdraw(struct ring_producer *p)
 {
 	return ring_decide(p->memory, RING_WITHDRAWN);

@@ -17,9 +17,8 @@
 struct rte_mempool;
 struct pmd_port;
 
-#define PMD_RX_BURST 64 /* the most frames that an rx_burst can be asked for */
-#define PMD_RX_VAIN                                                                                                    \
-	64 /* an rx_burst gives up after examining this many packets and keeping none; its last run may exceed this */
+#define PMD_RX_BURST	64 /* the most frames that an rx_burst can be asked for */
+#define PMD_RX_VAIN	64 /* an rx_burst gives up after about this many packets of which it kept none */
 #define PMD_TX_BURST	64 /* the most frames that a tx_burst can be given */
 #define PMD_TX_HEADROOM 64 /* free bytes before each IP packet to transmit, for the link layer's header */
 

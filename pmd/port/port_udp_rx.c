@@ -22,13 +22,14 @@
 #define UDP_GRO 104
 #endif
 
-/* Used if there are several sockets, because a receive call on an empty socket costs 300 ns. Every burst visits in turn
- * the sockets that have recently received datagrams (hot); at intervals epoll tells which of the other sockets have
- * datagrams. */
+/* Receiving from several sockets. A receive call on an empty socket costs 300 ns, so a burst visits only hot sockets:
+ * those that have received a datagram within UDP_HOT_NS. Every UDP_LOOK_NS, or when no socket is hot, epoll tells which
+ * sockets have datagrams. */
 #define UDP_HOT_NS  1000000
 #define UDP_LOOK_NS 10000
 
-#define BTH_DEST_QPN 5 /* its leading byte is a function's number, or says that the other bytes are a service */
+/* Offset of the destination QPN. Its first byte is a function's number, or 0xff: then the others are a service port. */
+#define BTH_DEST_QPN 5
 
 /** Record whether the peer runs uroce on a kernel socket. An address can pass to another host: a packet from another
  *  kind of sender clears the mark. Called only for packets that an RC QP accepted from its peer, because any other
@@ -198,7 +199,7 @@ static bool udp_is_ours(struct port_udp *u, const struct nic_rx_frame *frame)
 	if (frame->len < BTH_DEST_QPN + 3 || qpn[0] == u->function)
 		return true; /* the NIC counts packets that are too short */
 	if (qpn[0] == 0 && qpn[1] == 0 && qpn[2] == NIC_GSI_QPN)
-		return true; /* the CM looks whose it is */
+		return true; /* for queue pair 1: the CM finds the function that the message is for */
 	return qpn[0] == NIC_SERVICE_QPN >> 16 && u->port.serves &&
 	       u->port.serves(u->port.ctx, (uint16_t)(qpn[1] << 8 | qpn[2]));
 }

@@ -28,7 +28,8 @@
 #define UDP_GSO_BYTES 64000 /* payload bytes of a run: below 65,507, with room for any header */
 #define UDP_GSO_SEGS  64
 
-#define BTH_DEST_QPN 5 /* its leading byte is a function's number, or says that the other bytes are a service */
+/* Offset of the destination QPN. Its first byte is a function's number, or 0xff: then the others are a service port. */
+#define BTH_DEST_QPN 5
 
 /* BTH opcodes that this file compares with (IBTA 9.2.1). */
 #define RC_READ_REQUEST	 0x0c
@@ -54,7 +55,7 @@ static uint32_t target_of(const struct nic_tx_frame *f)
 	return qpn[0] < NIC_SERVICE_QPN >> 16 ? qpn[0] : NIC_SERVICE_QPN + (qpn[1] << 8 | qpn[2]);
 }
 
-/** Whether the packet is for queue pair 1: its message says which function it is for. */
+/** Whether the packet is for queue pair 1. The message in such a packet, not the QPN, names the function. */
 static bool is_message(const struct nic_tx_frame *f)
 {
 	const uint8_t *qpn = f->data + f->bth + BTH_DEST_QPN;
@@ -62,7 +63,8 @@ static bool is_message(const struct nic_tx_frame *f)
 	return qpn[0] == 0 && qpn[1] == 0 && qpn[2] == NIC_GSI_QPN;
 }
 
-/** Whether both may be in one run, which receivers steer as a whole. */
+/** Whether both packets may be in one run. A receiver steers a run as a whole, so both must be for one function or
+ *  service. */
 static bool same_path(const struct nic_tx_frame *a, const struct nic_tx_frame *b)
 {
 	return a->tclass == b->tclass && a->hop_limit == b->hop_limit && target_of(a) == target_of(b) &&
@@ -267,9 +269,10 @@ static bool is_request(const struct nic_tx_frame *f)
 	       opcode == FETCH_ELEMENTS;
 }
 
-/** Swap an ACK and the longer request after it: the two then form one run, and cost one system call, since only the
- * last packet of a run may be shorter. They come together when an application responds to a message at once. Requests
- * and ACKs are independent streams, so their order does not matter, unless `ordered` is set. */
+/** If the two packets are an ACK and a longer request, put the request first. Only the last packet of a run may be
+ * shorter than the others, so in this order the two form one run and cost one system call. Such pairs occur when an
+ * application responds to a message at once. Requests and ACKs are independent streams, so their order does not matter,
+ * unless `ordered` is set. */
 static void udp_ack_last(struct nic_tx_frame *f, unsigned n)
 {
 	struct nic_tx_frame ack;

@@ -18,8 +18,9 @@
  *                                         its end is the function's end; PROTO_DEVICE follows at every change
  *     PROTO_SERVICES uint32_t ...         nothing; from a function, whenever the set of ports it serves changes, and
  *                                         after PROTO_ADOPTED
- *     PROTO_RECORDS nothing               nothing; from a function: with it comes a file of struct nic_cm_record, its
- *                                         connections. When the function has ended, the daemon disconnects them
+ *     PROTO_RECORDS nothing               nothing; from a function: it passes the daemon a file that has a struct
+ *                                         nic_cm_record for each of its connections. When the function has ended, the
+ *                                         daemon disconnects these
  *     PROTO_WHOIS  struct proto_whois     PROTO_OWNER struct proto_owner
  *     PROTO_TOOL   text                   PROTO_TEXT ..., PROTO_END: see below
  *   to a function (its own name or that of a service), as the first message of a connection
@@ -70,18 +71,19 @@ enum proto_type {
 	PROTO_TOOL,
 	PROTO_TEXT,	   /* a part of a text, not terminated */
 	PROTO_END,	   /* int32_t: 0 or a negative errno; with an errno, the text, if any, is an error sentence */
-	PROTO_KEEPER,	   /* struct proto_keeper, queued in a keeper: see there */
+	PROTO_KEEPER,	   /* found only in a keeper's receive queue: see struct proto_keeper */
 	PROTO_FAULT,	   /* text, from the daemon to a function: a command to the fault stage, see fault.h */
 	PROTO_SERVICES,	   /* uint32_t ..., from a function to the daemon: all services (proto_service) */
 	PROTO_MAD,	   /* struct proto_mad, from the daemon to a function */
-	PROTO_RECORDS,	   /* nothing, with a descriptor: see there */
+	PROTO_RECORDS,	   /* no data, one descriptor: a file of connections, see above */
 	PROTO_LINK = 32,   /* 32 to 47 belong to links */
 	PROTO_PACKET = 48, /* a captured packet: see capture.h */
 };
 
 /**
- * A service of a function: a port, and above its 16 bits the port's space: 0: ports of reliable datagrams (nic_rdm.h),
- * each with a QPN; else a space of the connection manager (engine_cm.h): then this is the low half of the service ID.
+ * The number of a service: a port in the low 16 bits, and the port's space above them. Space 0 has the ports of
+ * reliable datagrams (nic_rdm.h); each of these ports has a QPN. All other spaces are the connection manager's
+ * (engine_cm.h): there the number is the low half of the service ID.
  */
 static inline uint32_t proto_service(uint32_t space, uint16_t port)
 {
@@ -91,7 +93,7 @@ static inline uint32_t proto_service_space(uint32_t service)
 {
 	return service >> 16;
 }
-/** Whether a function may claim the service. */
+/** Whether the number is a service that functions may claim. */
 bool proto_service_may_be(uint32_t service);
 
 /** In front of every message. Host byte order: both ends are on one host. */

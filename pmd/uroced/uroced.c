@@ -300,7 +300,8 @@ bool daemon_makes_way(struct daemon *d)
 	return true;
 }
 
-/** Whether the daemon may exit: no functions, no clients, not told to stay. */
+/** Whether the daemon may exit: it has no functions and no clients, and has not been told to stay. Unless it has been
+ *  told to leave, it also waits for IDLE_NS, and until cm_is_busy() returns false. */
 static bool daemon_is_done(struct daemon *d)
 {
 	if (d->live > 0 || d->adopting > 0 || d->stay || (!d->leave && cm_is_busy(d)))

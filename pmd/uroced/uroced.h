@@ -51,13 +51,13 @@ struct slot {
 	struct ucred peer;
 	char command[16];
 	struct proto_join join;
-	uint32_t said[PROTO_SERVICES_MAX],
-		services[PROTO_SERVICES_MAX]; /* what it claims to serve (proto_service); what it does serve */
+	/* Services (proto_service) that the function claims to serve, and those of them that it does serve. */
+	uint32_t said[PROTO_SERVICES_MAX], services[PROTO_SERVICES_MAX];
 	unsigned n_said, n_services;
-	int records_fd;	      /* its connections, see PROTO_RECORDS; 0: none */
-	uint64_t since_ns;    /* CLOCK_REALTIME */
-	uint64_t released_ns; /* CLOCK_MONOTONIC; 0: never used */
-	uint64_t joined_ns;   /* CLOCK_MONOTONIC */
+	int records_fd;	      /* file that lists its connections, see PROTO_RECORDS; 0: none */
+	uint64_t since_ns;    /* when the function joined the device, CLOCK_REALTIME */
+	uint64_t released_ns; /* when the number last lost its function, CLOCK_MONOTONIC; 0: never used */
+	uint64_t joined_ns;   /* when the function joined this daemon or was adopted, CLOCK_MONOTONIC */
 	uint64_t due_ns;      /* when to check it again; 0: only on an event */
 	unsigned misses;      /* consecutive times that adoption failed or did not last */
 	bool strange;	      /* SLOT_FOREIGN: a user whom the policy does not admit listens under the name */
@@ -114,7 +114,8 @@ struct daemon {
 	uint64_t deaf_ns;	 /* after running out of descriptors, accept no clients until then; 0: accepting */
 	struct client clients[DAEMON_CLIENTS];
 
-	/* The connection manager of ended functions; [0]: of services that nobody has. NULL: not needed. */
+	/* cm[n] ends the connections of function n, which has ended; cm[0] refuses requests for services that no
+	 * function serves. NULL: not needed. */
 	struct nic_cm *cm[DAEMON_SLOTS];
 	uint64_t cm_ended_ns[DAEMON_SLOTS];
 	unsigned n_cm;
@@ -265,21 +266,22 @@ void keeper_status(const struct daemon *d, struct keeper_status *out);
 /* uroced_services.c */
 /** Function n says that it serves exactly these services. */
 void services_said(struct daemon *d, unsigned n, const uint32_t *said, unsigned n_said);
-/** The function that serves it; 0: none. */
+/** @return the function that serves the service; 0: none. */
 unsigned services_owner(const struct daemon *d, uint32_t service);
 
 /* uroced_cm.c */
-/** Function n gives its records. The caller closes the message. @return false: malformed. */
+/** Handle PROTO_RECORDS from function n: keep the file that lists its connections. The caller closes the message.
+ *  @return false: the message is malformed. */
 bool cm_records(struct daemon *d, unsigned n, struct proto_msg *m);
-/** The function of slot n has ended: disconnect what it had. */
+/** Function n has ended: disconnect its connections. */
 void cm_ended(struct daemon *d, unsigned n);
-/** A datagram has come to the entry's address. @return false: no message to queue pair 1. */
+/** Handle the messages to queue pair 1 in a datagram to the entry's address. @return false: it contains none. */
 bool cm_datagram(struct daemon *d, unsigned entry, const uint8_t *data, size_t len, const struct sockaddr_in6 *from);
-/** Do what is due. */
+/** Advance the CM instances whose time has come, and free those that are no longer needed. */
 void cm_tick(struct daemon *d);
-/** When cm_tick is due; 0: never. */
+/** @return when to call cm_tick; 0: there is no need. */
 uint64_t cm_due_ns(const struct daemon *d);
-/** Whether connections of ended functions are being ended. */
+/** Whether the daemon must stay to disconnect the connections of a function that has ended recently. */
 bool cm_is_busy(const struct daemon *d);
 
 /* uroced_tools.c */

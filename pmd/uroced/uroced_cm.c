@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * uroced_cm.c - the daemon's part in the connection manager (nic_cm.h): for functions that have ended, and for services
- * that nobody has.
+ * uroced_cm.c - the daemon's part in the connection manager (CM, nic_cm.h): it acts for functions that have ended, and
+ * for services that no function serves.
  *
- * A function gives us its records. When it ends, however it ends, an instance of the CM with the function's IDs
- * disconnects what it had: sends the DREQs, repeats them, and answers what its peers still send. The peers' messages go
- * to the function's number, so the kernel gives them to us (uroced_steer.c).
+ * A function passes us a file that lists its connections (its records). When the function ends, in whatever way, we
+ * create a CM instance with the function's communication IDs, which disconnects these connections: it sends DREQs,
+ * repeats them, and answers messages that the peers still send. The kernel steers messages for a number without a
+ * function to us (uroced_steer.c).
  *
- * A request for a service that the kernel's program does not list comes to us, too. If a function serves it, that gets
- * the message by its connection; if none does, the sender is told so.
+ * We also get the requests for services that the steering program in the kernel does not list. If a function serves the
+ * service, we pass the request to the function over its connection. If a process listens under the service's name but
+ * has not reported the service yet, we drop the request. Otherwise we refuse the request.
  *
- * Anyone can send any number of messages. Those for a function that has ended cost what the CM bounds; all others are
- * answered at the limiter's rate (limiter.h), the rest is dropped and counted.
+ * Anyone can send any number of messages. The CM itself bounds the cost of messages for a function that has ended. We
+ * handle all other messages at the limiter's rate (limiter.h), and drop and count those beyond that rate.
  *
  * Owns: daemon.cm.
  */
@@ -30,8 +32,8 @@
 #define ID_BITS	    24 /* as in engine_cm.c */
 #define RECORDS_MAX 65536u
 #define CHUNK	    128u	 /* records read at a time */
-#define ADOPTED_NS  60000000000u /* after which an ended function's connections are forgotten in any case */
-#define BUSY_NS	    10000000000u /* how long they keep a daemon that nobody needs */
+#define ADOPTED_NS  60000000000u /* an ended function's connections are forgotten after this time in any case */
+#define BUSY_NS	    10000000000u /* how long these connections keep a daemon running that is otherwise idle */
 #define MAD_PACKET  280u	 /* bytes of a MAD with BTH, DETH and ICRC: its UDP payload */
 
 /* ---- instances ---------------------------------------------------------------------------------------------- */
@@ -80,7 +82,8 @@ static void send_mad(void *ctx, const struct nic_cm_route *route, const uint8_t 
 		d->stats.cm_sent++;
 }
 
-/** The instance that has the IDs of number n; 0: none of a function. NULL: no memory. */
+/** Get the CM instance for function n, which has ended; n = 0: for services that no function serves. The instance is
+ *  created if necessary. Its IDs have n as their leading byte. @return NULL: out of memory. */
 static struct nic_cm *instance(struct daemon *d, unsigned n)
 {
 	const struct nic_cm_config config = {.id_base = (uint32_t)n << ID_BITS,
@@ -107,7 +110,8 @@ static void instance_end(struct daemon *d, unsigned n)
 
 /* ---- functions that have ended -------------------------------------------------------------------------------- */
 
-/** Read the records, of which nothing is to be trusted. @return connections adopted. */
+/** Let the CM instance of function n adopt the connections in the function's file. The function may have written
+ *  anything there: nic_cm_adopt checks the records. @return how many connections were adopted. */
 static unsigned records_adopt(struct daemon *d, unsigned n, int fd)
 {
 	struct nic_cm_record chunk[CHUNK];
@@ -137,7 +141,7 @@ void cm_ended(struct daemon *d, unsigned n)
 
 	if (s->records_fd == 0)
 		return;
-	instance_end(d, n); /* an earlier function's: it has sent its DREQs */
+	instance_end(d, n); /* the instance of an earlier function n; it has sent its DREQs */
 	adopted = records_adopt(d, n, s->records_fd);
 	close(s->records_fd);
 	s->records_fd = 0;
@@ -153,7 +157,7 @@ bool cm_records(struct daemon *d, unsigned n, struct proto_msg *m)
 	struct slot *s = &d->slots[n];
 	int fd;
 
-	/* Only of memory: to read another file could take any time. */
+	/* Accept only a file in memory, which has seals: reading from any other file could take arbitrarily long. */
 	if (!proto_msg_is(m, PROTO_RECORDS, 0, 1) || fcntl(m->fds[0], F_GET_SEALS) < 0)
 		return false;
 	fd = proto_msg_take(m, 0);
@@ -169,7 +173,7 @@ bool cm_records(struct daemon *d, unsigned n, struct proto_msg *m)
 
 /* ---- messages ------------------------------------------------------------------------------------------------- */
 
-/** Hand the message to the function that serves it. */
+/** Pass the message to function n over its connection; if that is impossible now, drop the message. */
 static void hand_on(struct daemon *d, unsigned n, const struct nic_cm_route *route, const uint8_t *mad)
 {
 	struct proto_mad m = {.own = route->own, .peer = route->peer};
@@ -194,7 +198,7 @@ static void hand_to_all(struct daemon *d, const struct nic_cm_route *route, cons
 			nic_cm_rx(d->cm[n], route, mad, NIC_CM_MAD_LEN);
 }
 
-/** Whether a process listens under the service's name that has not told us so far. */
+/** Whether some process listens under the service's name, although no function has reported the service to us yet. */
 static bool somebody_has(const struct daemon *d, uint64_t service_id)
 {
 	struct proto_name name;
@@ -219,7 +223,8 @@ static void message(struct daemon *d, const struct nic_cm_route *route, const ui
 		d->stats.cm_dropped++;
 		return;
 	}
-	/* A REJ from a peer that never learned its peer's ID names only its own: whoever it concerns knows. */
+	/* A REJ whose sender never learned our ID contains only the sender's ID. Pass it to all functions that have
+	 * connections: the function that it concerns knows the sender's ID. */
 	if (!what.request && what.local_id == 0) {
 		hand_to_all(d, route, mad);
 		return;
@@ -254,7 +259,7 @@ bool cm_datagram(struct daemon *d, unsigned entry, const uint8_t *data, size_t l
 		return false;
 	frame.udp_sport = ntohs(v4 ? ((const struct sockaddr_in *)(const void *)from)->sin_port : from->sin6_port);
 	route.peer = frame.sgid;
-	/* The kernel merges datagrams of one sender and size. */
+	/* The kernel may have merged several messages of one sender (GRO): each is MAD_PACKET bytes long. */
 	for (; len >= MAD_PACKET; data += MAD_PACKET, len -= MAD_PACKET) {
 		const uint8_t *mad;
 

@@ -4,9 +4,10 @@
  *
  * All functions share UDP port 4791 of an address. Each has one socket, bound here with SO_REUSEPORT in the order of
  * the functions' numbers; a filter program on the payload makes the kernel choose the socket by the leading byte of the
- * destination QPN. Functions get their sockets by descriptor and use them alone. The daemon keeps all of them open,
- * since the last socket of the group moves into the place of one that is closed; it drops and counts datagrams for free
- * numbers and for its own, 0, but for messages to queue pair 1.
+ * destination QPN. The daemon passes each function the descriptors of its sockets, from which only the function then
+ * receives. The daemon keeps all sockets open, because the last socket of a group would move into the place of a closed
+ * one. It receives the datagrams for numbers that are free, and for number 0, its own: it handles messages to queue
+ * pair 1, and drops and counts all other datagrams.
  *
  * Datagrams for a service (QPN: 0xff, then a 16-bit port) go to the function that serves the port: functions report
  * their ports, and the program lists them. The program has room for many ports, but not for every possible port: it
@@ -16,8 +17,9 @@
  * a connection request with the error that the service does not exist.
  *
  * Messages of the connection manager (to queue pair 1) name their function in the leading byte of the receiver's
- * communication ID. Requests name a service instead: they go to the function that serves the port. What the program
- * does not list, or no function serves, comes to the daemon, which hands it on or refuses it (uroced_cm.c).
+ * communication ID. Requests name a service instead: they go to the function that serves the port. Requests for a
+ * service that the program does not list, or that no function serves, go to the daemon, which passes them on or refuses
+ * them (uroced_cm.c).
  *
  * Owns: the sockets of daemon.gids.
  */
@@ -37,13 +39,15 @@
 #include "uroced.h"
 
 #define BTH_DEST_QPN	   5
-#define STEER_SERVICES_MAX 512 /* fewer than fit into a program of 20 KiB, the kernel's usual limit */
-#define STEER_PORTS_MAX	   512 /* likewise: of the connection manager */
-/* Instructions besides those for services: before them, between, and the return after each kind. */
+/* The most ports of each kind that the program lists. Those of one kind fit into 20 KiB, the kernel's usual limit for a
+ * program. If all ports do not fit, steer_attach() lists fewer. */
+#define STEER_SERVICES_MAX 512 /* ports of reliable datagrams */
+#define STEER_PORTS_MAX	   512 /* ports of the connection manager */
+/* Room for the program's other instructions, besides two for each of these ports. */
 #define STEER_FRAME	   40
 
 #define DRAIN_BURST 64
-#define DRAIN_BYTES 4096  /* of a datagram, the rest is not looked at: many merged messages */
+#define DRAIN_BYTES 4096  /* bytes received of each datagram, the rest is discarded: enough for 14 merged messages */
 #define FLUSH_MAX   65536 /* datagrams: more than a socket buffer holds; the rest arrived during the flush */
 
 #ifndef SO_ATTACH_REUSEPORT_CBPF
@@ -65,7 +69,8 @@ static void put(struct steer *p, struct sock_filter instruction)
 
 static void put_load(struct steer *p, unsigned size, unsigned at)
 {
-	put(p, (struct sock_filter)BPF_STMT(BPF_LD | size | BPF_ABS, at)); /* past the end: the program returns 0 */
+	/* A load from beyond the datagram's end makes the program return 0. */
+	put(p, (struct sock_filter)BPF_STMT(BPF_LD | size | BPF_ABS, at));
 }
 
 /** If the loaded value is k, go on, else skip the next n instructions. */
@@ -79,7 +84,7 @@ static void put_return(struct steer *p, uint32_t k)
 	put(p, (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, k));
 }
 
-/** The loaded value is a function's number: return it if that has a socket, else 0. */
+/** The loaded value is a function's number: return this number if the function has a socket, else 0. */
 static void put_return_function(struct steer *p, const struct entry *e)
 {
 	put(p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, e->n_sockets, 1, 0));
@@ -87,9 +92,11 @@ static void put_return_function(struct steer *p, const struct entry *e)
 	put_return(p, 0);
 }
 
-/** Instructions for up to `room` services of datagrams, or of the CM: compare the loaded value. First one of each
- *  function, then another of each that has more, and so on. @param first out: the first function that serves any
- *  @return the last function whose services did not fit; 0: all did. */
+/** List up to `room` services in the program: first one of each function, then a second one of each function that has
+ *  more, and so on. If the loaded value is a listed service, the program returns the number of its function.
+ *  @param cm list services of the CM; else those of reliable datagrams.
+ *  @param first receives the first function that has such services; 0: none has.
+ *  @return a function that has services which did not fit; 0: all fitted. */
 static unsigned put_services(struct steer *p, const struct daemon *d, const struct entry *e, bool cm, unsigned room,
 			     unsigned *first)
 {
@@ -121,7 +128,7 @@ static unsigned put_services(struct steer *p, const struct daemon *d, const stru
 	return rest;
 }
 
-/** Datagrams to ports of reliable datagrams. */
+/** Add the instructions for packets to ports of reliable datagrams. */
 static void put_datagram_services(struct steer *p, const struct daemon *d, const struct entry *e, unsigned room)
 {
 	unsigned first, rest;
@@ -131,7 +138,7 @@ static void put_datagram_services(struct steer *p, const struct daemon *d, const
 	put_return(p, rest ? rest : first);
 }
 
-/** Messages to queue pair 1: see nic_cm.h. Their packets begin with BTH and DETH. */
+/** Add the instructions for messages to queue pair 1 (nic_cm.h), which follow the BTH and the DETH in a packet. */
 static void put_messages(struct steer *p, const struct daemon *d, const struct entry *e, unsigned room)
 {
 	enum { MAD = 20, ATTRIBUTE = MAD + 16, LOCAL_ID = MAD + 24, REMOTE_ID = MAD + 28, SERVICE_ID = MAD + 32 };
@@ -147,21 +154,22 @@ static void put_messages(struct steer *p, const struct daemon *d, const struct e
 	put_unless_skip(p, SIDR_REQ, 1);
 	put(p, (struct sock_filter)BPF_STMT(BPF_JMP | BPF_JA, 7));
 	put_unless_skip(p, SIDR_REP, 2);
-	put_load(p, BPF_B, LOCAL_ID); /* it has only the requester's ID */
+	put_load(p, BPF_B, LOCAL_ID); /* the only ID in a SIDR_REP: the requester's */
 	put(p, (struct sock_filter)BPF_STMT(BPF_JMP | BPF_JA, 1));
 	put_load(p, BPF_B, REMOTE_ID);
 	put_return_function(p, e);
 	put_load(p, BPF_W, SERVICE_ID);
 	put_unless_skip(p, 0, 1);
 	put(p, (struct sock_filter)BPF_STMT(BPF_JMP | BPF_JA, 1));
-	put_return(p, 0); /* no service on a port */
+	put_return(p, 0); /* not a service ID of a port */
 	put_load(p, BPF_W, SERVICE_ID + 4);
 	put_services(p, d, e, true, room, &first);
 	put_return(p, 0);
 }
 
-/** The program: up to `ports` of each kind are listed. Datagrams for a number without a socket, or too short to tell,
- *  go to socket 0; so do those for services when no function has any. */
+/** Write the program. It lists up to `ports` ports of reliable datagrams, and as many of the CM. It steers to socket 0:
+ *  datagrams for a number without a socket, datagrams that are too short, and, when no function serves any port, all
+ *  datagrams for services. */
 static void steer_write(struct steer *p, const struct daemon *d, const struct entry *e, unsigned ports)
 {
 	unsigned jump;

@@ -57,7 +57,7 @@ static void put_services(const struct slot *s, FILE *out)
 		fprintf(out, "%s%u", comma, s->services[i]);
 		comma = ", ";
 	}
-	fputs("], \"cm_ports\": [", out); /* space, port */
+	fputs("], \"cm_ports\": [", out); /* each as [space, port] */
 	comma = "";
 	for (unsigned i = 0; i < s->n_services; i++) {
 		if (proto_service_space(s->services[i]) == 0)
