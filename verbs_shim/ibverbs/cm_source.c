@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * cm_source.c - connects the connection manager (rdmacm/) with the engines of this library, and with the hooks that
- * make it the device /dev/infiniband/rdma_cm. Owns nothing. If the hooks' library is in the process, its function is
- * found by name.
+ * cm_source.c - gives the connection manager (rdmacm/) the engines of this library, and gives the hooks the functions
+ * of its device, /dev/infiniband/rdma_cm. Owns nothing. The hooks' function uroce_cm_attach is found by name if their
+ * library is in the process.
  */
 #include <dlfcn.h>
 

@@ -266,7 +266,8 @@ static void context_fini(struct shim_context *ctx)
 	shim_event_queue_fini(&ctx->async);
 }
 
-/* The device's engine must report to its contexts, also to those that are opened later. */
+/* Open the device's engine. It reports events to the device, not to one context: port events go to all contexts of the
+ * device, also to those opened later. */
 static int engine_open(struct shim_device *dev, struct pmd_engine **out)
 {
 	char sentence[256] = "";
@@ -386,7 +387,7 @@ SHIM_EXPORT int ibv_close_device(struct ibv_context *context)
 		pmd_close(ctx->engine);
 	}
 	context_fini(ctx);
-	/* Objects that the program did not destroy still point to the context. */
+	/* If the program has not destroyed all objects, keep the context: the objects still point to it. */
 	if (!atomic_load(&ctx->objects))
 		free(ctx);
 	return 0;

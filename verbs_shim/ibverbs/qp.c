@@ -34,8 +34,8 @@ static int init_translate(struct shim_qp *qp, struct ibv_pd *pd, const struct ib
 		.cap = {attr->cap.max_send_wr, attr->cap.max_recv_wr, attr->cap.max_send_sge, attr->cap.max_recv_sge,
 			attr->cap.max_inline_data},
 		.sq_sig_all = attr->sq_sig_all,
-		/* Programs set max_atomic_arg for any QP type; QPs of types other than RC refuse atomics when they
-		 * are posted. */
+		/* Programs set max_atomic_arg for any QP type. It is ignored for types other than RC: their QPs
+		 * refuse atomics when these are posted. */
 		.max_atomic_arg = attr->qp_type == IBV_QPT_RC ? extra->max_atomic_arg : 0,
 		.be_replies = extra->be_replies ? SHIM_ATOMIC_SIZES : personality->be_sizes,
 		.cross_channel = extra->cross_channel,

@@ -290,7 +290,7 @@ void shim_sysfs_attach(void);
 void shim_sysfs_bypass(int change);
 /** Give the hooks this library's connection manager (cm_source.c). Call before an engine is opened. */
 void shim_cm_attach(void);
-/** Open a device's engine without a context, for connections. @return 0 or a negative errno (device.c) */
+/** Open a device's engine without a context, for the connection manager (device.c). @return 0 or a negative errno. */
 int shim_engine_open(const struct pmd_device *pmd, struct pmd_engine **out);
 /** pmd_event_fn; ctx is the struct shim_device (event.c). */
 void shim_event_raise(void *ctx, const struct nic_event *event);

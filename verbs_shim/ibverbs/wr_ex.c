@@ -108,7 +108,7 @@ static void wr_abort(struct ibv_qp_ex *ex)
 }
 
 /* Request i, complete with its SGE list. The list is set only now because the buffers move when they grow. The
- * result is valid as long as *bytes. */
+ * list can be *bytes, so the result is valid only while *bytes exists. */
 static const struct nic_send_wr *batch_request(struct shim_batch *b, unsigned i, struct nic_sge *bytes)
 {
 	struct shim_batch_wr *w = &b->wrs[i];

@@ -14,7 +14,7 @@ struct ufi_cm {
 	struct ufi_eq *eq; /* NULL: not bound */
 	enum ufi_cm_state state;
 	struct ufi_request *request;	   /* the request to accept; NULL: the endpoint connects */
-	struct nic_rdm_addr local, remote; /* local: passive endpoint's address, the name of an accepting one */
+	struct nic_rdm_addr local, remote; /* local: passive endpoint's address, for an endpoint that accepts */
 };
 
 /** An endpoint's state, which its aliases share. */
@@ -33,7 +33,7 @@ struct ufi_core {
 	struct ufi_cntr *cntrs[UFI_COUNTS];
 	struct nic_rdm_rq *rq; /* receive queue; NULL: not enabled, or the receives are those of srx */
 	struct ufi_stx *stx;   /* NULL: not bound */
-	size_t sent;	       /* number of this endpoint's requests in flight that count in stx */
+	size_t sent;	       /* number of slots of stx that this endpoint's requests occupy */
 	struct ufi_srx *srx;   /* NULL: not bound */
 	struct ufi_core *next_of_srx;
 	bool tx_shared, rx_shared; /* opened with FI_SHARED_CONTEXT, so a shared context must be bound */
@@ -70,7 +70,7 @@ int ufi_ep_bind(struct fid *fid, struct fid *bfid, uint64_t flags);
 void ufi_ep_unbind(struct ufi_core *core);
 /** Recompute the request flags after op_flags or a binding has changed. */
 void ufi_ep_flags(struct ufi_ep *ep);
-/** Called when a new address was inserted, from which messages can come. Engine lock held. */
+/** Called when an address was inserted, so that datagrams from it are reported with its fi_addr_t. Engine lock held. */
 void ufi_ep_meet(struct ufi_core *core, fi_addr_t fi_addr);
 /** The peer of a fi_addr_t. Engine lock held. @return NULL: no such fi_addr_t, or no memory. */
 struct nic_rdm_peer *ufi_ep_peer(struct ufi_core *core, fi_addr_t fi_addr);

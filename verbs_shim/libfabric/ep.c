@@ -34,8 +34,8 @@ static int ep_complete(const struct ufi_core *core)
 	return receives && !core->rx_cq && !core->cntrs[UFI_COUNT_RECV] ? -FI_ENOCQ : 0;
 }
 
-/* Whether this endpoint has peers' accesses counted, in its own counters or those of memory regions (fi_mr(3)). True
- * with FI_RMA_EVENT, and also without target capabilities, as such endpoints accept these counters (ep_bind.c). */
+/* Whether peers' accesses through this endpoint are counted, in its counters and those of memory regions (fi_mr(3)).
+ * True with FI_RMA_EVENT. True without target capabilities, as such an endpoint accepts these counters (ep_bind.c). */
 static bool counts_peers(const struct ufi_core *core)
 {
 	return core->caps & FI_RMA_EVENT || !(core->caps & (FI_REMOTE_READ | FI_REMOTE_WRITE));
@@ -60,7 +60,7 @@ static int ep_create(struct ufi_core *core)
 	};
 	int rc;
 
-	if (init.max_tx < UFI_TX_TAKEN && !init.datagrams) /* datagrams: the queue would allocate all its entries */
+	if (init.max_tx < UFI_TX_TAKEN && !init.datagrams) /* a datagram queue would allocate all entries */
 		init.max_tx = UFI_TX_TAKEN;
 	if (init.max_rx < UFI_RX_TAKEN)
 		init.max_rx = UFI_RX_TAKEN;

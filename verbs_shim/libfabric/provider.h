@@ -51,7 +51,7 @@ struct ufi_params {
 	size_t tx_size, rx_size; /* default queue sizes in fi_info */
 	size_t max_unexpected;	 /* bytes */
 	int connect_ms, peer_ms;
-	int scalable_mr; /* an application that supports both registration modes chooses keys and uses offsets */
+	int scalable_mr; /* registration if an application supports both modes: 1: scalable, 0: basic */
 };
 extern struct ufi_params ufi_params;
 

@@ -67,7 +67,7 @@ struct ufi_atomic {
 	enum nic_elem_form form;
 	const struct fi_ioc *operand, *compare, *result;
 	size_t n_operand, n_compare, n_result;
-	const struct fi_rma_ioc *remote; /* NULL: one segment at addr, as long as the local segments together */
+	const struct fi_rma_ioc *remote; /* NULL: one segment at addr, of the local segments' total length */
 	size_t n_remote;
 	uint64_t addr, key;
 	fi_addr_t to;

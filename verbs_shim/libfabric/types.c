@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * types.c - the endpoint types (fi_endpoint(3)). Reliable datagrams (FI_EP_RDM) have all features; this file says which
- * of these connected endpoints (FI_EP_MSG) lack, and which plain datagrams (FI_EP_DGRAM) lack. An application that
- * leaves the type open gets the first entry.
+ * types.c - the endpoint types (fi_endpoint(3)). Reliable datagrams (FI_EP_RDM) have all features. This file lists the
+ * features that connected endpoints (FI_EP_MSG) lack, and those that plain datagrams (FI_EP_DGRAM) lack. An application
+ * that leaves the type open gets the first entry.
  */
 #include "provider.h"
 

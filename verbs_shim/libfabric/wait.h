@@ -77,7 +77,7 @@ bool ufi_nap_begin(struct ufi_nap *nap, struct ufi_fabric *fabric, uint64_t dead
 
 int ufi_waitset_open(struct fid_fabric *fabric, struct fi_wait_attr *attr, struct fid_wait **out);
 struct ufi_waitset *ufi_waitset_of(struct fid *fid);
-/** If a queue or counter has wait object FI_WAIT_SET, add it to the set. It must be fully initialized. @return 0;
+/** If a queue or counter, fully initialized, has wait object FI_WAIT_SET, add it to the set. @return 0;
  * -FI_EINVAL: no set, or a set of another fabric; -FI_ENOMEM; or a negative errno. */
 int ufi_waitset_add(struct fid_wait *set, const struct ufi_fabric *fabric, struct fid *object, struct ufi_wait *wait);
 /** Remove an object that is being closed from its set, if it has one. */

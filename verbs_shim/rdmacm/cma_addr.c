@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * cma_addr.c - socket addresses as GIDs and in the RDMA IP CM service's header (nic_cm_ip.h). Owns nothing.
+ * cma_addr.c - converts socket addresses to GIDs and back, and writes and reads them in the RDMA IP header of requests
+ * (nic_cm_ip.h). Owns nothing.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -8,7 +9,7 @@
 
 #include "cma.h"
 
-#define SOCKADDR_IB_LEN 48 /* of struct sockaddr_ib */
+#define SOCKADDR_IB_LEN 48 /* sizeof(struct sockaddr_ib) */
 
 bool cma_gid_is_v4(const struct nic_gid *gid)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * cma_bind.c - ports that ids bind, and listening on them. A port belongs to a port space of a device; any address is
- * the same port on every device. The port spaces are the engines' (engine_cm.h).
+ * cma_bind.c - binds ids to ports, and listens on the ports. A port belongs to a port space of one device. To bind the
+ * wildcard address, an id binds the same port number on every device. The engines keep the port spaces (engine_cm.h).
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 
 #include "cma.h"
 
-#define ANY_TRIES     32   /* to find a port that is free on all devices */
+#define ANY_TRIES     32   /* attempts to find a port that is free on all devices */
 #define PORT_RESERVED 1024 /* ports below need a privilege */
 
 static unsigned flags_of(const struct cma_id *id)
@@ -21,7 +21,7 @@ struct want {
 	struct cma_id *id;
 	const struct cma_addr *addr;
 	unsigned flags;
-	uint16_t port; /* 0: until the first device has chosen one */
+	uint16_t port; /* 0: any; the first device then chooses one, for all devices */
 };
 
 /** Bind one device's port. @return 0 or a negative errno */
@@ -149,7 +149,7 @@ static int listen_on(struct cma_id *id, struct cma_port *p)
 	return err;
 }
 
-/** Requests may come as soon as one device listens. */
+/** Set how many requests can be queued. Called before listening, as requests can come once one device listens. */
 static void backlog_set(struct cma_id *id, int backlog)
 {
 	pthread_mutex_lock(&cma_lock);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * cma_conn.c - connect, accept, reject, disconnect, notify: commands on a connection of the device's connection manager
- * (nic_cm.h), or on a SIDR exchange for datagrams. QPs are the program's; librdmacm modifies them. Owns nothing.
+ * (nic_cm.h), or on a SIDR exchange for datagrams. QPs are modified by librdmacm, not here. Owns nothing.
  */
 #include <errno.h>
 #include <string.h>
@@ -15,7 +15,7 @@
 #define RETRY_MAX   7
 #define VENDOR_MASK 0xffffffu
 
-/* A bare system call: no cancellation point. */
+/* A direct system call, because the C library's getrandom is a cancellation point. */
 uint32_t cma_psn_random(void)
 {
 	uint32_t psn = 0;
@@ -57,7 +57,7 @@ static int transport_of(const struct cma_id *id, enum nic_cm_transport *out)
 	}
 }
 
-/** Private data of a request: the addresses, then the program's. */
+/** Private data of a request: the RDMA IP header, then the program's data. */
 struct request_data {
 	uint8_t bytes[CMA_HEADER_LEN + RDMA_MAX_PRIVATE_DATA];
 	uint32_t len;
@@ -200,7 +200,7 @@ static void refuse(struct cma_id *id)
 	nic_cm_reject(id->cm, &r);
 }
 
-/** The id's events go to this pointer of librdmacm's from now on. */
+/** Set the pointer that further events of the id carry, by which librdmacm finds its own id. */
 static void uid_set(struct cma_id *id, uint64_t uid)
 {
 	pthread_mutex_lock(&cma_lock);
@@ -258,7 +258,7 @@ int cma_reject(struct cma_id *id, uint8_t reason, const void *private_data, uint
 
 /* ---- both sides -------------------------------------------------------------------------------------- */
 
-/** As in a kernel this succeeds also where there is nothing to end. */
+/** As with the kernel, also succeeds if the connection has already ended, or was never established. */
 int cma_disconnect(struct cma_id *id)
 {
 	int err = -EINVAL;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * cma_device.c - the devices of this process, and which of them an address or a route leads to.
+ * cma_device.c - the devices of this process, and the search for the one that has an address or that a route uses.
  *
- * State: the list of devices seen so far; the configuration is looked at again after a second, and when an address is
- * not found. A device is opened when it is first used, and stays open: connections end after their ids do.
+ * State: the list of devices seen so far. The configuration is read again if it was last read more than a second ago,
+ * or if an address is not found. A device is opened when it is first used, and stays open, because a connection can
+ * outlive its id.
  */
 #include <errno.h>
 #include <ifaddrs.h>
@@ -33,7 +34,7 @@ static struct cma_device *device_find(const struct pmd_device *pmd)
 	return d;
 }
 
-/** In the order of the configuration, as the verbs list them. */
+/** Add a device, or mark it as present. The list is in the order of the configuration, like the verbs' device list. */
 static void device_add(const struct pmd_device *pmd)
 {
 	struct cma_device *d = device_find(pmd), **at = &devices;
@@ -58,7 +59,8 @@ static uint64_t now_ns(void)
 	return (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
 }
 
-/** devices_lock held. @return whether the list was looked at */
+/** Read the configuration, if `again` or if it was not read in the last FRESH_NS. devices_lock held. @return whether it
+ * was read */
 static bool devices_look(bool again)
 {
 	struct pmd_device *found;
@@ -178,7 +180,7 @@ static void interface_of(const struct nic_gid *gid, char *out, size_t len)
 	freeifaddrs(list);
 }
 
-/** A device to which further addresses of its interface belong. devices_lock held. */
+/** Find a device that follows its interface, by a further address of the interface. devices_lock held. */
 static struct cma_device *find_follower(const struct nic_gid *gid)
 {
 	char name[sizeof(devices->pmd.netdev)];
@@ -221,7 +223,7 @@ static struct cma_device *find_by_address(const struct cma_addr *addr)
 	return d;
 }
 
-/** Unlocks devices_lock. */
+/** End a search: open the device `d` that was found. NULL: fail with -ENODEV. Unlocks devices_lock. */
 static int found(struct cma_device *d, struct cma_device **out)
 {
 	int err = d ? device_open(d) : -ENODEV;
@@ -240,8 +242,8 @@ int cma_device_by_address(const struct cma_addr *addr, struct cma_device **out)
 
 /* ---- routes ------------------------------------------------------------------------------------------ */
 
-/** The kernel's source address on the way to dst: that of a connected datagram socket. Bare system calls: programs
- *  interpose socket functions. */
+/** Get the source address that the kernel uses towards dst: that of a datagram socket connected to dst. If `src` is an
+ *  address, the socket is bound to it. Makes direct system calls, because programs interpose socket functions. */
 static int kernel_source(const struct cma_addr *dst, const struct cma_addr *src, struct cma_addr *out)
 {
 	struct sockaddr_in6 name;
@@ -264,7 +266,8 @@ static int kernel_source(const struct cma_addr *dst, const struct cma_addr *src,
 	return err ? err : cma_addr_from(&name, out);
 }
 
-/** Whether an address is on the link of a port that the kernel does not know, or behind its gateway. */
+/** Whether an ethdev device, whose routes the kernel does not know, reaches an address: it is in the device's subnet,
+ *  or the device has a gateway or no subnet. */
 static bool ethdev_reaches(const struct cma_device *d, const struct nic_gid *gid)
 {
 	static const struct nic_gid none;
@@ -280,8 +283,9 @@ static bool ethdev_reaches(const struct cma_device *d, const struct nic_gid *gid
 	return true;
 }
 
-/** Loopback addresses are all one interface's: the source need not be the one that the kernel prefers. Ports of
- *  drivers have routes of their own. devices_lock held. */
+/** Find a device when no device has the kernel's source address, or the kernel has no route. If that source is a
+ *  loopback address (`loopback`), take the device that has the destination, or one with any loopback address, as these
+ *  all belong to one interface. Otherwise take an ethdev device, which has routes of its own. devices_lock held. */
 static struct cma_device *find_otherwise(const struct cma_addr *dst, bool loopback, struct cma_addr *src)
 {
 	struct cma_device *d = loopback ? find_by_gid(&dst->gid) : NULL;
@@ -303,7 +307,7 @@ static struct cma_device *find_otherwise(const struct cma_addr *dst, bool loopba
 	return NULL;
 }
 
-/** Of any destination: this host, through any device. devices_lock held. */
+/** Find a device for the wildcard destination, which means this host: any device of the family. devices_lock held. */
 static struct cma_device *find_any(int family, struct cma_addr *src)
 {
 	struct cma_addr own;
@@ -317,7 +321,7 @@ static struct cma_device *find_any(int family, struct cma_addr *src)
 	return NULL;
 }
 
-/** The device of a route whose source the kernel says is `at`; of family 0: it has none. devices_lock held. */
+/** Find the device of a route. @param at the kernel's source address; family 0: it has no route. devices_lock held. */
 static struct cma_device *find_route(const struct cma_addr *dst, const struct cma_addr *at, struct cma_addr *src)
 {
 	struct cma_device *d = at->family ? find_by_gid(&at->gid) : NULL;
@@ -344,7 +348,7 @@ int cma_route_find(const struct cma_addr *dst, struct cma_addr *src, struct cma_
 		d = find_route(dst, &at, src);
 	if (d || !err)
 		return found(d, out);
-	/* The kernel's error counts, as no device has a way of its own. */
+	/* No device has a route of its own either: return the kernel's error. */
 	pthread_mutex_unlock(&devices_lock);
 	return err;
 }

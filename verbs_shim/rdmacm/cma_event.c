@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * cma_event.c - from what happened to a connection (nic_cm.h) to an event that librdmacm reads. Runs in the engine's
- * callback, with its lock held. A request makes a new id, which the program gets with the event. Owns nothing.
+ * cma_event.c - turns events of connections (nic_cm.h) into events that librdmacm reads. Runs in the engine's callback,
+ * with the engine's lock held. A request creates a new id, which the program gets with the event. Owns nothing.
  *
- * As in a kernel, no events of a new id come before the program has accepted it (its uid is 0 until then): if it fails
- * earlier, the accept fails.
+ * As with the kernel, the new id reports no events until the program has accepted it (its uid is 0 until then). If the
+ * connection fails before, the accept fails.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -115,7 +115,7 @@ static bool type_fits(const struct cma_id *listener, const struct nic_cm_event *
 	return false;
 }
 
-/** A listener takes requests of its family, and on IPv6 also of IPv4 unless it says otherwise. */
+/** A listener takes requests of its own family; on IPv6 also those of IPv4, unless it has RDMA_OPTION_ID_AFONLY. */
 static bool family_fits(const struct cma_id *listener, int family)
 {
 	return listener->src.family == family || (listener->src.family == AF_INET6 && !listener->one_family);
@@ -156,7 +156,7 @@ static void request_sidr(struct cma_id *id, const struct nic_cm_event *event, ui
 	id->dst.gid = event->route->peer;
 }
 
-/** Fill in the new id of a request, of which nobody knows yet. */
+/** Fill in the new id of a request. cma_lock is still held, so no other thread can find the id yet. */
 static void request_begin(struct cma_id *id, struct cma_device *device, const struct nic_cm_event *event)
 {
 	id->device = device;
@@ -180,7 +180,7 @@ static struct cma_id *request_id(struct cma_id *listener)
 	id = cma_id_new(listener->file, listener->space, listener->qp_type);
 	if (!id)
 		return NULL;
-	id->refs++; /* the event's */
+	id->refs++; /* held by the event */
 	listener->backlog--;
 	return id;
 }
@@ -234,16 +234,16 @@ static void on_request(struct cma_device *device, const struct nic_cm_event *eve
 	else if (whole && family_fits(listener, remote.family) && type_fits(listener, event) &&
 		 request_queue(device, listener, event, &remote, &local))
 		return;
-	nic_cm_id_destroy(event->id); /* refuses it, if that has not been done */
+	nic_cm_id_destroy(event->id); /* rejects the request, unless it was rejected above */
 }
 
 /* ---- everything else --------------------------------------------------------------------------------- */
 
-/** What a program sees of an event of a connection. UINT32_MAX: nothing. */
+/** The event that a program gets for each event of a connection. UINT32_MAX: none. */
 static const struct {
 	uint32_t type;
 	int status;
-	bool ends; /* the connection */
+	bool ends; /* the event ends the connection */
 } seen[NIC_CM_EVENTS] = {
 	[NIC_CM_EVENT_REQ] = {UINT32_MAX},
 	[NIC_CM_EVENT_REP] = {UCMA_CONNECT_RESPONSE},

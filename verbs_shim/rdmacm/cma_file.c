@@ -2,13 +2,13 @@
 /*
  * cma_file.c - open files of /dev/infiniband/rdma_cm, and their events.
  *
- * A file's descriptor is a UNIX datagram socket that is connected to itself: it holds a byte for each event that is
- * queued, so it is readable while there are events, each event is an edge for epoll, and a thread that waits for one
- * sleeps in the kernel, with the kernel's rules for signals. A socket has an inode of its own, by which a copy of the
- * descriptor is recognized, and it takes one descriptor only.
+ * A file's descriptor is a UNIX datagram socket that is connected to itself and holds one byte for each queued event.
+ * Thus it is readable while events are queued, and each new event is an edge for epoll. A thread that waits for an
+ * event sleeps in the kernel, under the kernel's rules for signals. The socket has an inode of its own, by which copies
+ * of the descriptor are recognized, and needs one descriptor only.
  *
- * State: all files, by inode. System calls are made without the C library's wrappers, which programs interpose
- * (librspreload), and which are cancellation points.
+ * State: all files, by inode. System calls are made directly, except for the wait, because the C library's functions
+ * are cancellation points, and programs interpose them (librspreload).
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -28,12 +28,12 @@
 struct cma_file {
 	struct cma_file *next; /* in its bucket */
 	uint64_t ino, dev;
-	pid_t pid;	/* a forked child has descriptors, but no files */
-	uint32_t refs;	/* of calls, and one for the descriptors */
+	pid_t pid;	/* the process that opened the file; a forked child cannot use it */
+	uint32_t refs;	/* one for each call in progress, and one for all descriptors together */
 	uint32_t n_fds; /* descriptors that are open, as far as is known */
 	int *fds;
 	uint32_t bytes; /* in the socket */
-	uint32_t n;	/* events */
+	uint32_t n;	/* queued events */
 	struct list events, ids;
 };
 
@@ -222,8 +222,8 @@ static void fork_register(void)
 	pthread_atfork(lock_files, unlock_files, unlock_files);
 }
 
-/* Handlers run before fork from the last registered to the first: ours, which takes the innermost lock, has to be
- * registered before the engines'. */
+/* fork() runs the handlers that were registered last first. Ours takes the innermost lock, so it must be registered
+ * before the engines' handlers. */
 void cma_init(void)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -233,8 +233,8 @@ void cma_init(void)
 
 /* ---- the descriptor ---------------------------------------------------------------------------------- */
 
-/** A descriptor of the file, or -1. A program that closes descriptors in a way that we do not see may have reused the
- *  number. cma_lock held. */
+/** A descriptor of the file, or -1. Its inode is checked, because a program can close a descriptor unnoticed and reuse
+ *  its number. cma_lock held. */
 static int file_fd(struct cma_file *f)
 {
 	uint64_t ino, dev;
@@ -245,7 +245,7 @@ static int file_fd(struct cma_file *f)
 	return -1;
 }
 
-/** The socket holds as many bytes as there are events, if it has room. cma_lock held. Keeps errno. */
+/** Make the socket hold one byte for each queued event, as far as it has room. cma_lock held. Keeps errno. */
 static void file_settle(struct cma_file *f)
 {
 	int saved = errno, fd = f->bytes == f->n ? -1 : file_fd(f);
@@ -283,7 +283,8 @@ void cma_file_migrate(struct cma_file *to, struct cma_id *id)
 			continue;
 		list_remove(&e->link);
 		list_append(&to->events, &e->link);
-		/* New ids are in the file in which they will be read. */
+		/* Move the new id of a request too: an id must be in the file from which the program reads the
+		 * event. */
 		if (e->request) {
 			list_remove(&e->request->link);
 			cma_file_add(to, e->request);
@@ -380,7 +381,7 @@ static int progress(void *arg, struct cma_device *device)
 	return 0;
 }
 
-/** What the engines are told or asked before a wait takes locks, under which no thread may be cancelled. */
+/** Call fn for each open device, with cancellation disabled, because this takes locks. */
 static void engines_each(int (*fn)(void *arg, struct cma_device *device))
 {
 	int cancel;
@@ -390,8 +391,8 @@ static void engines_each(int (*fn)(void *arg, struct cma_device *device))
 	pthread_setcancelstate(cancel, NULL);
 }
 
-/** Sleep until the descriptor is readable. A cancellation point. Where the engines have no threads, this one makes
- *  progress. */
+/** Sleep until the descriptor is readable. If the engines have no threads, sleep for INLINE_POLL_MS at most, as the
+ *  caller must then make progress. A cancellation point. */
 static int event_wait(int fd)
 {
 	struct pollfd readable = {.fd = fd, .events = POLLIN};
@@ -400,7 +401,7 @@ static int event_wait(int fd)
 	if (pmd_progress_is_inline())
 		return poll(&readable, 1, INLINE_POLL_MS) < 0 ? -errno : 0;
 	engines_each(expect_sleep);
-	/* A signal ends or restarts this as it does a read of the kernel's device. */
+	/* A signal ends or restarts this call, as it would a wait in the kernel's device. */
 	if (recv(fd, &byte, 1, MSG_PEEK) < 0 && errno != EAGAIN)
 		return -errno;
 	return 0;

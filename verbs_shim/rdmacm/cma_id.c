@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * cma_id.c - the ids of this process: numbers, references, the end of one.
+ * cma_id.c - the ids of this process: their numbers, their references, and how they are destroyed.
  *
- * State: the table of ids by number. Numbers are the lowest that are free: librdmacm keeps a table of its own, by
- * them. An id lives while it has references: one for its number, one for each command and each unread request.
+ * State: the table of ids by number. A new id gets the lowest free number, because librdmacm too has a table indexed by
+ * these numbers. An id lives while it has references: one for its number, one for each command in progress on it, and
+ * one for the unread event of the request that created it.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -115,7 +116,7 @@ void cma_engine_leave(const struct cma_device *device)
 	pmd_unlock(device->engine);
 }
 
-/** No event comes for the id after this. */
+/** End the id's connection. After this, no event comes for the id. */
 static void end_connection(struct cma_id *id)
 {
 	cma_engine_enter(id->device);
@@ -126,7 +127,7 @@ static void end_connection(struct cma_id *id)
 	cma_engine_leave(id->device);
 }
 
-/** Requests that the program has not read are refused. */
+/** Refuse the requests that the program has not read, by destroying their ids. */
 static void end_requests(struct list *requests)
 {
 	while (!list_empty(requests)) {
@@ -155,7 +156,7 @@ uint32_t cma_id_destroy(struct cma_id *id)
 	list_remove(&id->link);
 	number_give(id);
 	reported = id->events_reported;
-	id->refs--; /* the number's; the caller has another one */
+	id->refs--; /* the number's reference; the caller has another one */
 	pthread_mutex_unlock(&cma_lock);
 	end_requests(&requests);
 	return reported;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * cma_query.c - what librdmacm asks of an id: the attributes that its QP needs in each state (IBTA 12.9.7), addresses,
- * GIDs, the path. Owns nothing.
+ * cma_query.c - answers what librdmacm asks about an id: the attributes that its QP needs in each state (IBTA 12.9.7),
+ * addresses, GIDs, the path. Owns nothing.
  */
 #include <endian.h>
 #include <errno.h>
@@ -10,7 +10,7 @@
 
 #include "cma.h"
 
-#define PATH_EXACTLY 2 /* the selector of MTU, rate and life */
+#define PATH_EXACTLY 2 /* selector: MTU, rate or packet life is exactly this value */
 #define NO_INDEX     UINT32_MAX
 
 /* ---- the QP ------------------------------------------------------------------------------------------ */
@@ -27,7 +27,7 @@ void cma_ah_attr(const struct cma_id *id, const struct nic_gid *peer, struct ib_
 	out->grh.traffic_class = id->path.traffic_class;
 }
 
-/** Before there is a connection, and for datagrams. */
+/** Attributes before the id has a connection, and always for datagrams. */
 static void attr_plain(const struct cma_id *id, struct ib_uverbs_qp_attr *out)
 {
 	out->qp_attr_mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT;
@@ -77,7 +77,7 @@ static void attr_rts(const struct cma_id *id, struct ib_uverbs_qp_attr *out)
 	out->timeout = id->ack_timeout_set ? id->ack_timeout : id->conn.ack_timeout;
 }
 
-/** Whether the connection is under way, and (answered) whether the peer's values are known. */
+/** Whether the connection is being made or is established and, if `answered`, the peer's values are known. */
 static bool is_ready(const struct cma_id *id, bool answered)
 {
 	struct nic_cm_info info;
@@ -187,7 +187,7 @@ void cma_query_addr(struct cma_id *id, struct rdma_ucm_query_addr_resp *out)
 	cma_engine_leave(id->device);
 }
 
-/** struct sockaddr_ib of librdmacm. */
+/** Same layout as librdmacm's struct sockaddr_ib. */
 struct sockaddr_gid {
 	uint16_t family, pkey;
 	uint32_t flowinfo;
@@ -217,7 +217,7 @@ void cma_query_gid(struct cma_id *id, struct rdma_ucm_query_addr_resp *out)
 
 /* ---- path records on the wire ------------------------------------------------------------------------ */
 
-/* Offsets in bytes (IBTA 15.2.5.16). */
+/* Offsets in a path record, in bytes (IBTA 15.2.5.16). */
 enum { PR_DGID = 8, PR_SGID = 24, PR_FLOW = 44, PR_TCLASS = 48, PR_REVERSIBLE, PR_PKEY, PR_SL = 53 };
 enum { PR_MTU = 54, PR_RATE, PR_LIFE };
 #define PR_EXACTLY (PATH_EXACTLY << 6)

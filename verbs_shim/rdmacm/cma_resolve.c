@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * cma_resolve.c - from an IP address to a device, and to a path. There is no subnet manager: the path of RoCE is made
- * of what this side knows, as in a kernel. Both are known at once, but reported by events. Owns nothing.
+ * cma_resolve.c - resolves an IP address to a device (resolve address), then to a path (resolve route). RoCE has no
+ * subnet manager, so the path is made of what this side knows, as in the kernel. Both results are known at once, but
+ * are reported by events. Owns nothing.
  */
 #include <errno.h>
 #include <string.h>
@@ -26,7 +27,7 @@ static bool kernel_routes(const struct cma_id *id)
 	return !id->device || !strcmp(id->device->pmd.port, "udp");
 }
 
-/** The device and the source address are known. */
+/** Set the device and source address that were found, unless the id already has a device. Bind a source port. */
 static int take_route(struct cma_id *id, struct cma_device *device, const struct cma_addr *src)
 {
 	if (!id->device) {
@@ -67,7 +68,7 @@ int cma_resolve_addr(struct cma_id *id, const struct cma_addr *src, const struct
 	return cma_event_simple(id, UCMA_ADDR_RESOLVED, 0);
 }
 
-/** Of all packets of a connection the same, of different ones different: routers spread them by it. */
+/** The flow label: a hash of the ports, the same for all packets of a connection. Routers spread connections by it. */
 static uint32_t flow_label(const struct cma_id *id)
 {
 	uint32_t h = (uint32_t)id->src.port << 16 | id->dst.port;
@@ -81,7 +82,7 @@ void cma_path_set(struct cma_id *id)
 {
 	uint8_t life = CMA_PACKET_LIFE;
 
-	/* The ACK timeout is twice the life of a packet. */
+	/* The ACK timeout is twice the packet life, so as an exponent it is one higher. */
 	if (id->ack_timeout_set)
 		life = id->ack_timeout ? id->ack_timeout - 1 : 0;
 	cma_engine_enter(id->device);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * device.c - /dev/infiniband/rdma_cm as an open file: open, write, copies, close, as a kernel's driver has them. Every
- * command is one write. Owns nothing: files are in cma_file.c.
+ * device.c - the operations of a kernel driver for /dev/infiniband/rdma_cm: open, write, close, and copies of the
+ * descriptor. Every command is one write. Owns nothing: files are in cma_file.c.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -43,7 +43,7 @@ static void file_put(void *file)
 	cma_file_put(file);
 }
 
-/** The only command that waits is the only one in which a thread may be cancelled. */
+/** Execute a command. Cancellation is disabled, except for the only command that waits: to get an event. */
 static int command_run(struct cma_file *file, int fd, const void *buf, size_t n)
 {
 	long flags = syscall(SYS_fcntl, fd, F_GETFL);

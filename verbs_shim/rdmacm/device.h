@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * device.h - /dev/infiniband/rdma_cm as an open file. The hooks of the C library (sysfs/hooks_fd.c) call this; they may
- * be in another library, and get the functions by uroce_cm_attach, which is found by name.
+ * device.h - the operations of /dev/infiniband/rdma_cm, which the hooks of the C library (sysfs/hooks_fd.c) call. The
+ * hooks may be in another library. They get the operations from uroce_cm_attach, which is found by name.
  */
 #ifndef RDMACM_DEVICE_H
 #define RDMACM_DEVICE_H
@@ -14,20 +14,20 @@ struct uroce_cm_source {
 	size_t size; /* sizeof(struct uroce_cm_source): must be equal in both libraries */
 	/** @return a descriptor, or -1 and errno */
 	int (*open)(int flags);
-	/** Whether a descriptor, which once was one of these, still is. */
+	/** Whether a descriptor is still the device's. The hooks remember descriptors, whose numbers can be reused. */
 	bool (*is)(int fd);
-	/** write(2): *result is what it returns, with errno. @return false: the descriptor is none of these */
+	/** As write(2), but the return value is in *result. @return false: the descriptor is not the device's */
 	bool (*write)(int fd, const void *buf, size_t n, ssize_t *result);
-	/** `to` is a copy of `fd`. */
+	/** Called after `fd` was duplicated as `to`. */
 	void (*dup)(int fd, int to);
-	/** The descriptor is about to be closed. With the last one its ids end. */
+	/** Called before a descriptor is closed. With the last copy, the ids of the open file are destroyed. */
 	void (*closing)(int fd);
 };
 
-/** Set the functions; `source` must stay valid. One of the wrong size is ignored: the device cannot be opened then. */
+/** Set the operations; `source` must stay valid. With a wrong size it is ignored, and the device cannot be opened. */
 void uroce_cm_attach(const struct uroce_cm_source *source);
 
-/** The functions of this library. */
+/** The operations that this library implements. */
 const struct uroce_cm_source *rdmacm_device(void);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* ucma.h - the functions of the commands (private to the ucma_*.c): each gets a copy of its structure, whole. */
+/* ucma.h - the functions that execute commands (private to ucma_*.c). Each gets a complete copy of its structure. */
 #ifndef UCMA_H
 #define UCMA_H
 
@@ -12,11 +12,11 @@ struct ucma_call {
 	uint16_t out; /* bytes of room for the answer */
 };
 
-/** Copy from and to memory of the program; ucma_room only checks. @return 0, -EFAULT */
+/** Copy from and to memory of the program; ucma_room only checks that it is writable. @return 0, -EFAULT */
 int ucma_read(void *to, uint64_t from, size_t len);
 int ucma_reply(uint64_t to, const void *from, size_t len);
 int ucma_room(uint64_t to, size_t len);
-/** An id of the file, to be left by cma_id_leave. @return 0, -ENOENT, -EINVAL: another file's; no device */
+/** As cma_id_enter(), for the file of the call. ucma_enter_device also fails with -EINVAL if the id has no device. */
 int ucma_enter(const struct ucma_call *call, uint32_t number, struct cma_id **out);
 int ucma_enter_device(const struct ucma_call *call, uint32_t number, struct cma_id **out);
 /** NULL: there is no such command. */

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ucma_abi.c - the commands of /dev/infiniband/rdma_cm: the table of them, their sizes, and the errors of the header.
+ * ucma_abi.c - the commands of /dev/infiniband/rdma_cm: a table of commands and their sizes, and the checks of headers.
  * The functions of the commands are in ucma_id.c (ids, options, events), ucma_addr.c (addresses, routes, queries) and
  * ucma_conn.c (connections).
  *
- * A command that is shorter than its structure, which a kernel would read beyond its end, is refused (EINVAL). Memory
- * that the program names is checked before it is used (EFAULT). Owns nothing.
+ * A command that is shorter than its structure is refused (EINVAL); the kernel would read beyond the command's end.
+ * Memory that the program names is checked before it is used (EFAULT). Owns nothing.
  */
 #include <errno.h>
 #include <string.h>
@@ -24,7 +24,8 @@ union command {
 #define UPTO(type, member) (offsetof(struct type, member) + sizeof(((struct type *)0)->member))
 #define WHOLE(type)	   sizeof(struct type), sizeof(struct type)
 
-/* What is read of a command, what it has at least, the least room for the answer, the function. */
+/* `size`: most bytes of a command that are read; in_min: bytes that it must have; out_min: bytes that its room for the
+ * answer must have. */
 static const struct {
 	const char *name;
 	size_t size, in_min, out_min;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ucma_abi.h - the commands that librdmacm writes to /dev/infiniband/rdma_cm: what <rdma/rdma_user_cm.h> of older
- * releases lacks, and the entry point. A command is a header {number, bytes in, bytes out}, its structure, and in that
- * the address of memory for the answer.
+ * ucma_abi.h - the commands that librdmacm writes to /dev/infiniband/rdma_cm: declarations that older releases of
+ * <rdma/rdma_user_cm.h> lack, and the entry point. A command is a header {number, bytes in, bytes out} and a structure,
+ * which can contain the address of memory for the answer.
  */
 #ifndef UCMA_ABI_H
 #define UCMA_ABI_H
@@ -37,11 +37,11 @@ enum ucma_event_type {
 	UCMA_INTERNAL,
 };
 
-/* Types of queue pairs and the event, as in verbs.h. */
+/* QP types, and the event that a program passes to rdma_notify(), with the values of verbs.h. */
 enum { UCMA_QPT_RC = 2, UCMA_QPT_UC = 3, UCMA_QPT_UD = 4, UCMA_QPT_XRC_SEND = 9, UCMA_QPT_XRC_RECV = 10 };
 #define UCMA_EVENT_COMM_EST 4
 
-/* Newer than the header of rdma-core 44. */
+/* The header of rdma-core 44 does not have these yet. */
 #define UCMA_CMD_RESOLVE_IB_SERVICE 23
 #define UCMA_CMD_WRITE_CM_EVENT	    24
 #define UCMA_QUERY_IB_SERVICE	    3
@@ -68,14 +68,14 @@ struct ucma_query_ib_service_resp {
 
 struct cma_file;
 
-/** Copy the header of a command of at least its size. @return 0, -EFAULT */
+/** Copy the header of a command, which must be at least as long as the header. @return 0, -EFAULT */
 int ucma_read_header(const void *buf, struct rdma_ucm_cmd_hdr *out);
 
 /**
- * Execute what was written to a file.
- * @param fd the descriptor it was written to: an event is waited for on it.
- * @param block whether to wait for an event. A cancellation point then, and only then.
- * @return 0: the write took all of it; a negative errno, the kernel's
+ * Execute a command that was written to a file.
+ * @param fd the descriptor that it was written to; a wait for an event sleeps on it.
+ * @param block whether the command that gets an event waits for one. That wait is the only cancellation point.
+ * @return 0: all bytes were consumed; or the negative errno that the kernel would return.
  */
 int ucma_command(struct cma_file *file, int fd, bool block, const void *buf, size_t len);
 

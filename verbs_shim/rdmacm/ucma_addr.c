@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* ucma_addr.c - commands that bind and resolve addresses and routes, and that ask for them. Owns nothing. */
+/* ucma_addr.c - commands that bind addresses, resolve addresses and routes, and query both. Owns nothing. */
 #include <errno.h>
 #include <string.h>
 
@@ -29,7 +29,8 @@ int ucma_bind_ip(const struct ucma_call *call, const void *in)
 	return size && size <= sizeof(cmd->addr) ? bind_to(call, cmd->id, &cmd->addr) : -EINVAL;
 }
 
-/** By this librdmacm finds out whether addresses of InfiniBand are supported: EAFNOSUPPORT, they are not. */
+/** librdmacm binds an InfiniBand address to find out whether such addresses are supported. EAFNOSUPPORT: they are
+ * not. */
 int ucma_bind(const struct ucma_call *call, const void *in)
 {
 	const struct rdma_ucm_bind *cmd = in;
@@ -41,7 +42,7 @@ int ucma_bind(const struct ucma_call *call, const void *in)
 
 /* ---- resolve ----------------------------------------------------------------------------------------- */
 
-/** @param src may be of no family: no source address. */
+/** Resolve an address. @param src the source address; if its family is unknown or 0, none is given. */
 static int resolve(const struct ucma_call *call, uint32_t number, const void *src, const void *dst)
 {
 	struct cma_addr from = {0}, to;
@@ -92,7 +93,7 @@ int ucma_resolve_route(const struct ucma_call *call, const void *in)
 	return err;
 }
 
-/** A query to the subnet administrator, which RoCE does not have. */
+/** Always refused: it would query the subnet administrator, which RoCE does not have. */
 int ucma_resolve_ib_service(const struct ucma_call *call, const void *in)
 {
 	const struct ucma_resolve_ib_service *cmd = in;

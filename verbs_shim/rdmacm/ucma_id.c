@@ -92,7 +92,7 @@ int ucma_get_event(const struct ucma_call *call, const void *in)
 	const struct rdma_ucm_get_event *cmd = in;
 	struct rdma_ucm_event_resp resp;
 	size_t len = call->out < sizeof(resp) ? call->out : sizeof(resp);
-	/* An event that cannot be delivered stays. */
+	/* Check the memory for the answer first: an event that cannot be delivered stays queued. */
 	int err = ucma_room(cmd->response, len);
 
 	err = err ? err : cma_event_read(call->file, call->fd, call->block, &resp);

@@ -133,8 +133,8 @@ static void put_port(struct folder *f, const struct sysfs_live *live)
 	put_line(f, "ports/1/pkeys/0", "0x%04x", FACT_PKEY);
 }
 
-/** Emit the GID table. Empty entries get no files for their type and interface: from the kernel's files, such a read
- * fails. */
+/** Emit the GID table. Empty entries get no files for type and interface, so opening these fails; the kernel has the
+ * files, but reading them fails. */
 static void put_gids(struct folder *f, const struct pmd_device *d, const struct sysfs_live *live)
 {
 	static const struct nic_gid empty;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * hooks_fd.c - hooks of the C library's functions on descriptors, for the open device of the connection manager
- * (rdmacm/device.h). For all other descriptors a hook costs a look into a bitmap.
+ * (rdmacm/device.h). For all other descriptors a hook only tests a bit in a bitmap.
  *
- * State: the bitmap of descriptors that may be the device's. The library that attached knows which really are: a
- * program can close descriptors in ways that we do not see. A child of vfork shares this memory, and must not change
- * it: it is told by its process ID.
+ * State: the bitmap of descriptors that may be the device's. Only the library that called uroce_cm_attach knows for
+ * sure, because a program can close a descriptor in a way that the hooks do not see. A child of vfork shares the bitmap
+ * with its parent and must not change it; it is recognized by its process ID.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -25,7 +25,7 @@
 
 static const struct uroce_cm_source *_Atomic source;
 static _Atomic uint64_t marks[FDS / 64];
-static atomic_bool any; /* descriptor was ever marked */
+static atomic_bool any; /* whether any descriptor was ever marked */
 static pid_t owner;
 
 __attribute__((visibility("default"))) void uroce_cm_attach(const struct uroce_cm_source *s)
@@ -51,7 +51,7 @@ static void unmark(int fd)
 	atomic_fetch_and(&marks[fd / 64], ~(UINT64_C(1) << fd % 64));
 }
 
-/** Not so in a child of vfork. */
+/** Whether this process may change the bitmap: true unless it is a child of vfork. */
 static bool owns_marks(void)
 {
 	return owner == (pid_t)syscall(SYS_getpid);
@@ -103,7 +103,7 @@ HOOK(ssize_t, write, (int fd, const void *buf, size_t n))
 	return NEXT(write)(fd, buf, n);
 }
 
-/** A descriptor is about to be closed. */
+/** Called before a descriptor is closed: if it may be the device's, unmark it and tell the device's library. */
 static void closing(int fd)
 {
 	if (!marked(fd) || !owns_marks())
@@ -145,7 +145,7 @@ HOOK(void, closefrom, (int first))
 
 /* ---- copies ------------------------------------------------------------------------------------------ */
 
-/** @return `to` */
+/** Called after `fd` was duplicated as `to`; if `to` is negative, that failed. @return `to` */
 static int copied(int fd, int to)
 {
 	if (to >= 0 && to < FDS && to != fd && marked(fd) && owns_marks()) {
@@ -174,7 +174,7 @@ HOOK(int, dup3, (int fd, int to, int flags))
 	return copied(fd, NEXT(dup3)(fd, to, flags));
 }
 
-/* The third argument is an integer, a pointer or not there, by the command. */
+/* Depending on the command, the third argument is an integer, a pointer, or absent. */
 HOOK(int, fcntl, (int fd, int command, void *arg))
 {
 	int result = NEXT(fcntl)(fd, command, arg);
@@ -185,7 +185,8 @@ HOOK_ALIAS(fcntl64, fcntl);
 
 /* ---- what it is -------------------------------------------------------------------------------------- */
 
-/** librdmacm wants a character device. The number is that of /dev/null, as the path's. */
+/** Make fstat show a character device, as librdmacm requires. It has the number of /dev/null, which stat shows for the
+ * path. */
 static void show_device(int fd, struct stat *st)
 {
 	if (!atomic_load(&source)->is(fd))

@@ -129,8 +129,8 @@ static int keep_foreign(const struct covered *was, const char *path, const char 
 	return 0;
 }
 
-/** The device of the connection manager works by hooks only; without it librdmacm reports no devices. /sys/class/misc
- *  is the kernel's, whole. */
+/** Whether a path belongs to the connection manager's device, which works only with the hooks. The namespace therefore
+ *  does not contain it, and librdmacm reports no devices there. /sys/class/misc stays the kernel's. */
 static bool is_hooks_only(const char *path)
 {
 	char node[SYSFS_OWN_MAX];

@@ -4,9 +4,9 @@
  *
  * tree.c and attributes.c define the files; store.c keeps them in a folder on disk; redirect.c redirects an
  * application's paths there; hooks_*.c interpose the C library's functions that take paths; live.c answers from the
- * engines of this process where it can, rest.c from the device's daemon. hooks_fd.c is the device of the connection
- * manager, whose commands rdmacm/ executes. kernel.c bypasses all this and reads what the
- * kernel shows. mount_ns.c puts the tree into a mount namespace.
+ * engines of this process where it can, rest.c from the device's daemon. hooks_fd.c passes commands written to the
+ * connection manager's device to rdmacm/. kernel.c bypasses all this and reads what the kernel shows. mount_ns.c puts
+ * the tree into a mount namespace.
  *
  * No code runs before a path of the tree is first used, as the library is loaded into every shell and `ls`.
  */
@@ -25,8 +25,8 @@
 #define SYSFS_OWN_MAX	  256  /* buffer size for a file's path in the tree, as the application sees it */
 #define SYSFS_TEXT_MAX	  512  /* buffer size for the text of an attribute */
 
-/** The folders in which the kernel's entries and ours are merged. */
-/** SYSFS_CM is one file's folder rather than a class: of /sys/class/misc nothing else is ours. */
+/** The folders in which the kernel's entries and ours are merged. Exception: SYSFS_CM, which is
+ * /sys/class/misc/rdma_cm, has only our entries; and we add nothing else to /sys/class/misc. */
 enum sysfs_class { SYSFS_INFINIBAND, SYSFS_VERBS, SYSFS_MAD, SYSFS_DEV, SYSFS_CM, SYSFS_CLASSES };
 #define SYSFS_MISC    "/sys/class/misc"
 #define SYSFS_CM_NODE "rdma_cm" /* in SYSFS_DEV */
@@ -123,7 +123,7 @@ extern __thread int sysfs_bypass;
 
 /* ---- the connection manager's device (hooks_fd.c) ---------------------------------------------------- */
 
-/** Open it. @return the descriptor, or -1 and errno. ENODEV: no library of ours with an engine is in the process */
+/** Open the device. @return the descriptor, or -1 with errno; ENODEV: no library with our engine is in the process. */
 int sysfs_cm_open(int flags);
 
 /* ---- live files (live.c) ----------------------------------------------------------------------------- */

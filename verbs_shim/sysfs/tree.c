@@ -25,7 +25,7 @@ int sysfs_world_read(struct sysfs_world *w)
 	w->uverbs_first = sysfs_uverbs_first();
 	for (unsigned i = 0; i < w->n; i++)
 		sysfs_rest_read(&w->devices[i], &w->rest[i]);
-	/* Of the connection manager's folder nothing is the kernel's. */
+	/* Leave out SYSFS_CM, the last one: it contains no entries of the kernel. */
 	for (unsigned c = 0; c < SYSFS_CM; c++)
 		sysfs_kernel_list(sysfs_class_paths[c], &w->kernel[c]);
 	return 0;
@@ -117,7 +117,7 @@ static int cm_emit(const struct walk *k)
 {
 	int err = put(k, SYSFS_FILE, SYSFS_CM, "abi_version", CM_ABI);
 
-	err = err ? err : put(k, SYSFS_FILE, SYSFS_CM, "dev", "1:3\n"); /* as uverbs_emit */
+	err = err ? err : put(k, SYSFS_FILE, SYSFS_CM, "dev", "1:3\n"); /* of /dev/null, as in uverbs_emit */
 	return err ? err : put(k, SYSFS_NODE, SYSFS_DEV, SYSFS_CM_NODE, "/dev/null");
 }
 
