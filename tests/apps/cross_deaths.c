@@ -55,7 +55,7 @@ struct talk {
 	struct forked_end end, data, runner; /* end: has the device, a PD and a CQ */
 	struct ibv_cq *received;
 	struct ibv_mr *mr;
-	uint32_t words[3 * LAPS]; /* three times LAPS: to send, from the other side, from itself */
+	uint32_t words[3 * LAPS]; /* LAPS words each: to send; received from the other side; from itself */
 };
 
 static unsigned failures;
@@ -322,7 +322,8 @@ static void self_open(struct test *x)
 	}
 }
 
-/** Create a QP with WAITs for completions that never come. They keep a reference to the CQ. */
+/** Create a QP with WAITs for completions that never come. The WAITs keep a reference to `received`, the CQ that they
+ * wait for. */
 static struct ibv_qp *stuck_open(struct test *x)
 {
 	struct ibv_qp *qp = create_runner(x->talk, x->stuck_done).qp;

@@ -171,7 +171,7 @@ static int initiate(void *arg)
 		forked_die("no region");
 	forked_connect(&end, in->f, 1);
 	atomic_fetch_add(in->connected, 1);
-	forked_await(in->connected, in->initiators + 1); /* a request before that would be lost, and time out */
+	forked_await(in->connected, in->initiators + 1); /* requests sent before all are connected would be lost */
 	(in->rtt ? measure_rtt : measure_rate)(&end, in, mr, results);
 	check_results(in, results);
 	return 0;

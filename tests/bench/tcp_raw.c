@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tcp_raw.c - TCP over loopback between two processes: a bandwidth for comparison with the kernel UDP port, and what a
- * program gets without RDMA.
+ * tcp_raw.c - TCP over loopback between two processes. The bandwidth is compared with that of the kernel UDP port, and
+ * shows what a program gets without RDMA.
  *
  * Usage: tcp_raw bw [BYTES [COUNT [CPU CPU]]]     messages one way, COUNT MiB in all; MB/s (10^6 bytes)
  *        tcp_raw rtt [BYTES [COUNT [CPU CPU]]]    median and 99th percentile round trip, spinning; microseconds

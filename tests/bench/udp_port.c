@@ -39,7 +39,7 @@ struct side {
 	bool timed; /* the port has several sockets, and needs the current time */
 };
 
-/** Add n addresses to the port that have no traffic. */
+/** Add n addresses without traffic to the port. */
 static void side_add_silent(struct side *s, int id, unsigned n)
 {
 	char err[512], text[32];

@@ -150,7 +150,7 @@ void ctl_daemons_begin(void)
 
 /* ---- in place of spawn.c ---------------------------------------------------------------------------------- */
 
-#define READY_NS (15 * VK_S) /* less than in spawn.c: no process of the simulator lacks the CPU */
+#define READY_NS (15 * VK_S) /* less than in spawn.c, because simulated processes are not kept off the CPU */
 
 /** Start a daemon, and wait until it is ready, has reported an error, or times out. The real function (spawn.c) learns
  *  this from the daemon's stderr. */

@@ -290,7 +290,7 @@ static void engine_main(void *arg)
 
 /* ---- the program's thread --------------------------------------------------------------------------------- */
 
-/** Odd ports are the connection manager's. */
+/** Odd ports are TCP ports of the connection manager, even ports are ports of reliable datagrams. */
 static uint32_t service_of(uint16_t port)
 {
 	return proto_service(port % 2 ? NIC_CM_PS_TCP : 0, port);

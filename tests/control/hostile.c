@@ -59,7 +59,7 @@ static size_t body_of(struct hostile *h, unsigned type, uint8_t *body, size_t ro
 	case PROTO_SERVICES:
 		len = 4 * rng_below(&h->rng, 8);
 		rng_bytes(&h->rng, body, len);
-		for (size_t i = 0; i < len; i += 4) /* half of them are ports of some space */
+		for (size_t i = 0; i < len; i += 4) /* the port space: 0 (reliable datagrams) or NIC_CM_PS_TCP */
 			memcpy((uint8_t *)body + i + 2, &(uint16_t){rng_chance(&h->rng, 500) ? 0 : 0x0106}, 2);
 		break;
 	case PROTO_LINK:
@@ -217,8 +217,8 @@ static void hostile_main(void *arg)
 		vk_sleep(rng_below(&h->rng, 8 * VK_S));
 }
 
-/* The first function of a hostile process: copies the state to memory of the process, which is freed with the
- * process. */
+/* Where a hostile process starts. It works on a copy of its state in its own memory, which is freed when the process
+ * ends. */
 static void hostile_first(void *arg)
 {
 	struct hostile *from = arg, *h = malloc(sizeof(*h));

@@ -332,8 +332,9 @@ static void check_links(const struct ctl_function *f)
 	}
 }
 
-/** Check that no file is open twice in a process. Exceptions: the bell of a function that has a link to itself; an
- *  epoll set that has replaced a closed socket under the socket's descriptor number (see port_udp.c). */
+/** Check that no file is open twice in a process. Exceptions: the eventfd by which a function that has a link to
+ *  itself wakes itself; an epoll set that has replaced a closed socket under the socket's descriptor number (see
+ *  port_udp.c). */
 static void check_twice(struct vk_proc *p)
 {
 	for (int fd = 0; fd < 2048; fd++)

@@ -11,7 +11,7 @@
 #include "ctl.h"
 #include "nic_rdm.h"
 
-#define CALM_NS	    (25 * VK_S) /* functions not adopted are retried at least every 5 s, addresses every 2 s */
+#define CALM_NS	    (25 * VK_S) /* daemons retry adoptions at least every 5 s, and addresses every 2 s */
 #define QUIET_NS    (3 * VK_S)
 #define END_NS	    (20 * VK_S)
 #define QUIET_CALLS 1500 /* most system calls of an idle process in QUIET_NS */

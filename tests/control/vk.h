@@ -137,7 +137,8 @@ struct vk_datagram {
 };
 /** @return the socket to which a datagram would be delivered; NULL: none. */
 struct vk_file *vk_udp_choose(unsigned netns, const struct nic_gid *gid, uint32_t qpn);
-/** The same of a request of the connection manager for this service (proto_service). */
+/** @return the socket to which a connection manager's request for this service (proto_service) would be delivered;
+ *  NULL: none. */
 struct vk_file *vk_udp_choose_request(unsigned netns, const struct nic_gid *gid, uint32_t service);
 /** Send a datagram. */
 void vk_udp_send(unsigned netns, const struct nic_gid *gid, uint32_t qpn);

@@ -15,8 +15,8 @@
 #include "address.h"
 #include "vk_priv.h"
 
-#define PAYLOAD 12 /* a BTH */
-#define REQUEST 60 /* a REQ, to its service ID */
+#define PAYLOAD 12 /* length of a datagram: only a BTH */
+#define REQUEST 60 /* length of a connection manager's REQ, cut off after its service ID */
 
 /* ---- interfaces ------------------------------------------------------------------------------------------- */
 

@@ -245,7 +245,7 @@ ssize_t __wrap_recv(int fd, void *data, size_t len, int flags)
 	return f ? set_errno(receive_bytes(f, data, len, flags)) : -1;
 }
 
-/** Who has sent a datagram is not known. */
+/** Receive a datagram. Senders are not simulated: the sender's address, and the data, are zeroes. */
 ssize_t __wrap_recvfrom(int fd, void *data, size_t len, int flags, struct sockaddr *from, socklen_t *from_len)
 {
 	ssize_t got = __wrap_recv(fd, data, len, flags);

@@ -35,7 +35,7 @@ void enemy_keep(struct enemy *e, int fd);
 void enemy_connects(struct enemy *e);
 /** Listen on a socket of this name, which is not the daemon's name. */
 void enemy_listens(struct enemy *e, const struct proto_name *name);
-/** Accept a connection on any of the listeners. */
+/** Accept a connection on each listener that has one pending. */
 void enemy_accepts(struct enemy *e);
 /** Send a message of this type; with type 0 the input chooses the type. */
 void enemy_says(struct enemy *e, int fd, unsigned type);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * fuzz_cm_mad.c - arbitrary bytes into cm_mad_parse and nic_cm_ip_parse. What they accept is built and parsed to the
- * same again; what they refuse leaves nothing.
+ * fuzz_cm_mad.c - libFuzzer target: cm_mad_parse and nic_cm_ip_parse get arbitrary bytes. If they accept the bytes, the
+ * result is built and parsed again, and must be the same. If they refuse the bytes, the result must be all zeroes.
  *
  * The first byte of an input selects how the other bytes are used: with MODE_FIX they are extended to the length of a
  * MAD and get a valid header.

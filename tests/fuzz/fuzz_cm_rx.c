@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * fuzz_cm_rx.c - a connection manager whose peer is the fuzzer: it sends any messages, in any order, about connections
- * that exist, while the owner acts and time passes.
+ * fuzz_cm_rx.c - libFuzzer target: a connection manager whose peer is the fuzzer. The peer sends any messages, in any
+ * order, about connections that exist. Meanwhile time passes, and the manager's owner connects, accepts, destroys etc.
  *
  * An input is a sequence of steps: a byte that selects the step, then the bytes that the step takes. A fuzzer cannot
  * guess communication IDs and transactions, so a MAD step takes the header and the IDs of a MAD that the manager has
@@ -15,9 +15,9 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-#define IDS	16 /* that the owner holds, at most */
+#define IDS	16 /* most ids that the owner holds; it destroys further ones at once */
 #define RECORDS 24
-#define SEEN	8 /* MADs that a step can take the IDs of */
+#define SEEN	8 /* the last MADs sent or received, from which a step can take header and IDs */
 #define SERVICE 7
 #define LONG_NS 100000000000000u
 
@@ -37,7 +37,7 @@ static struct {
 	uint32_t random;
 	uint64_t now;
 	uint64_t received;
-	bool destroys; /* the owner destroys ids in their events */
+	bool destroys; /* in this step, an event makes the owner destroy the event's id */
 } f;
 
 static const struct nic_cm_route route = {
@@ -124,8 +124,8 @@ static void receive(const uint8_t *mad, size_t len)
 	nic_cm_rx(f.cm, &route, mad, len);
 }
 
-/** A message with the IDs of one that was seen, exchanged if the manager sent it; a few of its bytes are the input's.
- */
+/** Receive a copy of a MAD that was seen, with a type and up to seven bytes from the input. Unless the input says
+ * otherwise, local and remote communication ID are exchanged, as in an answer to a MAD that the manager sent. */
 static void step_mad(struct input *in)
 {
 	static const uint8_t header[] = {1, 7, 2, 3};
@@ -146,7 +146,7 @@ static void step_mad(struct input *in)
 		mad[at] = take(in);
 	}
 	mad[16] = 0;
-	if (mad[17] == CM_REQ) { /* addresses and the service that a REQ needs to get anywhere */
+	if (mad[17] == CM_REQ) { /* without these addresses and this service, a REQ would be refused early */
 		memcpy(mad + 24 + 56, route.peer.raw, 16);
 		memcpy(mad + 24 + 72, route.own.raw, 16);
 		mad[24 + 15] = attr & 0x80 ? mad[24 + 15] : SERVICE;
@@ -202,7 +202,7 @@ static void step_sidr(void)
 		hold(id);
 }
 
-/** The owner does something to an id; what the id's state does not allow is refused. */
+/** The owner makes a call on an id. The call fails if the id's state does not allow it. */
 static void step_act(struct input *in)
 {
 	uint8_t what = take(in), value = take(in);
@@ -298,7 +298,7 @@ static void check(void)
 	nic_cm_each(f.cm, count_connection, &connections);
 	CHECK(connections == records_used());
 	CHECK(nic_cm_ids(f.cm) <= RECORDS);
-	/* Each MAD is counted once as what it is. */
+	/* Each MAD received is counted once: by its type, or by the reason for refusing it. */
 	CHECK(f.received ==
 	      sum(NIC_CM_COUNT_rx_req, NIC_CM_COUNT_rx_apr) + sum(NIC_CM_COUNT_rx_too_short, NIC_CM_COUNT_rx_bad_info));
 }

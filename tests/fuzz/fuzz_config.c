@@ -118,8 +118,10 @@ static void devices_read(const char *text)
 		expect(is_sentence(err, sizeof(err)));
 		return;
 	}
+	/* Text without entries gives default devices. No text describes a default device that follows only the IPv6
+	 * addresses of an interface, so do not write these devices as text. */
 	if (!text[strspn(text, " \t\n,;")])
-		return; /* a default device can follow only the IPv6 addresses of an interface: no entry means that */
+		return;
 	out = fmemopen(written, sizeof(written), "w");
 	expect(out);
 	for (int i = 0; i < n; i++) {

@@ -404,7 +404,7 @@ static void say_cm(struct other *o)
 	come(packet, (uint32_t)(p - packet) + data + (-data & 3) + 4);
 }
 
-/** Send a packet with a tagged atomic on a receive (OPERATE), or with the response to one (RESULT). */
+/** Send an OPERATE packet (an atomic on the buffer of a receive, which its tag selects), or a response (RESULT). */
 static void say_operate(struct other *o)
 {
 	uint8_t payload[MTU] = {0}, *p = payload, how = byte(), op = byte() % 20, datatype = byte() % 20;

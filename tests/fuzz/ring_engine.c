@@ -89,8 +89,8 @@ void __wrap_ring_unmap(uint8_t *memory)
 	munmap(memory - GUARD, RING_MAP_BYTES + 2 * GUARD);
 }
 
-/** Whether the peer is not the enemy, which counts as another user. Sockets that connect are unnamed, except the
- * enemy's; the name of a listening socket ends with the number of its function. */
+/** Whether the peer counts as the same user: every function does, except the enemy. Sockets that connect are unnamed,
+ * except the enemy's; the name of a listening socket ends with the number of its function. */
 bool __wrap_proto_peer_is_self(int fd)
 {
 	struct sockaddr_un sa;

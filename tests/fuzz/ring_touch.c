@@ -28,7 +28,7 @@
 struct touched_ring {
 	uint8_t *memory;
 	const struct ring_consumer *consumer; /* NULL: the victim is the producer */
-	uint64_t head, read;		      /* an entry's position, and a bitmap of its bytes that have been read */
+	uint64_t head, read;		      /* position of the entry being read; bitmap of its bytes read so far */
 };
 
 struct change {

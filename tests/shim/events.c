@@ -125,7 +125,7 @@ static void *take_one(void *w)
 static void blocks(pthread_t *thread, void *(*call)(void *), struct watched *w)
 {
 	assert_int_equal(pthread_create(thread, NULL, call, w), 0);
-	usleep(20000); /* by now it most likely sleeps, but the test also passes if it does not */
+	usleep(20000); /* by now the thread most likely sleeps; the test also passes if it does not */
 }
 
 /* A channel becomes non-blocking after a thread has slept on it: ibv_get_cq_event then fails with EAGAIN at once.

@@ -207,7 +207,7 @@ static void cq_ex__CQ_06_current_entry_is_one_threads(void **state)
 	while (ibv_next_poll(second.cq) == ENOENT)
 		usleep(1000);
 	assert_int_equal(second.cq->wr_id, 2);
-	assert_int_equal(ibv_next_poll(second.cq), ENOENT); /* but ENOENT does not end the polling */
+	assert_int_equal(ibv_next_poll(second.cq), ENOENT); /* ENOENT does not end the polling */
 	assert_int_equal(ibv_post_send(rig->end[0].qp, &wr, &bad), 0);
 	usleep(100000);
 	assert_false(second.inside);

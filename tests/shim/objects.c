@@ -32,7 +32,7 @@ static void device__attributes_honour_the_callers_size(void **state)
 	assert_int_equal(attr.orig_attr.atomic_cap, IBV_ATOMIC_HCA);
 	assert_int_equal(attr.orig_attr.max_mcast_grp, 0);
 	assert_int_equal(attr.odp_caps.general_caps, 0);
-	assert_int_equal(attr.pci_atomic_caps.fetch_add, 7); /* 4, 8 and 16 bytes */
+	assert_int_equal(attr.pci_atomic_caps.fetch_add, 7); /* bits: 4, 8 and 16 bytes */
 	assert_int_equal(attr.pci_atomic_caps.swap, 7);
 	assert_true(attr.max_dm_size > 0);
 	memset(&attr, 0x5a, sizeof(attr));

@@ -25,8 +25,8 @@
 #define VERBS "/sys/class/infiniband_verbs"
 #define GONE  DEV "/nobody"
 
-/* Paths of uroce0 in /dev/infiniband and /sys/class/infiniband_verbs. Their number is the first that is higher than
- * those of the kernel's devices. */
+/* Paths of uroce0 in /dev/infiniband and /sys/class/infiniband_verbs. Both end with uverbsN, where N is one more than
+ * the highest number of the kernel's devices. */
 static char node[128], verbs[128];
 
 static int setup(void **state)

@@ -67,7 +67,7 @@ static void world_end(struct sysfs_world *w)
 	free(w);
 }
 
-/** Count the entries in the folder of trees whose name begins with `prefix`. */
+/** In the folder of trees, count the entries whose names begin with `prefix`. */
 static unsigned count_trees(const char *prefix)
 {
 	char path[128];

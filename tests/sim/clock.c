@@ -85,7 +85,7 @@ static void jump(struct sim *sim, struct node *node)
 	sim->stats.clock_jumps++;
 }
 
-/** The node resumes. */
+/** The node resumes. Oracle silence: by now, no peer's request to it may still wait. */
 static void stop_end(struct sim *sim, void *arg)
 {
 	const struct node *node = arg;
@@ -108,7 +108,7 @@ static void stop(struct sim *sim, struct node *node)
 	sim_log(sim, "    node %u is stopped", node->index);
 	node->clock.stops++;
 	node->clock.stopped_until_ns = sim->stop_end_ns = sim->now_ns + STOP_NS;
-	/* Scheduled as the first of the events at that time. */
+	/* Scheduled first, so that it runs before the events that the stop postpones to the same time. */
 	sched_at(sim, sim->stop_end_ns, stop_end, node);
 	sim->stats.stops++;
 }

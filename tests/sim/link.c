@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * link.c - the network. A link joins two nodes in one direction and is a row of stages, each with a random stream of
- * its own: cut, loss, bit flip, rate, delay with jitter, reorder, duplicate, and an attacker beside it. Without the
- * reorder stage it is FIFO.
- * When the run is quiet (sim->quiet) the faulty stages are off.
+ * its own: cut, loss, bit flip, rate, delay with jitter, reorder, duplicate. Without the reorder stage it is FIFO. An
+ * attacker forges frames from those it sees. When the run is quiet (sim->quiet), cut, loss, bit flip, reorder and
+ * duplicate are off; the attacker goes on.
  */
 #include "sim.h"
 

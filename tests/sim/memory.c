@@ -221,7 +221,8 @@ void slot_free(struct slot *slot)
 	memset(bank->used + slot_granule(slot->off), 0, slot_granules(slot->off, slot->len));
 }
 
-/** Copy the first len bytes of a buffer's segments. @return false if a registration of it has ended. */
+/** Copy the first len bytes of a buffer, which consists of segments. @return false if the registration of a segment has
+ * ended, or the buffer is too short. */
 bool slots_collect(const struct slot *seg, unsigned segs, uint8_t *out, uint32_t len)
 {
 	for (unsigned i = 0; i < segs && len > 0; i++) {

@@ -65,7 +65,8 @@ static bool rwr_fill(struct node *node, struct rwr *r, uint32_t cap, struct rng 
 	return true;
 }
 
-/** Give one segment of a receive a wrong key: the receive must fail, and its message must get REM_OP_ERR. */
+/** Decide at random whether a receive gets wrong local keys; if so, record what must follow: the receive fails, and its
+ * message gets REM_OP_ERR. @return whether it gets them. */
 static bool plant_bad_key(struct qp *qp, struct rwr *r)
 {
 	if (qp == NULL || qp->type != NIC_QPT_RC || r->cap == 0 || !rng_chance(&qp->recv_rng, qp->sim->opts.errors / 2))

@@ -108,7 +108,7 @@ struct wr {
 	uint32_t rkey;
 	unsigned cell;
 	uint64_t compare_add, swap;
-	struct nic_atomic masked; /* extended atomics: operands, and (cell_byte) the byte offset in the cell */
+	struct nic_atomic masked; /* extended atomics: the operands; cell_byte: byte offset in the cell */
 	unsigned cell_byte;
 	struct {
 		uint8_t op, datatype;
@@ -128,7 +128,7 @@ struct wr {
 	struct qp *ud_to;
 	struct nic_ah *ah;
 	unsigned deliveries;
-	bool undeliverable; /* UD: wrong Q_Key, too long */
+	bool undeliverable; /* UD: sent with a wrong Q_Key */
 	struct window *window;
 };
 
@@ -178,9 +178,9 @@ struct wire {
 	struct psn *psn; /* by running number */
 	uint64_t count, room;
 	uint64_t sent;		/* one past the last PSN sent */
-	uint64_t prefix;	/* all PSNs before were delivered to the responder */
-	uint64_t acked;		/* all PSNs before are acknowledged by responses that reached the requester */
-	uint64_t ack_out;	/* all PSNs before are acknowledged by responses the responder sent */
+	uint64_t prefix;	/* all PSNs before this were delivered to the responder */
+	uint64_t acked;		/* PSNs before this are acknowledged by responses that reached the requester */
+	uint64_t ack_out;	/* PSNs before this are acknowledged by responses that the responder sent */
 	uint64_t ackreq_in;	/* one past the last delivered PSN with AckReq */
 	uint64_t answered;	/* one past the highest PSN answered by any response */
 	uint64_t replied;	/* one past the highest READ or atomic PSN that was replied to */
@@ -228,7 +228,7 @@ struct qp {
 	struct wire wire;
 	/* [0]: send queue, [1]: receive queue */
 	bool managed[2], enable_scheduled[2];
-	uint32_t enabled[2]; /* upper bound of enabled WRs since the last reset */
+	uint32_t enabled[2]; /* WRs enabled since the last reset, or to be enabled by a posted request */
 	struct target *targets;
 	struct window windows[SIM_WINDOWS];
 	unsigned break_step;

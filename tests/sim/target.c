@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * target.c - remote ranges of WRITE and READ, and what their bytes may hold. Each target belongs to one requester, so
- * that the order of writes is the order of its send queue. Bytes hold the free-memory fill or one of the patterns
- * written; once a WRITE has completed with success, none older than its own.
+ * that the order of writes is the order of its send queue. Each byte holds the free-memory fill or one of the patterns
+ * written. After a WRITE has completed with success, its bytes hold its own pattern or that of a later WRITE.
  */
 #include "sim.h"
 
@@ -61,8 +61,8 @@ static void target_release(struct target *t)
 	slot_free(&t->slot);
 }
 
-/** Drop a WR's reference to its target. Free a retired target without a window at once if all its WRs succeeded on RC:
- * from then on not even a duplicate may write to it. */
+/** Drop a WR's reference to its target. On RC, if the target is retired and has no window, and all its WRs succeeded,
+ * free it at once: from then on not even a duplicate may write to it. */
 void target_unref(struct wr *wr, bool success)
 {
 	struct target *t = wr->target, **p;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * trigger.c - work that waits for counters (nic/include/trigger.h). Every completion of a node increments one of its
- * counters, in the success or the failure part. Triggered work posts send WRs, whose completions count here and at the
- * peer, or changes a counter. Meanwhile the application adds, sets, queues and cancels. A model tracks which thresholds
- * each change reaches, and in which order.
+ * trigger.c - work that waits for counters (nic/include/trigger.h). Every completion of a node increments the success
+ * part or the failure part of one of the node's counters. Triggered work either posts a send WR, whose completions
+ * count here and at the peer, or changes a counter. Meanwhile the application changes counters, queues work and cancels
+ * work. A model tracks which thresholds each change reaches, and in which order.
  *
  * Oracles: trigger_early, trigger_twice, trigger_order, trigger_lost (work whose threshold is reached starts before the
  * call returns, unless it is refused), trigger_cancel, trigger_count, trigger_recursion.

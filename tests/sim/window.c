@@ -45,8 +45,8 @@ static bool post_local_invalidate(struct qp *qp, struct window *w)
 	return wr_post(wr);
 }
 
-/** The peer ends its use of a window by SEND with invalidate, with a fence: a retransmitted READ must still find the
- * key valid. */
+/** Post a SEND with invalidate, by which this QP ends its use of the peer's window. It is fenced: READs before it may
+ * have to be retransmitted, and must then find the key still valid. */
 static bool post_send_invalidate(struct qp *qp, struct window *w)
 {
 	struct wr *wr = wr_new(qp, NIC_WR_SEND_WITH_INV);
@@ -65,7 +65,7 @@ static bool post_send_invalidate(struct qp *qp, struct window *w)
 	return wr_post(wr);
 }
 
-/** Post a request with an invalidated key, which must be refused. */
+/** Post a WRITE with a key that has been invalidated: the peer must refuse it. */
 static bool post_stale(struct qp *qp, const struct window *w)
 {
 	struct wr *wr = wr_new(qp, NIC_WR_RDMA_WRITE);
@@ -99,7 +99,8 @@ bool window_work(struct qp *qp)
 	return true;
 }
 
-/** The window of `owner` with this key is free again; its range must not be written from now on. */
+/** The window of `owner` with this key has been invalidated: it is free again. Its range is guarded again once no WR
+ * uses it. */
 void window_invalidated(struct qp *owner, uint32_t rkey)
 {
 	for (unsigned i = 0; i < SIM_WINDOWS; i++) {

@@ -203,8 +203,8 @@ static const char *packet_fault(const struct wr *wr, uint64_t k, const struct de
 		return "immediate or R_Key";
 	if (d->payload_len != want)
 		return "payload length";
-	/* This also holds for WRs whose memory was deregistered: that memory was refilled, and the NIC must not read it
-	 * afterwards. */
+	/* Check this even if the memory of the WR has been deregistered meanwhile: it was refilled then, so a packet
+	 * with other data shows that the NIC still reads it. */
 	return pattern_check(wr->uid, done, frame + d->payload, d->payload_len) ? NULL : "payload";
 }
 

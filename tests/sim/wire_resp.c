@@ -68,8 +68,8 @@ static void ack_sent(struct qp *qp, const struct decoded *d, uint64_t n)
 			return;
 		}
 	least = messages_until(w, until);
-	/* The responder may have executed more than it has acknowledged, and a READ requested in parts counts several
-	 * times. */
+	/* The MSN may exceed `least`, by at most the number of PSNs that have arrived: the responder may have executed
+	 * more than it has acknowledged, and it counts a READ several times if it is requested in parts. */
 	if (((d->msn - least) & 0xffffff) > w->prefix)
 		sim_fail(sim, "msn", "QP %06x: response PSN %u has MSN %u, at least %u messages are complete", qp->qpn,
 			 d->psn, d->msn, least);
@@ -134,7 +134,7 @@ void wire_response_received(struct qp *qp, const struct decoded *d)
 		until = n;
 	if (d->op == DOP_ACK && d->syndrome >> 5 == 1) {
 		w->rnr_naks++;
-		/* Convert the delay, which the requester measures with its own clock. */
+		/* Convert the delay to simulated time: the requester measures it with its own clock. */
 		w->rnr_until_ns = qp->sim->now_ns + rnr_delay_ns(d->syndrome) * 1000 / qp->node->clock.rate;
 	}
 	if (until > w->acked)

@@ -42,7 +42,8 @@ void wr_release(struct wr *wr)
 	wr->segs = 0;
 }
 
-/** Allocate the local segments of a WR. `fill`: with its payload; otherwise they are writable, for a result. */
+/** Allocate the local segments of a WR. `fill`: store its payload in them; otherwise the NIC may write a result to
+ * them. */
 bool wr_gather(struct wr *wr, uint32_t len, bool fill)
 {
 	struct qp *qp = wr->qp;
@@ -298,7 +299,7 @@ static bool post_write(struct qp *qp, uint32_t opcode)
 
 	if ((qp->peer->access & NIC_ACCESS_REMOTE_WRITE) == 0)
 		return true;
-	/* A UC WRITE is not acknowledged: its range is certain once the network is empty. */
+	/* No ACK tells when a UC WRITE has arrived: free the retired ranges when no packet is in flight. */
 	if (qp->type == NIC_QPT_UC && qp->posted == qp->done && qp->peer->in_flight == 0)
 		target_release_all(qp, true);
 	t = choose_target(qp, work_length(qp), &window);
@@ -309,7 +310,7 @@ static bool post_write(struct qp *qp, uint32_t opcode)
 	wr->rkey = t->rkey;
 	if (!wrong_plant(wr))
 		return false;
-	/* A fenced WRITE waits for the READs before it: they do not see its data (10.8.3.3). */
+	/* A fenced WRITE waits for the READs before it, so these READs do not see its data (10.8.3.3). */
 	if (wr_post(wr) && (wr->flags & NIC_SEND_FENCE) != 0)
 		for (uint32_t i = qp->done; i < wr->index; i++)
 			if (qp->sq[i]->target == t && qp->sq[i]->chain_to == UINT32_MAX)
@@ -351,7 +352,7 @@ static bool post_read(struct qp *qp)
 	return wrong_plant(wr) && wr_post(wr);
 }
 
-/** @return a random mask: most bits of a number, some bits, or all. */
+/** @return a random mask: all bits, about three quarters or half of them, only bit 63, or none. */
 static uint64_t some_bits(struct rng *rng)
 {
 	switch (rng_below(rng, 4)) {
@@ -427,7 +428,7 @@ static void choose_elements(struct wr *wr, struct rng *rng)
 	wr->elem.count = wr->len / wr->elem.size;
 	if ((wr->elem.datatype == NIC_DT_DOUBLE || wr->elem.datatype == NIC_DT_FLOAT_COMPLEX) &&
 	    wr->elem.op != NIC_ELEM_ATOMIC_READ)
-		wr->elem.op = NIC_ELEM_ATOMIC_WRITE; /* floating-point semantics are tested without a network */
+		wr->elem.op = NIC_ELEM_ATOMIC_WRITE; /* no floating-point arithmetic: it is tested elsewhere */
 	for (unsigned i = 0; i < sizeof(wr->elem.data); i += 8) {
 		uint64_t word = rng_u64(rng) | 1;
 
@@ -495,8 +496,8 @@ static bool allowed(const struct qp *qp, uint32_t opcode)
 	return qp->type == NIC_QPT_RC || opcode <= NIC_WR_SEND_WITH_IMM;
 }
 
-/** Post a NOP or a WAIT; the oracles treat both alike. Each WAIT gets a CQE, but not necessarily the
- *  longest-waiting one first. */
+/** Post a NOP or a WAIT; the oracles treat both alike. For each WAIT, one CQE is added to the awaited CQ after a random
+ *  delay; it may complete another WAIT instead. */
 static bool post_nothing(struct qp *qp)
 {
 	struct wr *wr = wr_new(qp, NIC_WR_NOP);

@@ -27,8 +27,8 @@
 #define RIG_LIFE    10 /* packet life: 4.2 ms */
 /* How long the active end waits for a response before it retransmits. */
 #define RIG_WAIT    (nic_timeout_ns(RIG_ANSWER) + 2 * nic_timeout_ns(RIG_LIFE))
-/* How long the passive end waits. The REQ does not contain the packet life; the passive end takes half of the REQ's ACK
- * timeout for it, which is twice RIG_LIFE's time. */
+/* How long the passive end waits. The REQ does not contain the packet life: the passive end takes half of the REQ's ACK
+ * timeout instead. With these values, that half is twice RIG_LIFE's time. */
 #define RIG_WAIT_B  (nic_timeout_ns(RIG_ANSWER) + 2 * nic_timeout_ns(RIG_LIFE + 1))
 #define RIG_RETRIES 3
 

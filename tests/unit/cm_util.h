@@ -53,7 +53,7 @@ static inline void assert_zeroes(const void *p, size_t len)
 		assert_int_equal(((const uint8_t *)p)[i], 0);
 }
 
-/** Fill in a MAD with random bytes, but with a valid header and with valid values where others are refused. */
+/** Fill in a MAD with random bytes, but with a valid header, and with valid values where others would be refused. */
 static inline void cm_random(uint64_t *seed, uint32_t attr, uint8_t mad[CM_MAD_LEN])
 {
 	static const uint8_t header[] = {1, 7, 2, 3};

@@ -174,7 +174,7 @@ static void cm_start(struct pmd_engine *engine, unsigned index)
 	assert_int_equal(nic_cm_create(&engine->cm, &config), 0);
 }
 
-/* The devices outlive a test, as they do in a process. */
+/* Give each test the same connection manager: devices outlive a test. */
 int pmd_cm_open(struct pmd_engine *engine, pmd_cm_event_fn on_event, void *ctx, struct nic_cm **out)
 {
 	engine->on_event = on_event;

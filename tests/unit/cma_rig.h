@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * cma_rig.h - librdmacm's commands on a device file, as a program writes them, over engines that are made up: each
- * device has a real connection manager, whose messages go straight to the one that has the address.
+ * cma_rig.h - fixture for tests of librdmacm's commands, which the test writes to a device file as librdmacm does. The
+ * engines are fakes. Each device has a real connection manager, and each message goes straight to the device that has
+ * its destination address.
  */
 #ifndef CMA_RIG_H
 #define CMA_RIG_H
@@ -18,10 +19,10 @@
 #include "ucma_abi.h"
 
 #define RIG_DEVICES 2
-#define RIG_ADDRESS "127.0.83.1" /* of device 0; the other's ends in 2 */
+#define RIG_ADDRESS "127.0.83.1" /* of device 0; that of device 1 ends in .2 */
 #define RIG_PORT    7471
 
-/** Fresh devices, no files. */
+/** Begin a test without open files. The devices are created by the first call, and outlive the test. */
 void rig_start(void);
 /** Close what is open, and check that nothing is left. */
 void rig_stop(void);
@@ -38,14 +39,14 @@ unsigned rig_ports(void);
 unsigned rig_cm_ids(void);
 
 int rig_open(int flags);
-/** As rig_open, to be closed by the test. */
+/** Close a file before the end of the test; rig_stop closes those that are still open. */
 void rig_close(int fd);
 /** Write a command. @return 0 or a negative errno */
 int rig_write(int fd, const void *buf, size_t len);
 int rig_command(int fd, uint32_t number, const void *body, size_t in, size_t out);
 #define RIG_COMMAND(fd, number, body, out) rig_command(fd, number, &(body), sizeof(body), out)
 
-/** The next event, or fail. `type` is checked. */
+/** Fetch the next event, which must have come and be of this type. */
 struct rdma_ucm_event_resp rig_event(int fd, uint32_t type);
 /** @return whether the descriptor is readable */
 bool rig_readable(int fd);
@@ -58,10 +59,10 @@ int rig_listen(int fd, uint32_t id, int backlog);
 int rig_resolve(int fd, uint32_t id, const char *address, uint16_t port);
 int rig_route(int fd, uint32_t id);
 int rig_connect(int fd, uint32_t id, const void *data, uint8_t len);
-/** With another QPN than the usual one: a connection manager refuses a second connection of one QP. */
+/** As rig_connect, for another QPN: a connection manager refuses a second connection of one QP. */
 int rig_connect_qp(int fd, uint32_t id, uint32_t qpn, const void *data, uint8_t len);
 int rig_accept(int fd, uint32_t id, uint64_t uid, const void *data, uint8_t len);
-/** The active side's: send the RTU. */
+/** The active side confirms the connection: it sends the RTU. */
 int rig_establish(int fd, uint32_t id);
 int rig_reject(int fd, uint32_t id, uint8_t reason, const void *data, uint8_t len);
 int rig_disconnect(int fd, uint32_t id);
@@ -76,7 +77,7 @@ struct rig_pair {
 	uint32_t listener, active, passive;
 };
 void rig_pair_start(struct rig_pair *p, uint16_t space);
-/** Connect and accept; both sides have their events. */
+/** Connect, accept and confirm the connection; consumes the events of both sides. */
 void rig_pair_connect(struct rig_pair *p);
 
 #endif

@@ -83,7 +83,7 @@ unsigned cross_sent(struct cross_rig *b)
 	unsigned n = 0;
 
 	while (rig_tx(b->rig, &p)) {
-		assert_int_equal(p.op->value & 0x1f, SEND_ONLY); /* whatever the service: bits 5 to 7 */
+		assert_int_equal(p.op->value & 0x1f, SEND_ONLY); /* bits 5 to 7 are the service: RC, UC or UD */
 		n++;
 	}
 	return n;

@@ -22,7 +22,7 @@ void fake_listen(struct fake_consumer *f, const struct pmd_device *device, unsig
 void fake_take(struct fake_consumer *f);
 /** Answer the link accepted last. `bell`: fd to ring, -1: none. */
 void fake_answer(const struct fake_consumer *f, int bell);
-/** Wait up to a long timeout for the producer to knock. @return whether it has */
+/** Wait, up to a long timeout, until the engine knocks: sends the message that wakes us. @return whether it has */
 bool fake_is_knocked(const struct fake_consumer *f);
 /** End the link. */
 void fake_end(struct fake_consumer *f);

@@ -70,7 +70,7 @@ static int64_t do_send(const struct nic_gid *gid, uint32_t qpn)
 	return path;
 }
 
-/** The caller holds the engine's lock, as for all functions below. */
+/** The caller holds the engine's lock, as for do_route, do_rest and do_locked. */
 static int64_t do_forward(const struct nic_gid *gid, uint32_t qpn)
 {
 	uint8_t bytes[STRANGER_BYTES];

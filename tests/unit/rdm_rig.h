@@ -41,15 +41,15 @@ struct rdm_node {
 	uint8_t *arena;
 	struct nic_rdm_done done[RDM_DONES];
 	unsigned n_done, n_seen;    /* completions that have arrived, and those consumed by rdm_next and rdm_expect */
-	unsigned n_written, n_read; /* requests of peers that were served: those that wrote, and those that read */
+	unsigned n_written, n_read; /* served requests of peers: how many wrote memory, how many read it */
 	uint32_t path, revocations; /* if rig.refers: path with references, and number of revocations */
 	bool unmapped;		    /* all memory the NIC accesses is unmapped */
 	struct nic_trig_cntr *completions, *requests; /* NULL, or count completions and served requests */
-	/** NULL, or called for each completion, as nic_rdm_init.done, instead of storing it. */
+	/** If not NULL: called for each completion, as nic_rdm_init.done would be. The completion is not stored. */
 	void (*told)(struct rdm_node *n, const struct nic_rdm_done *done);
 };
 
-/** Connection calls between endpoints, as recognized by rdm_call_of. */
+/** What rdm_call_of finds in a packet: a call (a datagram that makes a connection between endpoints), or none. */
 enum rdm_call_said { NO_CALL, CALL_HELLO, CALL_WHO, CALL_WELCOME };
 
 struct rdm_rig {

@@ -45,7 +45,7 @@ struct refer refer_create(const struct rig_opts *more)
 		r.path[i] = r.pair->rig[i]->qp->path = (uint32_t)path;
 	}
 	memset(&refer_revoked, 0, sizeof(refer_revoked));
-	/* Make A's bytes differ from those in side B's arena, so that a fetch is noticed. */
+	/* Make side A's bytes differ from those in side B's arena, so that a fetch is noticed. */
 	for (uint32_t i = 0; i < LEN; i++)
 		r.pair->rig[A]->arena[i] = (uint8_t)(i * 3 + (i >> 8));
 	return r;

@@ -139,9 +139,9 @@ static void *cpu_add(void *arg)
 }
 
 /*
- * Two QPs of the device and a thread of the application add to one word: no addition is lost. The test ends when the
- * thread has added during MEETINGS of the NIC's additions, or after ROUNDS additions: then there seems to be only one
- * core.
+ * Two QPs of the device and a thread of the application add to one word: no addition is lost. The test ends when
+ * MEETINGS of the NIC's additions have each met an addition by the thread, or after ROUNDS additions by the NIC: on a
+ * single core they hardly ever meet.
  */
 static void atomic__AT_04_atomic_among_qps_and_towards_the_cpu(void **state)
 {

@@ -14,7 +14,7 @@
 
 #define RECV_AT	 (64u * 1024)
 #define RECV_LEN 2048u
-#define THERE	 (32u * 1024) /* offset of the memory at B that requests address */
+#define THERE	 (32u * 1024) /* offset in side B's arena that requests address */
 
 /** Two pairs with the same traffic: one sends bare packets, the other whole packets. */
 struct twins {
@@ -465,7 +465,7 @@ static void bare__small_sends_wait_for_receives(void **state)
 
 /* ---- bare packets that are refused ------------------------------------------------------------------------------ */
 
-/** Have A's QP post a SEND, and take the bare packet into `data`. */
+/** Post a SEND to side A's QP, and take its bare packet into `data`. */
 static struct nic_rx_frame one_from(struct pair *pair, uint32_t path, uint8_t *data)
 {
 	struct nic_tx_frame frame;

@@ -216,7 +216,7 @@ static void cm__CM_02_an_end_established_alone_is_disconnected(void **state)
 	assert_int_equal(rig->side[B].event.type, NIC_CM_EVENT_TIMEWAIT_EXIT);
 }
 
-/** The owner of b takes its REP back, but a never gets the REJ and establishes: its RTU gets a REJ again. */
+/** Side b's owner takes its REP back, but this REJ is lost. Side a sends an RTU; side b answers by another REJ. */
 static void cm__CM_02_an_rtu_for_a_rep_that_was_taken_back_is_rejected(void **state)
 {
 	struct rig *rig = *state;

@@ -52,7 +52,7 @@ static void cm__CM_04_a_stale_connection_gets_reason_10_and_the_old_one_a_dreq(v
 	again = rig_connect(rig);
 	rig_pass(rig);
 	rig_expect(rig, "a>REQ b>REJ b>DREQ a:REJ a:DREQ");
-	assert_int_equal(rig_state(again), NIC_CM_TIMEWAIT); /* b may still have the QP's packets */
+	assert_int_equal(rig_state(again), NIC_CM_TIMEWAIT); /* not IDLE: side b still has the QP in use */
 	assert_int_equal(rig_state(b), NIC_CM_DREQ_SENT);
 	assert_int_equal(rig_count(rig, B, NIC_CM_COUNT_stale), 1);
 	assert_int_equal(nic_cm_disconnect(a, NULL, 0), 0);
@@ -271,8 +271,8 @@ static void cm__ids_that_only_linger_make_room(void **state)
 	assert_int_equal(nic_cm_ids(rig->side[A].cm), 0);
 }
 
-/** An id that its owner destroyed while it was connected sends DREQs for as long as the peer's REQ asked. It gives up
- * its place when ids are short. */
+/** An id that its owner destroys while it is connected repeats its DREQ, as often as the REQ allows. When ids are
+ * short, a new connection takes its place. */
 static void cm__ids_that_only_disconnect_make_room(void **state)
 {
 	struct rig *rig = *state;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_cma.c - lives of connections through librdmacm's commands, both ends in one process (cma_rig.h). */
+/* test_cma.c - connections from setup to end, by librdmacm's commands, with both ends in one process (cma_rig.h). */
 #include <errno.h>
 #include <fcntl.h>
 #include <infiniband/verbs.h>
@@ -261,7 +261,7 @@ static void cma__CM_11_a_full_backlog_rejects(void **state)
 		assert_int_equal(rig_connect_qp(p.client, ids[i], 0x2000 + i, NULL, 0), 0);
 	}
 	assert_int_equal(rig_event(p.client, UCMA_REJECTED).id, ids[2]);
-	rig_event(p.server, UCMA_CONNECT_REQUEST); /* room for one more */
+	rig_event(p.server, UCMA_CONNECT_REQUEST); /* makes room in the backlog for one more */
 	assert_int_equal(rig_connect(p.client, p.active, NULL, 0), 0);
 	assert_false(rig_readable(p.client));
 	rig_event(p.server, UCMA_CONNECT_REQUEST);
@@ -288,7 +288,7 @@ static void cma__events_of_a_request_that_is_not_accepted_are_dropped(void **sta
 	rig_pair_start(&p, RDMA_PS_TCP);
 	assert_int_equal(rig_connect(p.client, p.active, NULL, 0), 0);
 	p.passive = rig_event(p.server, UCMA_CONNECT_REQUEST).id;
-	assert_int_equal(rig_destroy(p.client, p.active, NULL), 0); /* rejects */
+	assert_int_equal(rig_destroy(p.client, p.active, NULL), 0); /* sends a REJ */
 	assert_false(rig_readable(p.server));
 	assert_int_equal(rig_accept(p.server, p.passive, 300, NULL, 0), -EINVAL);
 }
@@ -540,7 +540,7 @@ static void cma__events_come_in_order(void **state)
 	}
 	for (unsigned i = 0; i < 20; i++)
 		assert_int_equal(rig_route(fd, ids[i]), 0);
-	assert_int_equal(rig_destroy(fd, ids[3], NULL), 0); /* with its events */
+	assert_int_equal(rig_destroy(fd, ids[3], NULL), 0); /* drops its events as well */
 	for (unsigned i = 0; i < 20; i++)
 		if (i != 3)
 			assert_int_equal(rig_event(fd, UCMA_ADDR_RESOLVED).id, ids[i]);

@@ -89,8 +89,7 @@ static void elements__lengths_must_agree(void **state)
 	rig_destroy(rig);
 }
 
-/** Operands must fit in one packet, and so must the result, which also must not be longer than the peer keeps
- *  (max_fetch). */
+/** Operands must fit in one packet. So must the result, which also must not be longer than the QP's max_fetch. */
 static void elements__no_more_than_fits(void **state)
 {
 	static const uint32_t limits[] = {128, 4096};

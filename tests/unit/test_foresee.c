@@ -128,7 +128,7 @@ static void foresee__nothing_that_will_be_refused(void **state)
 	refer_destroy(&h.r);
 }
 
-/** Deliver A's READs to side B, and then all n packets that B sends to side A, together. */
+/** Deliver side A's READs to side B. Then deliver all n packets that side B sends back, at once. */
 static void read_answers(struct ahead *h, unsigned n)
 {
 	take_all(h, A);

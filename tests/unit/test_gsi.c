@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_gsi.c - queue pair 1 (nic_gsi.h): what it sends, what it takes, and the same without an instance. */
+/* test_gsi.c - queue pair 1 (nic_gsi.h): which packets a NIC sends and accepts, compared with nic_gsi_build and
+ * nic_gsi_parse, which need no NIC. */
 #include "nic_gsi.h"
 #include "rig.h"
 
@@ -53,7 +54,7 @@ static struct packet packet_of(const struct rig *rig, const uint8_t *mad)
 	return p;
 }
 
-/** Deliver the packet to the NIC, and parse it without. @return whether both take it; they must agree. */
+/** Deliver the packet to the NIC and to nic_gsi_parse. @return whether they accept it; both must agree. */
 static bool taken(struct rig *rig, const struct packet *p)
 {
 	uint8_t buf[NIC_FRAME_MAX];
@@ -80,9 +81,9 @@ static void gsi__takes_a_mad(void **state)
 		assert_memory_equal(got.mad, mad, sizeof(mad));
 		assert_memory_equal(&got.addr.own, &rig->gid, sizeof(rig->gid));
 		assert_memory_equal(&got.addr.peer, &rig->peer_gid, sizeof(rig->peer_gid));
-		p.src_qpn = 0x123456; /* a GSI may be redirected (IBTA 13.5.2) */
+		p.src_qpn = 0x123456; /* accepted, as a GSI may be redirected to another QP (IBTA 13.5.2) */
 		assert_true(taken(rig, &p));
-		p.pkey = 0x7fff; /* a limited member may talk to us, a full one */
+		p.pkey = 0x7fff; /* a limited member's P_Key: accepted, as ours is a full member's */
 		assert_true(taken(rig, &p));
 		rig_destroy(rig);
 	}
@@ -115,7 +116,7 @@ static void gsi__drops_what_is_no_mad(void **state)
 	assert_false(taken(rig, &p));
 	assert_int_equal(nic_counters(rig->nic)[NIC_CNT_ud_too_long], 3);
 	p = good;
-	p.dest_qpn = 0; /* the SMI, which RoCE does not have */
+	p.dest_qpn = 0; /* QP 0 is the SMI, which RoCE does not have */
 	assert_false(taken(rig, &p));
 	p = good;
 	p.op = op_find(OP_RC, OP_SEND, OP_ONLY, OP_PLAIN);
@@ -141,7 +142,7 @@ static void gsi__there_is_none_before_it_is_opened(void **state)
 	rig_destroy(rig);
 }
 
-/** The next packet that leaves is, but for its PSN and what the ICRC covers of it, the one built without a NIC. */
+/** The NIC sends the packet that nic_gsi_build makes, with another PSN, source port and therefore ICRC. */
 static void gsi__sends_what_can_be_built(void **state)
 {
 	uint8_t mad[NIC_MAD_LEN], built[NIC_FRAME_MAX], sent[NIC_FRAME_MAX];

@@ -339,7 +339,7 @@ static void ahead__what_is_changed_meanwhile_is_read_again(void **state)
 	}
 }
 
-/** Reading ahead stops at entries that are revoked, not references, or invalid. */
+/** Reading ahead stops at an entry that is revoked or is no reference. */
 static void ahead__up_to_what_is_something_else(void **state)
 {
 	struct liar l;
@@ -400,7 +400,7 @@ static void ahead__the_others_memory_may_be_gone(void **state)
 
 /* ---- between devices -------------------------------------------------------------------------------------------- */
 
-/** Open a and b, give each access to the other's memory, and fill b's buffer with a pattern. */
+/** Open both ends, give each access to the other's memory, and fill end b's buffer with a pattern. */
 static void meet(struct end *a, struct end *b)
 {
 	ends_open(a, &device[0], b, &device[1]);
@@ -420,8 +420,8 @@ static void part(struct end *a, struct end *b)
 	end_close(b);
 }
 
-/** Wait until b has sent n packets by reference, then let `a` (locked) receive all of them at once; a poll would stop
- * at the number of completions polled for. */
+/** Wait until end b has sent n packets by reference, then have end a, whose lock the caller holds, receive them all at
+ * once. (A poll would stop at the number of completions polled for.) */
 static void receive_all(struct end *a, struct end *b, unsigned n)
 {
 	while (liar_stats(b).link_tx_references < n)
@@ -438,7 +438,7 @@ static void ring_doorbells(struct pmd_engine *e, uint64_t last_step_ns)
 	}
 }
 
-/** A doorbell receives no payloads, unless the last full step was so long ago that the engine must make another. */
+/** Ringing a doorbell receives no payloads, unless the engine's last full step was too long ago: then it makes one. */
 static void ahead__doorbells_leave_them(void **state)
 {
 	unsigned put_in = 0;
@@ -458,7 +458,7 @@ static void ahead__doorbells_leave_them(void **state)
 	stop(&l);
 }
 
-/** Post a READ of ONE bytes from offset `from` of b's buffer to offset `to` of a's. */
+/** End a reads ONE bytes, from offset `from` of end b's buffer to offset `to` of its own. */
 static void post_read(struct end *a, const struct end *b, uint32_t to, uint32_t from)
 {
 	struct nic_sge sge = {(uintptr_t)a->buf + to, ONE, nic_mr_lkey(a->mr)};
@@ -477,7 +477,7 @@ static void ahead__answers(void **state)
 
 	(void)state;
 	meet(&a, &b);
-	pmd_lock(a.engine); /* a receives only when it posts, so b must not answer before all READs are posted */
+	pmd_lock(a.engine); /* posting makes end a receive, so end b must not answer before all READs are posted */
 	pmd_lock(b.engine);
 	for (uint32_t i = 0; i < 3; i++)
 		post_read(&a, &b, i * ONE, 100 + (2 - i) * ONE);

@@ -283,7 +283,7 @@ static void clock__threads_read_while_it_is_tied_and_jumps(void **state)
 	for (unsigned i = 0; i < 200000; i++) {
 		if (i % 60000 == 30000)
 			__atomic_store_n(&counts, i, __ATOMIC_RELAXED);
-		/* The counter first: a reader that sees only the counter's change is a little early, not late. */
+		/* Advance the counter first: in between, the clock is a little ahead of the kernel's, not behind. */
 		__atomic_fetch_add(&counts, 25000, __ATOMIC_RELAXED);
 		__atomic_fetch_add(&kernel_ns, 10000, __ATOMIC_RELAXED);
 	}

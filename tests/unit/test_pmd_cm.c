@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Tests of the connection manager in the engine and the daemon (engine_cm.h): a server, which is a process of its own,
- * and a client, over queue pair 1 and the kernel's steering. What the messages mean nic/cm's own tests test.
+ * test_pmd_cm.c - the connection manager in the engine and the daemon (engine_cm.h). A client and a server, which is a
+ * process of its own, exchange messages over queue pair 1; the kernel steers each message to the right process. The
+ * meaning of the messages is tested in test_cm_*.c.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -38,7 +39,7 @@ static struct pmd_device device[2];
 
 /* ---- one side ------------------------------------------------------------------------------------------------- */
 
-/** A process's side. */
+/** This process's end of the connection: the client's, or in the server's process the server's. */
 static struct {
 	struct pmd_engine *engine;
 	struct nic_cm *cm;
@@ -119,7 +120,7 @@ static void side_connect(const struct nic_gid *from, const struct nic_gid *to, u
 {
 	const struct nic_cm_connect connect = {.service_id = nic_cm_service_id(NIC_CM_PS_TCP, port),
 					       .route = {.own = *from, .peer = *to},
-					       .qpn = side.qpn++, /* the same again would be a stale connection */
+					       .qpn = side.qpn++, /* a REQ from the same QP would be refused as stale */
 					       .starting_psn = 9,
 					       .mtu = NIC_MTU_1024,
 					       .retry_count = 7,
@@ -214,7 +215,7 @@ static void server_run(const struct pmd_device *of, int in, int out)
 	_exit(0);
 }
 
-/** Before the client opens its device. */
+/** Fork the server's process; call before the client opens its device. */
 static void server_start(const struct pmd_device *of)
 {
 	int to[2], from[2];
@@ -371,10 +372,11 @@ static uint64_t daemon_counter(const struct nic_gid *gid, const char *counter)
 	at = strstr((const char *)room, counter);
 	assert_non_null(at);
 	close(fd);
-	return strtoull(at + strlen(counter) + 3, NULL, 10); /* over `": ` */
+	return strtoull(at + strlen(counter) + 3, NULL, 10); /* skip `": ` after the name */
 }
 
-/** Requests of strangers for what nobody serves are answered at a bounded rate, and disturb no others. */
+/** Requests from an unknown address for a service that nobody serves are refused at a bounded rate. Existing
+ * connections are not disturbed. */
 static void cm__a_flood_of_requests_is_limited(void **state)
 {
 	enum { REQUESTS = 2000 };
@@ -389,7 +391,7 @@ static void cm__a_flood_of_requests_is_limited(void **state)
 
 	(void)state;
 	connected(1);
-	addr.own.raw[15] = 251; /* no device */
+	addr.own.raw[15] = 251; /* an address without a device */
 	fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	assert_int_equal(bind(fd, (struct sockaddr *)&at, pmd_gid_sockaddr(&addr.own, 0, &at)), 0);
 	len = nic_gsi_build(&addr, mad, packet, &bth);
@@ -413,7 +415,8 @@ static void cm__a_flood_of_requests_is_limited(void **state)
 	close(fd);
 }
 
-/** More ports than the kernel's program lists: the daemon hands on requests for the rest. */
+/** If the device serves more ports than the kernel's steering program can list, the daemon hands on the requests for
+ * the others. */
 static void cm__a_port_that_is_not_listed_is_served(void **state)
 {
 	enum { FUNCTIONS = 3 };
@@ -458,7 +461,8 @@ static void daemon_kill(const struct nic_gid *gid)
 	}
 }
 
-/** What listens goes on without a daemon, and the next one disconnects what a killed server had. */
+/** Without a daemon, a server still accepts connections. When the server is killed later, the next daemon ends its
+ * connections. */
 static void cm__a_killed_daemon_disturbs_nothing(void **state)
 {
 	struct pmd_engine *next;
@@ -471,7 +475,7 @@ static void cm__a_killed_daemon_disturbs_nothing(void **state)
 	side_connect(&device[0].gid, &device[1].gid, PORT);
 	await(NIC_CM_EVENT_REP);
 	assert_int_equal(pmd_open(&device[1], NULL, NULL, &next, err, sizeof(err)), 0); /* starts a daemon */
-	usleep(300000); /* which the server comes over to */
+	usleep(300000); /* time for the server to join that daemon */
 	server_kill();
 	await(NIC_CM_EVENT_DREQ);
 	while (__atomic_load_n(&side.count[NIC_CM_EVENT_DREQ], __ATOMIC_ACQUIRE) < 2)

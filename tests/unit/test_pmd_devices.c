@@ -121,7 +121,7 @@ static void devices__defaults_name_an_address_once(void **state)
 	assert_gid(0, "10.80.0.1");
 	assert_gid(1, "10.80.0.2");
 	assert_gid(2, "10.80.0.3");
-	/* An interface's IPv6 addresses belong to the first of its devices. */
+	/* Only the first device of an interface gets the interface's IPv6 addresses. */
 	assert_int_equal(dev[0].follow, PROTO_FOLLOW_V6);
 	assert_int_equal(dev[1].follow, PROTO_FOLLOW_NONE);
 	assert_int_equal(dev[2].follow, PROTO_FOLLOW_NONE);

@@ -39,7 +39,7 @@ struct ring_in_danger {
 	pthread_mutex_t lock; /* protects the mapping, not the ring's contents */
 	uint8_t *memory;
 	int fd;
-	unsigned spoilt; /* atomic: how many rings the engine has given up */
+	unsigned spoilt; /* atomic: rings replaced, at random or because the engine has given them up */
 };
 
 static struct {
@@ -385,7 +385,7 @@ static void enemy__SE_10_a_scribbler_disturbs_nobody_else(void **state)
 		pthread_join(thread[i], NULL);
 	pmd_lock(t.victim.engine);
 	assert_true(t.victim.engine->host.port->stats.link_broken > 0);
-	assert_true(nic_qp_path(t.victim.qp) != 0); /* the honest peer still uses the first link */
+	assert_true(nic_qp_path(t.victim.qp) != 0); /* the victim still sends to the honest peer by a link */
 	pmd_unlock(t.victim.engine);
 	assert_memory_equal(t.target - TARGET, around[0], TARGET);
 	assert_memory_equal(t.target + TARGET, around[1], TARGET);

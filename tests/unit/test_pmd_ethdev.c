@@ -48,7 +48,7 @@ static void parse(const char *spec, struct pmd_device *devices, int n)
 	assert_int_equal(pmd_devices_parse(spec, devices, (unsigned)n, err, sizeof(err)), n);
 }
 
-/** WRITE half a buffer of `mark` bytes from one end to the other; the target does not poll. */
+/** WRITE half a buffer, filled with the byte `mark`, from one end to the other; the target does not poll. */
 static void write_once(struct end *from, struct end *to, int mark)
 {
 	struct nic_wc wc;
@@ -237,7 +237,8 @@ static struct pmd_port_stats stats_of(struct end *e)
 	return stats;
 }
 
-/** More packets at once than can wait for an unresolved neighbour: none is lost if it was resolved before. */
+/** A long WRITE has more packets than can wait for an unresolved neighbour: some are dropped, unless pmd_resolve() has
+ * resolved the neighbour before. */
 static void ethdev__resolves_ahead_of_packets(void **state)
 {
 	struct pmd_device d[2];

@@ -167,7 +167,7 @@ static void fault__losses_follow_from_seed_and_function(void **state)
 	assert_int_equal(losses(1, "set loss=1000000000", &other), 100000);
 }
 
-/** Adding a rule for duplicates does not change which packets are lost. */
+/** A probability of duplicates added to the rule does not change which packets are lost. */
 static void fault__one_probability_leaves_other_decisions_as_they_were(void **state)
 {
 	struct pmd_fault *a = fault_with(1, "set loss=300000000 seed=9"),

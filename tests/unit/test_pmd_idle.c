@@ -300,7 +300,7 @@ static void idle__a_late_look_does_not_mistake_polling(void **state)
 	pass(&w, 1);
 	assert_int_equal(idle_thread_looked(&w.t, &w.seen, false, w.seen.now_ns), IDLE_LOOK_ON);
 	assert_true(w.t.doubts);
-	/* A poller that fetches payload can be busy for longer than a slice. */
+	/* A poll that fetches payload (IDLE_POLLS_NOW) counts as polling, as it can last longer than a slice. */
 	w.seen.last_ns = IDLE_POLLS_NOW;
 	assert_int_equal(look(&w, 0), IDLE_LOOK_ON);
 	assert_false(w.t.doubts);
@@ -313,7 +313,8 @@ static void idle__a_late_look_does_not_mistake_polling(void **state)
 	assert_int_equal(look(&w, 0), IDLE_STEP);
 }
 
-/** When the thread's check was due. If the kernel's tick timed it: IDLE_SLICE_MIN_NS before it happened. */
+/** The time at which the thread's check was due: as scheduled, or now if it comes early; after a slice timed by the
+ * kernel's tick, IDLE_SLICE_MIN_NS before now. */
 static void idle__when_a_look_was_due(void **state)
 {
 	(void)state;
@@ -374,8 +375,8 @@ static void idle__slices_grow_with_polling(void **state)
 	assert_true(idle_thread_slice(&w.t, false, 0).slice_ns == IDLE_SLICE_MIN_NS);
 }
 
-/** While one wait of an application thread lasts, slices grow to deep ones, then to unbounded ones; the next wait
- * starts with short ones. */
+/** While one wait of an application thread lasts, slices grow and in the end have no bound. Those longer than
+ * IDLE_SLICE_MAX_NS are deep: the end of the wait must wake the thread. The next wait starts with IDLE_SLICE_MAX_NS. */
 static void idle__slices_of_one_wait_are_unbounded(void **state)
 {
 	struct world w;
@@ -399,8 +400,8 @@ static void idle__slices_of_one_wait_are_unbounded(void **state)
 	assert_true(slice.slice_ns == IDLE_SLICE_MAX_NS && !slice.deep);
 }
 
-/** If packets had to wait until the thread checked again, its credit limit is raised; after many slices in a row, the
- * number of slices after which slices get longer is raised instead. */
+/** Packets that had to wait for the thread's next check show that it looked on too early or for too long: its credit
+ * limit is doubled. After many slices in a row, the number of slices until slices get longer is doubled instead. */
 static void idle__learns_from_packets_that_waited(void **state)
 {
 	struct world w;
@@ -425,7 +426,7 @@ static void idle__learns_from_packets_that_waited(void **state)
 	assert_int_equal(w.t.credit_full, IDLE_CREDIT_FULL);
 	w.seen.yields = false;
 	/* For many slices it was right to leave the work to pollers, but then a slice was too long: next time, slices
-	 * grow only after twice as many. If no packet has waited, this number is reset. */
+	 * grow only after twice as many. If no packet has waited, this number is halved again. */
 	w.t.credit_full = IDLE_CREDIT_MOST;
 	w.t.looks = IDLE_LOOKS_LONG;
 	idle_thread_returned(&w.t, &w.seen, 0, 1, false);
@@ -522,8 +523,8 @@ static void idle__the_port_rests_longest_while_links_are_busy(void **state)
 	p.heard_ns = START_NS;
 	assert_false(idle_port_is_due(&p, true, 0, START_NS + IDLE_PORT_PAUSE_NS - 1));
 	assert_true(idle_port_is_due(&p, true, 0, START_NS + IDLE_PORT_PAUSE_NS));
-	/* The busy links only delay looks at a port whose pause is the longest: a port with recent packets is looked
-	 * at. */
+	/* Busy links only delay looks at a port whose pause is the longest. This port's pause is shorter, as it had
+	 * packets recently: it is looked at after its usual pause. */
 	p = (struct idle_port){.looked_ns = START_NS, .heard_ns = START_NS, .pause_ns = IDLE_PORT_PAUSE_NS / 2};
 	assert_true(idle_port_is_due(&p, true, 0, START_NS + IDLE_PORT_PAUSE_NS / 2));
 }

@@ -34,7 +34,7 @@ struct plot {
 	struct proto_link said;
 	struct nic_gid victim_key, from, to;
 	unsigned victim;   /* function number of the victim */
-	unsigned own_name; /* the function of `said.key` under whose name the impostor listens; 0: it does not listen */
+	unsigned own_name; /* the impostor listens as this function of device `said.key`; 0: it does not listen */
 	uint32_t qpn, psn; /* destination QP and PSN of the forged packet */
 	enum link_kind kind;
 };

@@ -92,7 +92,7 @@ static void attempt_start(struct attempt *a, const char *address, enum delay del
 	assert_int_equal(pthread_create(&a->thread, NULL, join, a), 0);
 }
 
-/** Wait for the client to give up, and end its daemon. */
+/** Wait until the client has its answer or gives up; then end its daemon. */
 static void attempt_end(struct attempt *a)
 {
 	pthread_join(a->thread, NULL);

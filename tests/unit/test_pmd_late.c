@@ -15,7 +15,7 @@
 #define BEFORE	7
 #define STEPS	1000
 #define LOOKS	25     /* steps; fewer than BEHIND_STEPS, after which timers run anyway */
-#define AWAY_US 200000 /* the ACK timer of end_connect() expires three times */
+#define AWAY_US 200000 /* about three times the ACK timeout that end_connect() sets */
 
 static struct pmd_device device[2];
 
@@ -60,8 +60,8 @@ static void be_away(struct end *a, struct end *b)
 	usleep(AWAY_US);
 }
 
-/** A program that was off the CPU reads all that has arrived at its port before a timer may expire, because the last
- * packet is the ACK. */
+/** A program that was off the CPU reads all packets that have arrived at its port before a timer may expire: the last
+ * of them is the ACK. */
 static void late__answers_that_lie_in_the_port_are_answers(void **state)
 {
 	struct end a, b;
@@ -139,7 +139,7 @@ static void late__who_is_silent_is_noticed_by_who_looks_seldom(void **state)
 	open_two(&a, &b, "off");
 	end_send(&a, NIC_WR_RDMA_WRITE, 8, &b);
 	for (unsigned i = 0; i < LOOKS; i++) {
-		end_send(&b, NIC_WR_RDMA_WRITE, 8, &a); /* b makes no progress itself, so it sends no ACK */
+		end_send(&b, NIC_WR_RDMA_WRITE, 8, &a); /* end b makes no progress, so it sends no ACK */
 		usleep(AWAY_US / LOOKS);
 		pmd_try_progress(a.engine);
 	}

@@ -513,9 +513,8 @@ static void links__a_datagram_for_a_stopped_function_holds_up_nobody(void **stat
 	end_close(&a);
 }
 
-/** A consumer that ends a link without having taken it wants no link: packets to it use the port, instead of one new
- * ring after another. If a consumer ends a link that it had taken, a new process may have replaced it, so a new link is
- * made. */
+/** A consumer that ends a link without having taken it is offered no further links: packets to it use the port. After a
+ * consumer has ended a link that it had taken, a new link is made, as a new process may have replaced it. */
 static void links__who_refuses_a_link_is_left_alone(void **state)
 {
 	struct fake_consumer f;

@@ -54,8 +54,8 @@ static void await_late_link(struct end *e)
 	assert_int_equal(late_links(e), 1);
 }
 
-/** A link that its consumer does not take is withdrawn. A consumer that comes later finds it withdrawn; the packets
- * that can be lost with it are counted. */
+/** A link that its consumer does not take is withdrawn. A consumer that comes later finds it withdrawn. The UC
+ * and UD packets in it are counted as dropped; its RC packets are not, as they will be retransmitted. */
 static void links__a_link_that_nobody_takes_is_given_up(void **state)
 {
 	struct nic_send_wr wr = {.opcode = NIC_WR_SEND};

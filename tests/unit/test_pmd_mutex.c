@@ -105,7 +105,7 @@ static void *take(void *arg)
 	return NULL;
 }
 
-/** The holder sees that a thread sleeps waiting for the lock, until this thread has got it. */
+/** The holder sees that another thread sleeps waiting for the lock, until that thread has got the lock. */
 static void mutex__tells_when_it_is_wanted(void **state)
 {
 	struct pmd_mutex mutex = {0};

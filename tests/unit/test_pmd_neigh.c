@@ -247,7 +247,7 @@ static void neigh__unsolicited_claims_add_nothing(void **state)
 
 	(void)state;
 	start(true);
-	neigh_send(&b.table, &self, &x, 1, mac); /* b's ARP request for a serves as a pattern */
+	neigh_send(&b.table, &self, &x, 1, mac); /* host b's ARP request, which the test turns into a false reply */
 	memcpy(claim, b.frame[0], sizeof(claim));
 	claim[14 + 7] = 2;   /* a reply */
 	claim[14 + 27] = 77; /* addressed to another host */
@@ -394,7 +394,7 @@ static void split__single_packet(void **state)
 
 	(void)state;
 	for (uint32_t segment = 0; segment <= 300;
-	     segment += 100) { /* 0: no segment size; else at least the packet's size */
+	     segment += 100) { /* 0: no segment size is given; others: at least the packet's size */
 		struct udp_split s = {.data = data, .left = 100, .segment = segment};
 
 		assert_int_equal(udp_split_next(&s, f, 2), 1);

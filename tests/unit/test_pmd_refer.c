@@ -422,7 +422,7 @@ static void refer__what_makes_no_sense_ends_the_link(void **state)
 
 			put(&l.f, &l.end, l.qp, 0, LEN, two, 2, 0);
 		} else {
-			assert_false(is_welcome(&l.f)); /* this producer has not been offered references */
+			assert_false(is_welcome(&l.f)); /* this producer was not told that references are welcome */
 			put(&l.f, &l.end, l.qp, 0, LEN, many, 1, 0);
 		}
 		liar_receive(&l.end);

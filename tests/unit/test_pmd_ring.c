@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * test_pmd_ring.c - the shared-memory ring: order and contents over many laps, both ends full and empty, invalid values
+ * test_pmd_ring.c - the shared-memory ring: order and contents over many laps, full and empty rings, invalid values
  * written by the other side, sleeping. With one thread and with two.
  */
 #include <fcntl.h>

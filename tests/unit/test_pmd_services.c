@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * test_pmd_services.c - services: pmd/control/services.c, links to them, and how the daemon has the kernel steer
- * datagrams to them. The functions are processes of their own. A datagram has arrived at a function when its NIC counts
- * a packet to a QP that it does not have.
+ * datagrams to them. The functions are processes of their own. No NIC has a QP for the services' QPNs, so a datagram
+ * has arrived at a function when that function's NIC counts a packet to an unknown QPN.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -190,7 +190,7 @@ static void services__any_port_is_one_that_nobody_has(void **state)
 	end(2);
 }
 
-/** A port that was served lately is not given out again soon, because peers can still call it. */
+/** A port that was served lately is not given out again soon, because peers can still send to its former server. */
 static void services__any_port_is_one_that_was_not_served_lately(void **state)
 {
 	static bool taken[65536];

@@ -44,7 +44,7 @@ static unsigned count_looks(struct pmd_port *port, struct nic_rx_frame *frames, 
 	return real_ops->rx_burst(port, frames, n, now_ns);
 }
 
-/** Call `look` each time the engine reads the port. NULL: the port has no descriptor instead. */
+/** Count the engine's reads of the port, and call `look` at each. If `look` is NULL, remove the port's descriptor. */
 static void watch_port(struct end *e, void (*look)(struct pmd_port *port))
 {
 	pmd_mutex_lock(&e->engine->lock);

@@ -700,13 +700,13 @@ static void rdm__operations_end_without_a_receive(void **state)
 	rdm_run(rig, SECOND);
 	rdm_node_stop(b);
 	rdm_node_start(b);
-	assert_int_equal(rdm_send(a, b, 1, 0, 0, 0, 8), 0); /* a notices that b has restarted */
+	assert_int_equal(rdm_send(a, b, 1, 0, 0, 0, 8), 0); /* node a notices that node b has restarted */
 	rdm_run(rig, 20ull * SECOND);
 	assert_int_equal(a->n_done - a->n_seen, 2);
 	assert_int_not_equal(rdm_next(a).status, NIC_RDM_OK);
 	assert_int_equal(rdm_recv(a, NULL, 3, NIC_RDM_TAGGED, 8, 0, 0, 8000), 0);
 	rdm_run(rig, SECOND);
-	assert_int_equal(a->n_done - a->n_seen, 1); /* b's operation ended with b */
+	assert_int_equal(a->n_done - a->n_seen, 1); /* nothing new: node b's operation on this receive ended with b */
 	rdm_rig_destroy(rig);
 }
 

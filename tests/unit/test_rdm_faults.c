@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * test_rdm_faults.c - faults of reliable-datagram endpoints: calls that are lost, duplicated or late; peers that
- * disappear, restart or never existed; wrong keys; unmapped memory.
+ * test_rdm_faults.c - faults of reliable-datagram endpoints: calls (packets that make and end connections) that are
+ * lost, duplicated or late; peers that disappear, restart or never existed; wrong keys; unmapped memory.
  */
 #include "rdm_rig.h"
 
@@ -83,8 +83,8 @@ static void talk(struct rdm_rig *rig, struct rdm_node *a, struct rdm_node *b)
 /* ---- calls ---------------------------------------------------------------------------------------------------- */
 
 /**
- * Two nodes connect, with one or `both` calling, although the nth call is lost, duplicated or delayed. When a delayed
- * call arrives, they stay connected: an offered message is still there.
+ * One or `both` of two nodes call the other. The nodes connect although the nth call is lost, duplicated or delayed. A
+ * delayed call that arrives then does not end the connection: messages offered before can still be received.
  */
 static void connect_with(enum fate fate, unsigned nth, bool both)
 {
@@ -494,8 +494,7 @@ static void rdm__a_wrong_key(void **state)
 		if (i >= 2)
 			talk(rig, a, b);
 	}
-	for (unsigned i = 0; i < 30;
-	     i++) /* more requests than a queue pair holds at first, mixed with those of the peer */
+	for (unsigned i = 0; i < 30; i++) /* more requests than a queue pair holds at first; the peer sends some, too */
 		if (i == 10)
 			refused(a, b, 100 + i);
 		else
@@ -569,7 +568,7 @@ static void rdm__memory_that_is_not_there(void **state)
 
 /* ---- what is served ------------------------------------------------------------------------------------------- */
 
-/* The most that one READ request may ask for. */
+/* Bytes of a READ: few enough for one READ request. */
 #define PIECE 30000u
 
 enum { BTH = 28, READ_REQUEST = 0x0c, READ_RESPONSE_FIRST = 0x0d, READ_RESPONSE_ONLY = 0x10 };

@@ -196,7 +196,7 @@ static void rdm__what_waits_is_for_the_next(void **state)
 		assert_int_equal(rdm_recv(b, a, 3, 0, 0, 0, 0, 8), 0);
 	assert_int_equal(rdm_send(a, b, 1, 0, 0, 0, 8), 0);
 	assert_int_equal(rdm_send(a, b, 2, NIC_RDM_FENCE, 0, 0, 8), 0);
-	net.lose_data = true; /* b's ACK is sent again, after the BYE */
+	net.lose_data = true; /* b's ACK is lost, so b sends it again after its BYE */
 	leave(rig, b, 1);
 	net.lose_data = false;
 	rdm_run(rig, SECOND / 2);
@@ -583,8 +583,8 @@ static void rdm__neighbours_hear_at_once(void **state)
 	rdm_rig_destroy(n.rig);
 }
 
-/** An endpoint leaves before its neighbour on the same NIC knows that they are connected. The packet that completes the
- * connection still arrives, so a BYE follows it. */
+/** An endpoint leaves before its neighbour on the same NIC knows that the two are connected. The packet that completes
+ * the connection still arrives at the neighbour, so a BYE has to follow it. */
 static void rdm__a_neighbour_may_have_to_hear_of_more(void **state)
 {
 	struct nic_rdm_peer *peer, *back;

@@ -462,7 +462,7 @@ static void random_messages(uint64_t seed)
 	s.rig->swap = 60;
 	rdm_fill(s.a, 0, 60000, 1);
 	while (s.n_seen < MESSAGES) {
-		/* The length of message i modulo 1000 is i, so that the receiver can identify it. */
+		/* The receiver identifies a message by its length: length % 1000 is the message's index. */
 		if (sent < MESSAGES && rdm_random(s.rig, 2)) {
 			struct message *m = &messages[sent];
 
@@ -486,8 +486,8 @@ static void random_messages(uint64_t seed)
 			messages[i].came = true;
 			assert_int_equal(d.tag, i % TAGS);
 			before = &last[who][i % TAGS];
-			/* A long message completes later than it is matched, so only the order of the receives is
-			 * checked. */
+			/* Each message matched a receive with its tag. A long message completes later than it is
+			 * matched, so the order is checked only for short ones. */
 			assert_int_equal((uintptr_t)d.context % TAGS, i % TAGS);
 			if (d.len <= NIC_RDM_EAGER_MAX) {
 				assert_true(*before <= i);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * test_rdm_strangers.c - effects of unsolicited calls on reliable-datagram endpoints. Callers with forged addresses use
- * no memory and disturb no peer; of callers with real addresses that send nothing, only a limited number is kept.
+ * test_rdm_strangers.c - effects of unsolicited calls (packets that make and end connections) on reliable-datagram
+ * endpoints. Callers with forged addresses use no memory and disturb no peer; of callers with real addresses that send
+ * nothing, only a limited number is kept.
  */
 #include "rdm_rig.h"
 
@@ -12,7 +13,7 @@
 
 #define SECOND	  1000000000ull
 #define QUIET	  (20 * SECOND)
-#define STRANGERS 1024u /* the same limit as in rdm_stranger.c */
+#define STRANGERS 1024u /* most peers that are kept although they sent no message; see rdm_stranger.c */
 
 static void rdm__the_keyed_hash_is_siphash(void **state)
 {
@@ -125,7 +126,7 @@ static void rdm__a_flood_of_forged_calls_costs_nothing(void **state)
 	rdm_expect(c, NIC_RDM_RECV, NIC_RDM_OK, 3);
 	rdm_expect(b, NIC_RDM_SEND, NIC_RDM_OK, 4);
 	assert_int_equal(b->nic->qps.count, qps + 2);
-	assert_int_equal(b->ep->n_strangers, 0); /* a has sent a message and is no stranger */
+	assert_int_equal(b->ep->n_strangers, 0); /* node a has sent a message, so it is no stranger */
 	assert_in_range(counted(b, NIC_CNT_rdm_calls_challenged), 20000, 20010);
 	talk(rig, b, a);
 	assert_int_equal(counted(b, NIC_CNT_rdm_unreachable), 0);

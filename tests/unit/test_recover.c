@@ -5,11 +5,11 @@
  */
 #include "pair.h"
 
-#define WRITE_TO    32768u /* offset in the arena of b */
+#define WRITE_TO    32768u /* offset in side b's arena */
 #define IMM_TO	    36864u
-#define READ_TO	    40960u /* offset in the arena of a */
-#define RESULTS	    61440u /* results of atomics, in the arena of a */
-#define COUNTER	    61440u /* target of atomics, in the arena of b */
+#define READ_TO	    40960u /* offset in side a's arena */
+#define RESULTS	    61440u /* results of atomics, in side a's arena */
+#define COUNTER	    61440u /* target of atomics, in side b's arena */
 #define RECV_TO	    65536u
 #define RECV_ROOM   4096u
 #define FIRST_VALUE 100u
@@ -30,7 +30,7 @@ static uint64_t get_u64(const struct rig *rig, uint32_t offset)
 	return v;
 }
 
-/* Post one request of each kind on a, and a message on b. */
+/* Side a posts one request of each kind, and side b a message. */
 static void post_all(struct pair *pair)
 {
 	struct rig *a = pair->rig[PAIR_A], *b = pair->rig[PAIR_B];
@@ -134,7 +134,7 @@ static void recover__without_losses(void **state)
 static const struct {
 	enum pair_side side;
 	enum rig_op op;
-	unsigned most; /* so many are tried, one by one; without losses at least so many are sent */
+	unsigned most; /* packets of this kind to try, one by one; an exchange without faults sends at least so many */
 } kinds[] = {
 	{PAIR_A, SEND_FIRST, 1},
 	{PAIR_A, SEND_MIDDLE, 2},
@@ -297,7 +297,7 @@ static void recover__RT_13_RT_15_loss_of_an_rnr_nak(void **state)
 	}
 }
 
-/* Repeat one operation of a, each time with a different bit of one of its packets damaged. */
+/* Side a repeats one operation, each time with a different bit of one packet damaged. */
 static void each_bit(enum nic_wr_opcode opcode, enum pair_side side, enum rig_op op)
 {
 	struct pair *pair = pair_create(NULL, 0xffffc0, 7);

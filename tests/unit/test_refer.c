@@ -239,7 +239,7 @@ static void refer__again_is_with_payload(void **state)
 	refer_destroy(&r);
 }
 
-/** A failed fetch uses up no retry: nothing was lost, so a program that allows no retries needs none. */
+/** A failed fetch uses up no retry, as no packet was lost: requests succeed even with a retry count of 0. */
 static void refer__what_cannot_be_fetched_is_no_retry(void **state)
 {
 	static const enum nic_wr_opcode opcodes[] = {NIC_WR_SEND, NIC_WR_RDMA_WRITE, NIC_WR_RDMA_READ};

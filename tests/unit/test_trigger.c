@@ -37,7 +37,7 @@ struct unit {
 	struct nic *nic;
 	struct nic_trig_cntr a, b;
 	unsigned *started, n_started;
-	bool limited; /* whether starts need room, of which there is `room`: */
+	bool limited; /* true: each start takes one from `room`, and fails if none is left */
 	unsigned room;
 	unsigned amid; /* calls of fire() that have not returned */
 	struct work *work;
@@ -201,7 +201,8 @@ static void trigger__what_was_reached_stays_so_when_the_counter_goes_back(void *
 	unit_close(&u);
 }
 
-/* Each work starts the next one, through one of two counters in turn. fire() would notice a call within itself. */
+/* Each work starts the next one, through one of two counters in turn. fire() asserts that it is not called within
+ * itself. */
 static void trigger__long_chains_need_no_stack(void **state)
 {
 	struct unit u;
@@ -340,7 +341,7 @@ static unsigned complete_one(struct unit *u)
 	return calls;
 }
 
-/* The last of a call's tries finds room, those before it do not: these are still tried again later. */
+/* Of the starts that one call tries, only the last finds room: the others are still tried again later. */
 static void trigger__counters_without_room_are_not_forgotten(void **state)
 {
 	static struct nic_trig_cntr cntr[TRIES + 1];

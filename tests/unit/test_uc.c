@@ -95,7 +95,7 @@ static void uc__UC_02_RO_09_nothing_is_ever_answered(void **state)
 	p.dma_len = 9;
 	rig_rx(rig, &p);
 	p = rig_peer_packet(rig, UC(SEND_ONLY), psn++);
-	{ /* operations that UC does not have: READ request, FETCH&ADD, SEND with invalidate */
+	{ /* opcodes that UC does not have */
 		static const uint8_t none[] = {UC(READ_REQ), UC(FETCH_ADD), UC(CMP_SWAP), UC(SEND_ONLY_INV), UC(ACK)};
 		uint8_t buf[NIC_FRAME_MAX];
 		unsigned len = packet_encode(&p, buf);

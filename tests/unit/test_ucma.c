@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_ucma.c - the commands of /dev/infiniband/rdma_cm, one by one: sizes, ids, states, the errors of a kernel. */
+/* test_ucma.c - the commands of /dev/infiniband/rdma_cm, one by one: sizes, ids, states, errors as from a kernel. */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -33,7 +33,7 @@ static void ucma__a_write_shorter_than_its_header_is_EINVAL(void **state)
 	(void)state;
 	for (size_t len = 0; len < sizeof(hdr); len++)
 		assert_int_equal(rig_write(fd, &hdr, len), -EINVAL);
-	/* It says more than is there. */
+	/* The header announces 4 bytes after it, but none follow. */
 	assert_int_equal(rig_write(fd, &hdr, sizeof(hdr)), -EINVAL);
 }
 
@@ -255,9 +255,9 @@ static void ucma__connect_checks_its_parameters(void **state)
 	(void)state;
 	rig_pair_start(&p, RDMA_PS_TCP);
 	cmd.id = p.active;
-	assert_int_equal(RIG_COMMAND(p.client, RDMA_USER_CM_CMD_CONNECT, cmd, 0), -EINVAL); /* not valid */
+	assert_int_equal(RIG_COMMAND(p.client, RDMA_USER_CM_CMD_CONNECT, cmd, 0), -EINVAL); /* conn_param.valid is 0 */
 	assert_int_equal(rig_connect(p.client, p.active, data, 57), -EINVAL);
-	assert_int_equal(rig_reject(p.client, p.active, 7, NULL, 0), -EINVAL); /* no reason of programs */
+	assert_int_equal(rig_reject(p.client, p.active, 7, NULL, 0), -EINVAL); /* not a reason that programs may give */
 	assert_int_equal(rig_connect(p.client, p.active, data, 56), 0);
 }
 
@@ -279,7 +279,7 @@ static void ucma__bind_errors(void **state)
 	bind.addr_size = 16;
 	assert_int_equal(RIG_COMMAND(fd, RDMA_USER_CM_CMD_BIND, bind, 0), -EINVAL);
 	ip.addr = (struct sockaddr_in6){.sin6_family = AF_INET6, .sin6_addr = {.s6_addr = {0xfe, 0x80, [15] = 1}}};
-	assert_int_equal(RIG_COMMAND(fd, RDMA_USER_CM_CMD_BIND_IP, ip, 0), -EINVAL); /* without its interface */
+	assert_int_equal(RIG_COMMAND(fd, RDMA_USER_CM_CMD_BIND_IP, ip, 0), -EINVAL); /* link-local without interface */
 	assert_int_equal(rig_bind(fd, id, "192.0.2.1", 0), -ENODEV);
 	assert_int_equal(rig_bind(fd, id, RIG_ADDRESS, RIG_PORT), 0);
 	assert_int_equal(rig_bind(fd, id, RIG_ADDRESS, RIG_PORT), -EINVAL);
@@ -340,11 +340,11 @@ static void ucma__resolve_errors(void **state)
 	(void)state;
 	ip.id = id;
 	assert_int_equal(RIG_COMMAND(fd, RDMA_USER_CM_CMD_RESOLVE_IP, ip, 0), -EINVAL);
-	/* The route to this does not lead to a device. */
+	/* The route to ::1 does not lead to a device. */
 	assert_int_equal(rig_bind(fd, id, "0.0.0.0", 0), 0);
 	ip.dst_addr.sin6_family = AF_INET6;
 	ip.dst_addr.sin6_addr.s6_addr[15] = 1;
-	assert_int_equal(RIG_COMMAND(fd, RDMA_USER_CM_CMD_RESOLVE_IP, ip, 0), -EINVAL); /* another family */
+	assert_int_equal(RIG_COMMAND(fd, RDMA_USER_CM_CMD_RESOLVE_IP, ip, 0), -EINVAL); /* the id is bound to IPv4 */
 	id = ip.id = rig_create(fd, RDMA_PS_TCP, 7);
 	if (RIG_COMMAND(fd, RDMA_USER_CM_CMD_RESOLVE_IP, ip, 0)) /* without IPv6 the kernel refuses at once */
 		return;
@@ -425,7 +425,7 @@ static void ucma__multicast_is_refused(void **state)
 	join.id = rig_create(fd, RDMA_PS_UDP, 1);
 	assert_int_equal(RIG_COMMAND(fd, RDMA_USER_CM_CMD_JOIN_IP_MCAST, join, 4), -EINVAL);
 	memcpy(&join.addr, &group, sizeof(group));
-	assert_int_equal(RIG_COMMAND(fd, RDMA_USER_CM_CMD_JOIN_IP_MCAST, join, 4), -EINVAL); /* no device */
+	assert_int_equal(RIG_COMMAND(fd, RDMA_USER_CM_CMD_JOIN_IP_MCAST, join, 4), -EINVAL); /* id without device */
 	assert_int_equal(rig_bind(fd, join.id, RIG_ADDRESS, 0), 0);
 	assert_int_equal(RIG_COMMAND(fd, RDMA_USER_CM_CMD_JOIN_IP_MCAST, join, 4), -EOPNOTSUPP);
 	assert_int_equal(RIG_COMMAND(fd, RDMA_USER_CM_CMD_LEAVE_MCAST, leave, 4), -ENOENT);

@@ -59,7 +59,7 @@ static void put32(unsigned at, uint32_t value)
 		packet[at + i] = (uint8_t)(value >> (24 - 8 * i));
 }
 
-/** Send the first `len` bytes of the packet. @return which socket it has come to. */
+/** Send the first `len` bytes of the packet. @return the index of the socket that receives them; -1: none. */
 static int arrives_at(size_t len)
 {
 	uint8_t byte;
@@ -99,7 +99,7 @@ static int to_ids(unsigned attribute, uint32_t first, uint32_t second)
 static int to_service(unsigned attribute, uint64_t service)
 {
 	mad(attribute);
-	put32(MAD + 24, 0x02345678); /* the sender's ID: it names none of ours */
+	put32(MAD + 24, 0x02345678); /* the sender's ID: its first byte, 2, must not choose the socket */
 	put32(MAD + 32, (uint32_t)(service >> 32));
 	put32(MAD + 36, (uint32_t)service);
 	return arrives_at(MAD_PACKET);
@@ -153,13 +153,13 @@ static void steer__a_service_has_a_function(void **state)
 {
 	(void)state;
 	assert_int_equal(to_qpn(NIC_SERVICE_QPN + 1000), 0);
-	serve(3, proto_service(NIC_CM_PS_TCP, 1002)); /* no service of datagrams */
+	serve(3, proto_service(NIC_CM_PS_TCP, 1002)); /* a connection service, which gets no datagrams */
 	serve(3, 1000);
 	serve(2, 1001);
 	steer_services_changed(&d);
 	assert_int_equal(to_qpn(NIC_SERVICE_QPN + 1000), 3);
 	assert_int_equal(to_qpn(NIC_SERVICE_QPN + 1001), 2);
-	assert_int_equal(to_qpn(NIC_SERVICE_QPN + 1002), 2); /* the first that serves any */
+	assert_int_equal(to_qpn(NIC_SERVICE_QPN + 1002), 2); /* unserved: the first that serves datagrams */
 }
 
 static void steer__a_message_goes_by_the_receivers_id(void **state)
@@ -218,7 +218,8 @@ static void steer__a_short_message_goes_to_the_daemon(void **state)
 	assert_int_equal(to_qpn(0x000100), 0);
 }
 
-/** As many services of both kinds as there may be: those that do not fit are the daemon's. */
+/** All functions have as many datagram and connection services as they may. Requests for connection services that the
+ * program has no room for go to the daemon. */
 static void steer__lists_what_fits(void **state)
 {
 	unsigned listed = 0;

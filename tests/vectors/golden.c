@@ -11,7 +11,8 @@
  *   - it is refused with one bit flipped. With a hidden ID, 2^-16 of damaged packets pass with a wrong ID (icrc.h).
  *     The check counts them, and fails if there are more than is likely;
  *   - a datagram to QP 1 is a MAD of the connection manager: cm_mad_parse accepts it, and cm_mad_build yields the same
- *     bytes; so do nic_cm_ip_parse and nic_cm_ip_build with the RDMA IP header of a request.
+ *     bytes. If it is a request for a port, the same holds for its RDMA IP header with nic_cm_ip_parse and
+ *     nic_cm_ip_build.
  * Fails on any mismatch, on damaged captures, and when there was no packet at all.
  */
 #include "nic_cm_ip.h"
@@ -30,7 +31,7 @@
 
 struct tally {
 	unsigned long packets, ipv6, cm, recovered, cut, failures;
-	unsigned long flips, residual; /* damaged packets with a hidden ID: tried; accepted */
+	unsigned long flips, residual; /* damaged packets with a hidden ID: all that were tried, and those accepted */
 };
 
 static unsigned long cm_attribute[CM_APR - CM_REQ + 1];
@@ -162,7 +163,7 @@ static void check_hidden_id(struct tally *tally, const char *file, unsigned numb
 		check_flips(tally, file, number, &frame, bth, len, exact->ip_id);
 }
 
-/** The RDMA IP header in the private data of a request for a port. */
+/** If a request is for a port, check the RDMA IP header in its private data: parse it, and build it again. */
 static void check_cm_ip(struct tally *tally, const char *file, unsigned number, const struct cm_mad *mad)
 {
 	uint64_t service_id = mad->attr == CM_REQ ? mad->req.service_id : mad->sidr_req.service_id;
@@ -321,7 +322,7 @@ int main(int argc, char **argv)
 		fprintf(stderr, "golden: no RoCEv2 packet in %s/*.pcap\n", argv[argc - 1]);
 		return 1;
 	}
-	/* Far more than by chance (Poisson): the check of the hidden ID would not work. */
+	/* By chance, 1 in 65536 is accepted. Far more than that means that damage is not detected (Poisson). */
 	if (total.residual > total.flips / 65536 * 4 + 10) {
 		fprintf(stderr, "golden: too many damaged packets accepted\n");
 		return 1;

@@ -160,7 +160,8 @@ struct load {
 };
 
 /** Queue PENDING operations that the target's NIC has accepted but its program never receives, so all of them stay
- * under way. One is a long message, and one is an atomic whose target is the receive's buffer. */
+ * under way. One is a long message, and one is a tagged atomic, whose target is the buffer of a receive that
+ * is never posted. */
 static void load_underway(struct pair *p, struct load *l)
 {
 	for (unsigned i = 0; i < PENDING; i++) {

@@ -40,8 +40,8 @@ void case_deferred_cancel(struct pair *p)
 	WANT(fi_cntr_read(n), 105);
 	WANT_OK(fi_cntr_set(go, 1));
 	job_add_to(&job[0], n, 1);
-	/* Flush all work of the counter `go`, named by its fid, and then by work that waits for it. Finally flush all
-	 * work of the domain. */
+	/* Flush in three ways: all work that waits for the counter `go`, which is given by its fid; the same work,
+	 * given by one of its jobs; all work of the domain. */
 	for (unsigned way = 0; way < 3; way++) {
 		void *const arg[] = {&go->fid, &job[1].work, NULL};
 
@@ -308,8 +308,8 @@ struct crowd {
 	struct job job[3];
 };
 
-/** Fill the room of the shared transmit context with n requests of the first endpoint. They stay under way until b
- * receives the messages, whose tags are consecutive from `first` on. */
+/** Fill the room of the shared transmit context with n requests of the first endpoint. They stay under way until end
+ * b receives the messages, whose tags are consecutive from `first` on. */
 static void fill(struct pair *p, struct crowd *c, uint64_t first, unsigned n)
 {
 	struct iovec iov = {p->here, WORD};

@@ -135,7 +135,7 @@ void case_deferred_flags(struct pair *p)
 
 /* ---- tags -------------------------------------------------------------------------------------------------- */
 
-/* A tagged atomic whose target buffer is a deferred receive. */
+/* A tagged atomic whose target is the buffer of a deferred receive. */
 static void tagged_atomic(struct pair *p, struct fid_cntr *go, struct fid_cntr *done)
 {
 	uint64_t five = 5, result = 0, *there = (uint64_t *)p->there;

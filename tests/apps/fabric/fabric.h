@@ -39,7 +39,7 @@ struct pair {
 	struct fid_av *av;
 	struct fid_mr *mr; /* memory region of `there` */
 	struct node a, b;
-	char *here, *there; /* buffers of LONG_LEN bytes each, for a and b */
+	char *here, *there; /* buffers of LONG_LEN bytes: `here` of end a, `there` of end b */
 	uint64_t base, key; /* address and key of `there` for RMA */
 	struct fi_cq_tagged_entry done;
 	struct fi_cq_err_entry error;

@@ -120,8 +120,8 @@ void case_injected_atomics(struct pair *p)
 	WANT(there[0], 1000);
 }
 
-/** Post an atomic whose target is the buffer of b's receive with this tag, at `offset`. b's buffer and the completions
- * show the effect. */
+/** Post an atomic at end a. Its target is at `offset` in the buffer of end b's receive with this tag. That buffer and
+ * the completions show the effect. */
 static ssize_t tagged_sum(struct pair *p, uint64_t tag, uint64_t offset, const uint64_t *operand, uint64_t *result)
 {
 	struct fi_ioc from = {.addr = (void *)(uintptr_t)operand, .count = 1}, to = {.addr = result, .count = 1};
@@ -224,7 +224,7 @@ static struct fid_ep *open_counted(struct pair *p, struct fid_cntr *cntr, uint64
 	return ep;
 }
 
-/** Each atomic of `a` on the region `key` at address `addr` adds exactly one to the counter, whether it reads, writes
+/** Each atomic of end a on the region `key` at address `addr` adds exactly one to the counter, whether it reads, writes
  * or does both. */
 static void count_each(struct pair *p, struct fid_cntr *cntr, fi_addr_t addr, uint64_t base, uint64_t key)
 {

@@ -91,8 +91,8 @@ void case_address_vector(struct pair *p)
 	WANT(memcmp(&back, &addrs[0], sizeof(back)), 0);
 	len = sizeof(text);
 	WANT(strncmp(fi_av_straddr(p->av, addrs, text, &len), "fi_sockaddr_in://127.", 21), 0);
-	/* An address that is in the vector several times: a message's source is its lowest index, even after another
-	 * index was removed. */
+	/* An address is in the vector several times: the source of a message from it is the lowest of its remaining
+	 * indices. */
 	WANT_OK(fi_av_remove(p->av, &at[2], 1, 0));
 	WANT(fi_send(p->a.ep, text, 1, NULL, at[2], NULL), -FI_EINVAL);
 	WANT_OK(fi_av_remove(p->av, &p->b.addr, 1, 0));
@@ -114,7 +114,7 @@ void case_alias(struct pair *p)
 		return;
 	WANT(fi_close(&p->a.ep->fid), -FI_EBUSY);
 	WANT_OK(fi_send(alias, "x", 1, NULL, p->b.addr, NULL));
-	/* FI_DELIVERY_COMPLETE: b has not received the message yet. */
+	/* FI_DELIVERY_COMPLETE: no completion yet, because end b has not received the message. */
 	WANT(fi_cq_sread(p->a.tx, &p->done, 1, NULL, 50), -FI_EAGAIN);
 	WANT_OK(fi_recv(p->b.ep, buf, sizeof(buf), NULL, FI_ADDR_UNSPEC, NULL));
 	await(p, p->b.rx);

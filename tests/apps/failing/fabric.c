@@ -23,7 +23,7 @@
 #define AT_SEND	 0u
 #define AT_READ	 LONG
 #define AT_RECV	 (2 * LONG)
-#define AT_WRITE LONG /* in the partner's memory */
+#define AT_WRITE LONG /* offset in the partner's memory */
 #define AT_WORD	 (3 * LONG)
 #define WAIT	 20.0 /* seconds */
 #define NAME	 64

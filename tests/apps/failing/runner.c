@@ -51,7 +51,7 @@ struct report {
 	bool first, second; /* whether the first and the second run succeeded */
 	bool forever;	    /* the second run failed like the first, and the message announced that */
 	struct failure failure, again;
-	unsigned descriptors, threads; /* resources that the process holds more than before */
+	unsigned descriptors, threads; /* how many more of each the process holds than before */
 	int64_t blocks, mappings;
 	int64_t calls;
 };

@@ -3,8 +3,9 @@
  * meet.c - how the processes of a mesh find each other: by datagrams to Unix sockets in the abstract namespace, whose
  * names vanish with their owners. Sends never block.
  *
- * A new process announces itself. Of two processes, the one with the higher index calls repeatedly until it gets an
- * answer, and the other announces itself until it is called. A repeated call gets the same answer again.
+ * A new process announces itself. Of two processes, the one with the higher index asks the other for a connection
+ * (calls it), repeatedly until an answer arrives. The one with the lower index announces itself until it is called. A
+ * repeated call gets the same answer again.
  */
 #include <errno.h>
 #include <stddef.h>

@@ -6,7 +6,8 @@
  *   mesh BOARD INDEX INCARNATION MEMBERS STEADY TIMEOUT FRAIL
  *
  *   BOARD        a file that all processes map, with the state of each process. Its name is also the mesh's name.
- *   INDEX        which of the MEMBERS this process is. Of two processes, the one with the higher index calls
+ *   INDEX        which of the MEMBERS this process is. Of two processes, the one with the higher index asks the
+ *                other for a connection (calls it)
  *   INCARNATION  a number that no other process of the test has
  *   STEADY       bit mask of members
  *   TIMEOUT      timeout (as in struct ibv_qp_attr) of a connection between two members in STEADY

@@ -103,8 +103,8 @@ static bool op_legal(enum service svc, enum op op)
 	return legal[svc] >> op & 1;
 }
 
-/** Choose the number of messages for each QP so that the phase fits the areas and, where packets may be lost, a
- * socket buffer. */
+/** Choose the number of messages for each QP: at most what the plan says and what the limit on bytes in flight allows,
+ * but at least one. @return whether all messages fit the memory areas. */
 static bool phase_fit(struct phase *ph)
 {
 	const struct plan *plan = ph->plan;

@@ -154,8 +154,8 @@ static void requests_post(struct end *end, const struct phase *ph, unsigned qp, 
 		if (ph->op == OP_READ || op_is_atomic(ph->op)) {
 			count = msg_result_sges(end, ph, qp, m, sge[m]);
 		} else {
-			/* Without a scratch buffer, the data is placed in the shadow first, and from there in the
-			 * memory that the SGEs describe. */
+			/* The shadow of the send area serves as a scratch buffer: the data is made there, and copied
+			 * to the memory that the SGEs describe. */
 			uint8_t *data = tx->shadow;
 
 			data_fill(data, ph->size, data_key(ph, KIND_DATA, end->self, qp, m));

@@ -151,7 +151,7 @@ static void do_disconnect(struct cm_end *end, enum cm_end_state then)
 	struct nic_cm_info info;
 
 	nic_cm_id_info(end->id, &info);
-	/* If the CM has found the connection stale, it is already being disconnected. */
+	/* If the CM has found the connection stale, the CM is already disconnecting it. */
 	if (end->state == END_ESTABLISHED && info.state != NIC_CM_ESTABLISHED) {
 		end->state = END_LEAVING;
 		return;
@@ -356,7 +356,8 @@ void cm_app_operation(struct cm_function *f)
 
 /* ---- Events ----------------------------------------------------------------------------------------------------- */
 
-/** Handle a flood's REQ: refuse some, forget others, and let the rest wait while there is room. */
+/** Handle a flood's REQ, at random: reject it; or leave it unanswered for now; or (always, if no more can be held)
+ * destroy its id and those of all unanswered REQs. */
 static void flood_wanted(struct cm_function *f, struct nic_cm_id *id)
 {
 	struct nic_cm_reject reject = {.reason = NIC_CM_REJ_CONSUMER};
@@ -409,7 +410,8 @@ static void on_request(struct cm_function *f, const struct nic_cm_event *e)
 		return;
 	}
 	c = &w->conns[number];
-	/* A second event for the same REQ is allowed in a flood: it may evict the record that the REQ was rejected. */
+	/* In a flood, a second event for the same REQ is allowed: the CM may have dropped the record of its REJ to make
+	 * room. */
 	if (c->passive.function && !c->passive.killed && !sidr && !(w->opts->flood == 7 && c->passive.destroyed)) {
 		cm_violation(w, "connection %u: a second REQ event", number);
 		return;
@@ -489,7 +491,7 @@ static void on_end(struct cm_end *end, const struct nic_cm_event *e)
 
 	nic_cm_id_info(end->id, &info);
 	if (e->type == NIC_CM_EVENT_REJ && info.state == NIC_CM_TIMEWAIT)
-		then = END_WAITS; /* also of a REQ, if the peer still has a connection with its QP */
+		then = END_WAITS; /* also if our REQ is rejected as stale: the peer has an old connection with our QP */
 	if (then == END_NONE) {
 		cm_violation(w, "connection %u, %s: event %d in application state %d", end->conn->number,
 			     end->passive ? "passive" : "active", e->type, before);
@@ -508,7 +510,7 @@ static void on_end(struct cm_end *end, const struct nic_cm_event *e)
 	end->state = then;
 	if (then == END_ESTABLISHED)
 		return;
-	if (before == END_WANTED) /* taken back: it counts as unanswered until it is destroyed */
+	if (before == END_WANTED) /* the peer took its REQ back, which counts as unanswered until the id is destroyed */
 		cm_act_later(w, end, rng_below(&w->app, 50000));
 	else if (then == END_ANSWERED || then == END_LEFT || rng_chance(&w->app, 300)) {
 		if (rng_chance(&w->app, 500))

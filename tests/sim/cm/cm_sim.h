@@ -4,13 +4,13 @@
  *
  * Hosts have functions, which are processes with a CM each and a range of communication IDs; a host hands a MAD to its
  * functions as the engine does. Their applications connect, accept, reject, disconnect, ask for time and destroy ids at
- * random; functions are killed, also in the middle of a call, and what was in their records is adopted. The network
- * loses, duplicates, delays and reorders; a host outside the simulation (the stranger) repeats MADs with errors, and
- * floods. Then the faults end, and:
+ * random. Functions are killed, also in the middle of a call, and another CM adopts what was in their records. The
+ * network loses, duplicates, delays and reorders MADs. A host outside the simulation (the stranger) repeats MADs with
+ * errors, and floods hosts with REQs. Then the faults end, and:
  *
  * - each end of a connection has had its events once, in an order that the states allow, with the private data, QPNs
  *   and depths that the other end gave, and no event without the other end's call;
- * - where one end is established, so is the other, or that one has given up after all its retries;
+ * - if one end is established, so is the other end, unless the other end has given up after all its retries;
  * - after everything is destroyed no id is left anywhere, and every record is free;
  * - ids and requests that wait never exceed their limits.
  *

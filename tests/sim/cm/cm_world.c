@@ -7,7 +7,7 @@
 #include <string.h>
 
 #define ID_BITS	      20
-#define SETTLE_NS     600000000000ull /* virtual: longer than all retries of everything */
+#define SETTLE_NS     600000000000ull /* virtual time; longer than the retries of all connections take */
 #define STRANGER      200	      /* the last byte of a stranger's address */
 #define ADOPT_US      1000000
 #define FLOOD_PENDING 32 /* requests that may wait for an answer */
@@ -114,8 +114,8 @@ static struct cm_item *packet(struct cm_world *w, const struct nic_gid *from, co
 	return item;
 }
 
-/** Send a strange copy of a MAD, which must change nothing: with wrong bytes, from an address without a connection, not
- * a valid MAD, or a DREQ for another QP. */
+/** Send a strange copy of a MAD, which must change nothing: either from an address without a connection, mostly with
+ * flipped bits; or from the right address, but invalid, or as a DREQ for another QP. */
 static void strange_copy(struct cm_world *w, const struct nic_gid *from, const struct nic_gid *to, const uint8_t *mad)
 {
 	struct nic_gid stranger = cm_host_gid(STRANGER);
@@ -443,7 +443,8 @@ static void run_until(struct cm_world *w, uint64_t end)
 	}
 }
 
-/** Without killed processes, an error can only come from bad luck with all retries. */
+/** Unless functions were killed or a flood ran, connecting and disconnecting fail only if the network lost all retries,
+ * which is rare. */
 static void check_errors(struct cm_world *w)
 {
 	uint64_t some = w->opts->loss ? 2 + w->stats.connects / 50 : 0;
