@@ -161,7 +161,7 @@ static void exchange__RT_08_partial_retry_of_a_read(void **state)
 	world_close(&w);
 }
 
-static void exchange__RS_02_ack_beyond_an_unanswered_read(void **state)
+static void exchange__RS_02_an_ack_beyond_an_open_read_retries_the_read(void **state)
 {
 	struct world w;
 
@@ -246,7 +246,7 @@ int main(void)
 		cmocka_unit_test(exchange__RT_06_receiver_never_ready),
 		cmocka_unit_test(exchange__RT_04_sequence_nak),
 		cmocka_unit_test(exchange__RT_08_partial_retry_of_a_read),
-		cmocka_unit_test(exchange__RS_02_ack_beyond_an_unanswered_read),
+		cmocka_unit_test(exchange__RS_02_an_ack_beyond_an_open_read_retries_the_read),
 		cmocka_unit_test(exchange__RT_02_retries_exhausted),
 		cmocka_unit_test(exchange__RL_11_bad_key),
 	};

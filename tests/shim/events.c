@@ -130,7 +130,7 @@ static void blocks(pthread_t *thread, void *(*call)(void *), struct watched *w)
 
 /* A channel becomes non-blocking after a thread has slept on it: ibv_get_cq_event then fails with EAGAIN at once.
  * The channel can be made blocking again. */
-static void events__a_descriptor_may_be_made_non_blocking_at_any_time(void **state)
+static void events__a_used_channel_can_be_made_non_blocking(void **state)
 {
 	struct watched w;
 	struct ibv_cq *cq;
@@ -155,7 +155,7 @@ static void events__a_descriptor_may_be_made_non_blocking_at_any_time(void **sta
 
 /* One thread waits in ibv_get_cq_event and two events are raised: the thread takes one event, and the other event
  * keeps the channel readable for a thread that polls. */
-static void events__what_a_blocked_thread_leaves_is_seen_by_who_polls(void **state)
+static void events__a_second_event_keeps_the_channel_readable(void **state)
 {
 	struct watched w;
 	pthread_t thread;
@@ -194,7 +194,7 @@ static void events__two_threads_wait_on_one_channel(void **state)
 
 /* A thread is cancelled while it waits for an event: the next event is seen by a thread that polls the channel, or
  * wakes another waiting thread. */
-static void events__a_cancelled_thread_takes_no_event_along(void **state)
+static void events__a_thread_cancelled_while_waiting_takes_no_event(void **state)
 {
 	struct watched w;
 	pthread_t thread[2];
@@ -221,7 +221,7 @@ static void events__a_cancelled_thread_takes_no_event_along(void **state)
 
 /* A polling thread raises an event and wakes a waiting thread, which is cancelled at that moment: the thread either
  * takes the event, or the event stays readable. */
-static void events__an_event_on_its_way_to_a_cancelled_thread_is_not_lost(void **state)
+static void events__cancelling_a_thread_being_woken_loses_no_event(void **state)
 {
 	struct rig *rig = *state;
 	struct ibv_wc wc;
@@ -254,7 +254,7 @@ static void events__an_event_on_its_way_to_a_cancelled_thread_is_not_lost(void *
 
 /* A CQ with an unread event is destroyed: the event vanishes. A thread that then waits on the channel gets the event
  * of another CQ. */
-static void events__unread_ones_go_with_their_cq_while_a_thread_waits(void **state)
+static void events__destroying_a_cq_drops_its_unread_events(void **state)
 {
 	struct rig *rig = *state;
 	struct watched w;
@@ -322,12 +322,12 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 #define T(name) cmocka_unit_test_setup_teardown(name, rig_setup, rig_teardown)
 		T(events__an_event_loop_sees_all_of_them),
-		T(events__a_descriptor_may_be_made_non_blocking_at_any_time),
-		T(events__what_a_blocked_thread_leaves_is_seen_by_who_polls),
+		T(events__a_used_channel_can_be_made_non_blocking),
+		T(events__a_second_event_keeps_the_channel_readable),
 		T(events__two_threads_wait_on_one_channel),
-		T(events__a_cancelled_thread_takes_no_event_along),
-		T(events__an_event_on_its_way_to_a_cancelled_thread_is_not_lost),
-		T(events__unread_ones_go_with_their_cq_while_a_thread_waits),
+		T(events__a_thread_cancelled_while_waiting_takes_no_event),
+		T(events__cancelling_a_thread_being_woken_loses_no_event),
+		T(events__destroying_a_cq_drops_its_unread_events),
 		T(events__none_is_lost_in_a_long_exchange),
 	};
 

@@ -210,7 +210,7 @@ static void masked__refused_when_posted(void **state)
 	assert_int_equal(exp_run(rig, &wr).status, IBV_WC_SUCCESS);
 }
 
-static void masked__only_on_qps_that_were_made_for_them(void **state)
+static void masked__refused_on_qps_without_extended_atomics(void **state)
 {
 	static const enum ibv_qp_type types[] = {IBV_QPT_UC, IBV_QPT_UD, IBV_QPT_RC, IBV_QPT_RC};
 	struct rig *rig = *state;
@@ -234,7 +234,7 @@ static void masked__only_on_qps_that_were_made_for_them(void **state)
 
 /** ibv_post_send refuses extended atomics even on a QP that allows them, as its structure has no fields for the
  * operands. */
-static void masked__not_by_the_plain_call(void **state)
+static void masked__refused_by_ibv_post_send(void **state)
 {
 	struct rig *rig = *state;
 	struct ibv_sge sge = rig_sge(&rig->end[0], 0, 8);
@@ -386,7 +386,7 @@ static void personality__connectib(void **state)
 
 /** The personality connectib allows atomics only on QPs that ask for results in network byte order. QPs for ibv_wr_*
  * calls cannot ask for that, so ibv_wr_atomic_* is refused. */
-static void personality__connectib_extended_posting(void **state)
+static void personality__connectib_refuses_ibv_wr_atomics(void **state)
 {
 	struct rig *rig = *state;
 
@@ -418,7 +418,7 @@ static void personality__connectib_extended_posting(void **state)
 	}
 }
 
-static void personality__a_name_that_there_is_not(void **state)
+static void personality__an_unknown_name_fails_to_open_the_device(void **state)
 {
 	struct rig *rig = *state;
 	struct ibv_context *ctx;
@@ -439,15 +439,15 @@ int main(void)
 		T(masked__results_in_network_order),
 		T(standard__results_in_network_order),
 		T(masked__refused_when_posted),
-		T(masked__only_on_qps_that_were_made_for_them),
-		T(masked__not_by_the_plain_call),
+		T(masked__refused_on_qps_without_extended_atomics),
+		T(masked__refused_by_ibv_post_send),
 		T(masked__refused_by_the_target),
 		T(personality__default),
 		T_AS(personality__glob, setup_glob),
 		T_AS(personality__connectx4, setup_connectx4),
 		T_AS(personality__connectib, setup_connectib),
-		T_AS(personality__connectib_extended_posting, setup_connectib),
-		T(personality__a_name_that_there_is_not),
+		T_AS(personality__connectib_refuses_ibv_wr_atomics, setup_connectib),
+		T(personality__an_unknown_name_fails_to_open_the_device),
 	};
 
 	return cmocka_run_group_tests_name("shim_exp_atomics", tests, NULL, NULL);

@@ -140,7 +140,7 @@ static void expect_messages(struct rig *rig, unsigned n)
 
 /* Three messages, each sent when the previous one has completed: the runner alternates ENABLE and WAIT while the
  * program sleeps. */
-static void program__runs_while_its_owner_sleeps(void **state)
+static void program__the_nic_runs_it_while_the_application_sleeps(void **state)
 {
 	struct program p;
 	struct rig *rig = *state;
@@ -208,7 +208,7 @@ static void put_operand(uint8_t *at, uint64_t value, uint64_t place)
 	memcpy(at + 8, &place, 8);
 }
 
-static void calc__of_all_kinds_that_are_told(void **state)
+static void calc__runs_exactly_the_reported_operations(void **state)
 {
 	struct program p;
 	struct rig *rig = *state;
@@ -314,7 +314,7 @@ static struct ibv_cq *overrun_cq(struct ibv_context *ctx, unsigned way)
 	return cq;
 }
 
-static void cq__that_may_run_over_counts_on(void **state)
+static void cq__ignoring_overruns_keeps_counting_entries(void **state)
 {
 	struct rig *rig = *state;
 	struct ibv_sge sge = rig_sge(&rig->end[0], 0, 8);
@@ -349,7 +349,7 @@ static void cq__that_may_run_over_counts_on(void **state)
 
 /** Each send flag that no interface defines is refused, also the bit that marks a calculation inside the NIC: a program
  * that sets it must get an error, not a calculation. */
-static void post__of_flags_that_there_are_not(void **state)
+static void post__undefined_send_flags_are_refused(void **state)
 {
 	struct program p;
 	struct rig *rig = *state;
@@ -371,7 +371,7 @@ static void post__of_flags_that_there_are_not(void **state)
 	program_close(&p);
 }
 
-static void post__is_refused(void **state)
+static void post__invalid_waits_and_enables_are_refused(void **state)
 {
 	struct program p;
 	struct rig *rig = *state;
@@ -455,7 +455,7 @@ static void task__lists_of_several_queues(void **state)
 	program_close(&p);
 }
 
-static void wait__of_a_queue_that_fails_is_flushed(void **state)
+static void wait__is_flushed_when_its_qp_enters_err(void **state)
 {
 	struct program p;
 	struct rig *rig = *state;
@@ -473,11 +473,15 @@ int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, rig_setup, rig_teardown)
 	const struct CMUnitTest tests[] = {
-		TEST(program__runs_while_its_owner_sleeps),   TEST(managed__requests_wait),
-		TEST(calc__of_all_kinds_that_are_told),	      TEST(calc__adds_doubles),
-		TEST(cq__that_may_run_over_counts_on),	      TEST(post__is_refused),
-		TEST(post__of_flags_that_there_are_not),      TEST(task__lists_of_several_queues),
-		TEST(wait__of_a_queue_that_fails_is_flushed),
+		TEST(program__the_nic_runs_it_while_the_application_sleeps),
+		TEST(managed__requests_wait),
+		TEST(calc__runs_exactly_the_reported_operations),
+		TEST(calc__adds_doubles),
+		TEST(cq__ignoring_overruns_keeps_counting_entries),
+		TEST(post__invalid_waits_and_enables_are_refused),
+		TEST(post__undefined_send_flags_are_refused),
+		TEST(task__lists_of_several_queues),
+		TEST(wait__is_flushed_when_its_qp_enters_err),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -9,7 +9,7 @@
 
 /* ---- queries -------------------------------------------------------------------------------------------------- */
 
-static void device__fields_that_are_asked_for(void **state)
+static void device__query_returns_the_requested_fields(void **state)
 {
 	const uint64_t extended = IBV_EXP_DEVICE_EXT_ATOMICS | IBV_EXP_DEVICE_EXT_MASKED_ATOMICS | IBV_EXP_DEVICE_NOP |
 				  IBV_EXP_DEVICE_CROSS_CHANNEL;
@@ -79,7 +79,7 @@ static void port__and_gids(void **state)
 	assert_int_equal(ibv_exp_query_gid_attr(ctx, 1, 0, &gid), EINVAL);
 }
 
-static void env__is_the_processes(void **state)
+static void env__setenv_changes_the_process_environment(void **state)
 {
 	struct rig *rig = *state;
 
@@ -91,7 +91,7 @@ static void env__is_the_processes(void **state)
 
 /* ---- objects -------------------------------------------------------------------------------------------------- */
 
-static void qp__what_can_be_asked_for(void **state)
+static void qp__unsupported_create_attributes_are_refused(void **state)
 {
 	struct rig *rig = *state;
 	struct rig_end *end = &rig->end[0];
@@ -169,7 +169,7 @@ static void qp__modified_as_by_the_plain_call(void **state)
 	assert_int_equal(plain.qp_access_flags, IBV_ACCESS_REMOTE_ATOMIC);
 }
 
-static void cq__and_srq(void **state)
+static void cq__create_and_modify_cq_and_create_srq(void **state)
 {
 	struct rig *rig = *state;
 	struct ibv_context *ctx = rig->end[0].ctx;
@@ -409,7 +409,7 @@ static void post__datagrams(void **state)
 	assert_int_equal(ibv_destroy_ah(ah), 0);
 }
 
-static void post__windows(void **state)
+static void post__binds_and_invalidates_windows(void **state)
 {
 	struct rig *rig = *state;
 	struct rig_end *own = &rig->end[0];
@@ -449,7 +449,7 @@ static void post__windows(void **state)
 	assert_int_equal(ibv_dereg_mr(mr), 0);
 }
 
-static void post__what_is_not_there(void **state)
+static void post__unsupported_opcodes_and_flags_are_refused(void **state)
 {
 	static const int opcodes[] = {IBV_EXP_WR_TSO,
 				      IBV_EXP_WR_SEND_ENABLE,
@@ -481,7 +481,7 @@ static void post__what_is_not_there(void **state)
 
 /** ibv_exp_poll_cq accepts an array whose elements are larger than struct ibv_exp_wc, and one whose elements are so
  * short that they end before the timestamp. */
-static void poll__sizes_of_elements(void **state)
+static void poll__accepts_longer_and_shorter_wc_structures(void **state)
 {
 	struct rig *rig = *state;
 	struct ibv_exp_send_wr nop = ordinary(IBV_EXP_WR_NOP, NULL, rig, 0), *bad;
@@ -511,7 +511,7 @@ static void poll__sizes_of_elements(void **state)
 	assert_int_equal(ibv_exp_poll_cq(rig->end[0].cq, 1, &small, sizeof(small)), 0);
 }
 
-static void post__by_the_function_behind_the_verb(void **state)
+static void post__provider_functions_post_and_poll(void **state)
 {
 	struct rig *rig = *state;
 	struct ibv_context *ctx = rig->end[0].ctx;
@@ -533,7 +533,7 @@ static void post__by_the_function_behind_the_verb(void **state)
 
 /* ---- memory --------------------------------------------------------------------------------------------------- */
 
-static void mr__registered(void **state)
+static void mr__unsupported_access_flags_are_refused(void **state)
 {
 	struct rig *rig = *state;
 	struct ibv_exp_reg_mr_in in = {
@@ -564,7 +564,7 @@ static void mr__registered(void **state)
 	assert_int_equal(errno, EINVAL);
 }
 
-static void dm__is_reached_by_peers(void **state)
+static void dm__peers_access_it_by_rkey(void **state)
 {
 	struct rig *rig = *state;
 	struct rig_end *owner = &rig->end[1];
@@ -628,7 +628,7 @@ static void dm__outlives_its_device(void **state)
 	assert_int_equal(ibv_free_dm(dm), 0);
 }
 
-static void dm__there_is_so_much(void **state)
+static void dm__allocations_are_limited_to_max_dm_size(void **state)
 {
 	struct rig *rig = *state;
 	struct ibv_exp_device_attr device = {.comp_mask = IBV_EXP_DEVICE_ATTR_MAX_DM_SIZE};
@@ -653,7 +653,7 @@ static void dm__there_is_so_much(void **state)
 }
 
 /** Device memory through the interface that rdma-core later adopted from the experimental verbs. */
-static void dm__by_the_plain_verbs(void **state)
+static void dm__the_rdma_core_verbs_work_as_well(void **state)
 {
 	struct rig *rig = *state;
 	struct rig_end *owner = &rig->end[1];
@@ -691,7 +691,7 @@ static void dm__by_the_plain_verbs(void **state)
 
 /* ---- missing features, and devices of other drivers ---- */
 
-static void absent__says_so(void **state)
+static void absent__missing_features_fail_as_unsupported(void **state)
 {
 	struct rig *rig = *state;
 	struct ibv_context *ctx = rig->end[0].ctx;
@@ -716,7 +716,7 @@ static int foreign_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct i
 	return EPERM;
 }
 
-static void foreign__says_enosys(void **state)
+static void foreign__devices_of_other_drivers_fail_with_enosys(void **state)
 {
 	struct verbs_context vctx = {.context = {.ops = {.post_send = foreign_post_send}}};
 	struct ibv_context *ctx = &vctx.context;
@@ -770,26 +770,26 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 #define T(name) cmocka_unit_test_setup_teardown(name, rig_setup, rig_teardown)
-		T(device__fields_that_are_asked_for),
+		T(device__query_returns_the_requested_fields),
 		T(port__and_gids),
-		T(env__is_the_processes),
-		T(qp__what_can_be_asked_for),
+		T(env__setenv_changes_the_process_environment),
+		T(qp__unsupported_create_attributes_are_refused),
 		T(qp__modified_as_by_the_plain_call),
-		T(cq__and_srq),
+		T(cq__create_and_modify_cq_and_create_srq),
 		T(post__ordinary_requests),
 		T(post__send_that_invalidates),
 		T(post__datagrams),
-		T(post__windows),
-		T(post__what_is_not_there),
-		T(poll__sizes_of_elements),
-		T(post__by_the_function_behind_the_verb),
-		T(mr__registered),
-		T(dm__is_reached_by_peers),
+		T(post__binds_and_invalidates_windows),
+		T(post__unsupported_opcodes_and_flags_are_refused),
+		T(poll__accepts_longer_and_shorter_wc_structures),
+		T(post__provider_functions_post_and_poll),
+		T(mr__unsupported_access_flags_are_refused),
+		T(dm__peers_access_it_by_rkey),
 		T(dm__outlives_its_device),
-		T(dm__there_is_so_much),
-		T(dm__by_the_plain_verbs),
-		T(absent__says_so),
-		cmocka_unit_test(foreign__says_enosys),
+		T(dm__allocations_are_limited_to_max_dm_size),
+		T(dm__the_rdma_core_verbs_work_as_well),
+		T(absent__missing_features_fail_as_unsupported),
+		cmocka_unit_test(foreign__devices_of_other_drivers_fail_with_enosys),
 	};
 
 	return cmocka_run_group_tests_name("shim_exp_objects", tests, NULL, NULL);

@@ -19,7 +19,7 @@ static struct ibv_qp_ex *ex_qp(struct rig_end *end, uint64_t ops, uint32_t max_s
 	return end->qp ? ibv_qp_to_qp_ex(end->qp) : NULL;
 }
 
-static void wr__batch_is_posted_whole_or_forgotten(void **state)
+static void wr__batch_is_posted_whole_or_not_at_all(void **state)
 {
 	struct rig *rig = *state;
 	uint64_t ops = IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_SEND_WITH_IMM;
@@ -181,7 +181,7 @@ static void *poll_second(void *arg)
 	return NULL;
 }
 
-static void cq_ex__CQ_06_current_entry_is_one_threads(void **state)
+static void cq_ex__CQ_06_start_poll_excludes_other_threads(void **state)
 {
 	struct rig *rig = *state;
 	struct ibv_cq_init_attr_ex attr = {.cqe = 8, .wc_flags = IBV_WC_STANDARD_FLAGS};
@@ -223,9 +223,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 #define T(name) cmocka_unit_test_setup_teardown(name, rig_setup, rig_teardown)
-		T(wr__batch_is_posted_whole_or_forgotten),    T(wr__inline_data_needs_no_sges),
-		T(wr__window_of_another_context_is_refused),  T(cq_ex__reads_the_current_entry),
-		T(cq_ex__CQ_06_current_entry_is_one_threads),
+		T(wr__batch_is_posted_whole_or_not_at_all),	   T(wr__inline_data_needs_no_sges),
+		T(wr__window_of_another_context_is_refused),	   T(cq_ex__reads_the_current_entry),
+		T(cq_ex__CQ_06_start_poll_excludes_other_threads),
 	};
 
 	return cmocka_run_group_tests_name("shim_extended", tests, NULL, NULL);

@@ -94,7 +94,7 @@ static void gid__table_and_entries(void **state)
 	assert_int_equal(ibv_query_pkey(ctx, 1, 1, &pkey), -1);
 }
 
-static void mr__MR_03_refuses_what_is_not_there(void **state)
+static void mr__MR_03_inaccessible_memory_and_bad_access_flags_are_refused(void **state)
 {
 	struct rig *rig = *state;
 	struct ibv_pd *pd = rig->end[0].pd;
@@ -123,7 +123,7 @@ static void mr__MR_03_refuses_what_is_not_there(void **state)
 	assert_int_equal(ibv_advise_mr(pd, IBV_ADVISE_MR_ADVICE_PREFETCH, 0, NULL, 0), EOPNOTSUPP);
 }
 
-static void mr__rereg_changes_or_leaves_all(void **state)
+static void mr__rereg_changes_all_or_nothing(void **state)
 {
 	struct rig *rig = *state;
 	struct ibv_mr *mr = ibv_reg_mr(rig->end[0].pd, rig->end[0].buf, 4096, IBV_ACCESS_LOCAL_WRITE);
@@ -171,7 +171,7 @@ static void mw__of_another_context_is_refused(void **state)
 	assert_int_equal(ibv_dealloc_mw(mw), 0);
 }
 
-static void srq__modify_changes_or_leaves_all(void **state)
+static void srq__modify_changes_all_or_nothing(void **state)
 {
 	struct rig *rig = *state;
 	struct rig_end *end = &rig->end[0];
@@ -340,7 +340,7 @@ static void parent_domain__td_of_another_context_is_refused(void **state)
 	assert_int_equal(ibv_dealloc_td(td), 0);
 }
 
-static void unsupported__fails_as_the_api_says(void **state)
+static void unsupported__calls_fail_with_eopnotsupp(void **state)
 {
 	struct rig *rig = *state;
 	struct ibv_context *ctx = rig->end[0].ctx;
@@ -406,11 +406,11 @@ int main(void)
 		T(device__attributes_honour_the_callers_size),
 		T(port__exported_query_stops_at_flags),
 		T(gid__table_and_entries),
-		T(mr__MR_03_refuses_what_is_not_there),
-		T(mr__rereg_changes_or_leaves_all),
+		T(mr__MR_03_inaccessible_memory_and_bad_access_flags_are_refused),
+		T(mr__rereg_changes_all_or_nothing),
 		T(mr__pd_of_another_context_is_refused),
 		T(mw__of_another_context_is_refused),
-		T(srq__modify_changes_or_leaves_all),
+		T(srq__modify_changes_all_or_nothing),
 		T(objects__in_use_are_not_destroyed),
 		T(objects__beyond_limits_are_refused),
 		T(qp__modify_and_query_agree),
@@ -418,7 +418,7 @@ int main(void)
 		T(ah__flow_label_has_20_bits),
 		T(parent_domain__shares_its_pd),
 		T(parent_domain__td_of_another_context_is_refused),
-		T(unsupported__fails_as_the_api_says),
+		T(unsupported__calls_fail_with_eopnotsupp),
 		T(trampoline__passes_arguments_on),
 		T(context__closed_with_objects_leaves_others_alone),
 	};

@@ -71,7 +71,7 @@ static uint64_t guid_of(const char *path)
 	return (uint64_t)w[0] << 48 | (uint64_t)w[1] << 32 | (uint64_t)w[2] << 16 | w[3];
 }
 
-static void values__are_those_of_the_verbs(void **state)
+static void values__equal_those_from_the_verbs(void **state)
 {
 	struct rig *rig = *state;
 	struct ibv_context *ctx = rig->end[0].ctx;
@@ -187,7 +187,7 @@ static void counters__count_words_and_packets_of_each_device(void **state)
 
 /** A counter's file is closed, and its descriptor number is reused for another file: the hook that updates a counter's
  * file when it is read must not write to the other file. */
-static void counters__a_closed_descriptor_is_forgotten(void **state)
+static void counters__a_reused_descriptor_is_not_refreshed(void **state)
 {
 	char path[] = "/tmp/uroce-sysfs-XXXXXX", text[32] = "";
 	int fd = open(PORT "/counters/port_xmit_data", O_RDONLY), other = mkstemp(path);
@@ -249,7 +249,7 @@ static void check_fd(const char *name, int fd, const char *starts)
 	close(fd);
 }
 
-static void functions__that_open(void **state)
+static void functions__open_variants_find_our_files(void **state)
 {
 	static const char *const opens[] = {"open", "open64", "__open_2", "__open64_2"};
 	static const char *const ats[] = {"openat", "openat64", "__openat_2", "__openat64_2"};
@@ -288,7 +288,7 @@ static void functions__that_open(void **state)
 	assert_int_equal(open(PORT "/new", O_CREAT | O_RDONLY, 0600), -1);
 }
 
-static void functions__that_look(void **state)
+static void functions__stat_and_access_variants_find_our_files(void **state)
 {
 	static const char *const stats[] = {"stat", "stat64", "lstat", "lstat64"};
 	static const char *const xstats[] = {"__xstat", "__xstat64", "__lxstat", "__lxstat64"};
@@ -341,7 +341,7 @@ static int is_visible(const struct dirent *d)
 	return d->d_name[0] != '.';
 }
 
-static void functions__that_list(void **state)
+static void functions__directory_functions_list_our_devices(void **state)
 {
 	static const char *const scans[] = {"scandir", "scandir64"};
 	char before[PATH_MAX];
@@ -378,7 +378,7 @@ static void functions__that_list(void **state)
 	assert_int_equal(chdir(before), 0);
 }
 
-static void functions__that_resolve(void **state)
+static void functions__realpath_and_readlink_resolve_our_paths(void **state)
 {
 	const char *const want[][2] = {
 		{STATE, STATE},
@@ -426,7 +426,7 @@ static void functions__that_resolve(void **state)
 
 /* A forked child still sees the files, but they show an idle device whose counters are 0, because the engine belongs
  * to the parent. */
-static void process__a_forked_child_sees_the_devices_at_rest(void **state)
+static void process__a_forked_child_reads_zero_counters(void **state)
 {
 	struct rig *rig = *state;
 	int status;
@@ -458,7 +458,7 @@ static void *read_a_lot(void *arg)
 	return NULL;
 }
 
-static void process__many_threads_read_while_others_send(void **state)
+static void process__four_threads_read_files_during_traffic(void **state)
 {
 	struct rig *rig = *state;
 	pthread_t threads[4];
@@ -479,17 +479,17 @@ static void process__many_threads_read_while_others_send(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(values__are_those_of_the_verbs),
+		cmocka_unit_test(values__equal_those_from_the_verbs),
 		cmocka_unit_test(values__of_the_gid_table),
 		cmocka_unit_test(counters__count_words_and_packets_of_each_device),
-		cmocka_unit_test(counters__a_closed_descriptor_is_forgotten),
+		cmocka_unit_test(counters__a_reused_descriptor_is_not_refreshed),
 		cmocka_unit_test(counters__more_open_files_than_are_remembered),
-		cmocka_unit_test(functions__that_open),
-		cmocka_unit_test(functions__that_look),
-		cmocka_unit_test(functions__that_list),
-		cmocka_unit_test(functions__that_resolve),
-		cmocka_unit_test(process__a_forked_child_sees_the_devices_at_rest),
-		cmocka_unit_test(process__many_threads_read_while_others_send),
+		cmocka_unit_test(functions__open_variants_find_our_files),
+		cmocka_unit_test(functions__stat_and_access_variants_find_our_files),
+		cmocka_unit_test(functions__directory_functions_list_our_devices),
+		cmocka_unit_test(functions__realpath_and_readlink_resolve_our_paths),
+		cmocka_unit_test(process__a_forked_child_reads_zero_counters),
+		cmocka_unit_test(process__four_threads_read_files_during_traffic),
 	};
 
 	return cmocka_run_group_tests(tests, setup, rig_teardown);

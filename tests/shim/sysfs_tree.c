@@ -203,7 +203,7 @@ static void tree__an_error_ends_it_and_is_returned(void **state)
 }
 
 /* Each counter is given a different value: its file must show this value, and no other counter's. */
-static void tree__live_values_are_where_their_names_say(void **state)
+static void tree__each_counter_file_shows_its_own_value(void **state)
 {
 	struct sysfs_live *live = calloc(1, sizeof(*live));
 	struct entries *e = calloc(1, sizeof(*e));
@@ -266,7 +266,7 @@ static void store__one_tree_for_the_same_devices(void **state)
 	sysfs_store_close(&b);
 }
 
-static void store__what_is_in_use_stays_and_the_rest_goes(void **state)
+static void store__unused_trees_are_removed_and_used_ones_kept(void **state)
 {
 	struct sysfs_store a = store_of("127.14.203.1"), b;
 	unsigned before = count_trees("tree-");
@@ -309,7 +309,7 @@ static void kill_and_wait(pid_t pid)
 	assert_int_equal(waitpid(pid, NULL, 0), pid);
 }
 
-static void store__a_killed_process_leaves_nothing_that_the_next_does_not_remove(void **state)
+static void store__trees_left_by_a_killed_process_are_removed(void **state)
 {
 	pid_t pid = holder("127.14.201.1");
 	char half[128];
@@ -336,7 +336,7 @@ static void store__a_killed_process_leaves_nothing_that_the_next_does_not_remove
 	sysfs_store_close(&c);
 }
 
-static void store__a_folder_of_others_is_not_used(void **state)
+static void store__an_unsafe_folder_is_not_used(void **state)
 {
 	char base[128];
 	struct sysfs_store a;
@@ -408,7 +408,7 @@ static void store__many_threads_and_processes_at_once(void **state)
 
 /* ---- paths ------------------------------------------------------------------------------------------- */
 
-static void path__ours_go_to_the_tree_and_others_stay(void **state)
+static void path__only_our_paths_are_redirected_to_the_tree(void **state)
 {
 	char ibdev[64], node[64];
 	const char *const ours[] = {
@@ -487,7 +487,7 @@ static void *look(void *out)
 
 /* Eight threads look a path up at the same time, with nothing cached, and get the same result. Later lookups follow
  * when the list of devices changes. */
-static void path__threads_that_look_at_once_find_the_same(void **state)
+static void path__concurrent_lookups_agree_and_follow_device_changes(void **state)
 {
 	static char found[8][SYSFS_PATH_MAX];
 	pthread_t threads[8];
@@ -526,16 +526,16 @@ static void path__threads_that_look_at_once_find_the_same(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(path__threads_that_look_at_once_find_the_same),
+		cmocka_unit_test(path__concurrent_lookups_agree_and_follow_device_changes),
 		cmocka_unit_test(tree__names_are_unique_and_folders_come_first),
 		cmocka_unit_test(tree__an_error_ends_it_and_is_returned),
-		cmocka_unit_test(tree__live_values_are_where_their_names_say),
+		cmocka_unit_test(tree__each_counter_file_shows_its_own_value),
 		cmocka_unit_test(store__one_tree_for_the_same_devices),
-		cmocka_unit_test(store__what_is_in_use_stays_and_the_rest_goes),
-		cmocka_unit_test(store__a_killed_process_leaves_nothing_that_the_next_does_not_remove),
+		cmocka_unit_test(store__unused_trees_are_removed_and_used_ones_kept),
+		cmocka_unit_test(store__trees_left_by_a_killed_process_are_removed),
 		cmocka_unit_test(store__many_threads_and_processes_at_once),
-		cmocka_unit_test(path__ours_go_to_the_tree_and_others_stay),
-		cmocka_unit_test(store__a_folder_of_others_is_not_used),
+		cmocka_unit_test(path__only_our_paths_are_redirected_to_the_tree),
+		cmocka_unit_test(store__an_unsafe_folder_is_not_used),
 	};
 
 	return cmocka_run_group_tests(tests, setup, teardown);

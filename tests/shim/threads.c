@@ -182,7 +182,7 @@ static int open_again(void *device)
 	return !ibv_open_device(device) && errno == ENODEV ? 0 : 1;
 }
 
-static void fork__child_is_told_why_it_cannot_open_a_device(void **state)
+static void fork__opening_the_device_again_in_the_child_prints_an_error(void **state)
 {
 	struct rig *rig = *state;
 	char said[SAID_MAX];
@@ -209,7 +209,7 @@ static int close_one_seek_other(void *arg)
 	return !ibv_import_device(c->sought->cmd_fd) && errno == EOPNOTSUPP ? 0 : 2;
 }
 
-static void fork__context_closed_in_the_child_is_forgotten_there(void **state)
+static void fork__child_import_ignores_a_closed_context(void **state)
 {
 	struct rig *rig = *state;
 	struct two_contexts c = {ibv_open_device(rig->end[0].ctx->device), rig->end[0].ctx};
@@ -288,7 +288,7 @@ static int open_and_close(void *unused)
 	return !ctx || ibv_close_device(ctx);
 }
 
-static void fork__child_opens_a_device_that_the_parent_has_not(void **state)
+static void fork__child_opens_a_device_not_opened_by_the_parent(void **state)
 {
 	char said[SAID_MAX];
 	struct ibv_device **list;
@@ -315,10 +315,10 @@ int main(void)
 		cmocka_unit_test_setup_teardown(cancel__no_call_ends_with_a_lock_held, rig_setup_inline, rig_teardown),
 		T(cancel__waiting_for_acknowledgements_keeps_no_lock),
 		T(fork__MR_02_child_calls_fail_cleanly),
-		T(fork__child_is_told_why_it_cannot_open_a_device),
-		T(fork__context_closed_in_the_child_is_forgotten_there),
+		T(fork__opening_the_device_again_in_the_child_prints_an_error),
+		T(fork__child_import_ignores_a_closed_context),
 		T(fork__child_finds_no_lock_taken),
-		cmocka_unit_test(fork__child_opens_a_device_that_the_parent_has_not),
+		cmocka_unit_test(fork__child_opens_a_device_not_opened_by_the_parent),
 	};
 
 	return cmocka_run_group_tests_name("shim_threads", tests, NULL, NULL);

@@ -64,7 +64,7 @@ static void post__unknown_opcodes_are_refused(void **state)
 	}
 }
 
-static void post__full_queue_says_enomem(void **state)
+static void post__full_queue_returns_enomem(void **state)
 {
 	struct rig *rig = *state;
 	struct ibv_sge sge = rig_sge(&rig->end[1], 0, 64);
@@ -167,7 +167,7 @@ struct mr_init_attr {
 	void *dmah, *buf;
 };
 
-static void mr__part_of_a_buffer_keeps_its_iova_and_its_pd(void **state)
+static void mr__buffer_parts_use_their_iova_and_the_buffers_pd(void **state)
 {
 	struct rig *rig = *state;
 	struct rig_end *end = &rig->end[1];
@@ -270,7 +270,7 @@ static void mw__type_1_survives_binds_that_fail(void **state)
 
 /* A context is closed while another context keeps the NIC running: the objects that the program left are destroyed,
  * so a peer gets no response from the QP. */
-static void context__closing_takes_forgotten_objects_along(void **state)
+static void context__closing_destroys_leftover_objects(void **state)
 {
 	struct rig *rig = *state;
 	struct rig_end forgotten = {.ctx = ibv_open_device(rig->end[1].ctx->device), .buf = rig->end[1].buf};
@@ -302,7 +302,7 @@ static void context__closing_takes_forgotten_objects_along(void **state)
 
 /* A device is closed right after a message was received, without destroying the QP: the message is still
  * acknowledged. The engines have no threads here, so only the closing can send the delayed ACK. */
-static void context__closing_acknowledges_what_was_taken(void **state)
+static void context__closing_sends_the_delayed_ack(void **state)
 {
 	struct rig *rig = *state;
 	struct ibv_qp_init_attr init = rig_qp_init(&rig->end[0], IBV_QPT_RC);
@@ -352,7 +352,7 @@ static void *ack_later(void *cq)
 	return NULL;
 }
 
-static void channel__CQ_04_one_event_an_arming_and_destroy_waits_for_acks(void **state)
+static void channel__CQ_04_one_event_per_arming_and_destroy_waits_for_acks(void **state)
 {
 	struct rig *rig = *state;
 	struct ibv_comp_channel *ch = ibv_create_comp_channel(rig->end[1].ctx);
@@ -389,7 +389,7 @@ static void channel__CQ_04_one_event_an_arming_and_destroy_waits_for_acks(void *
 	rig->end[1].cq = plain;
 }
 
-static void channel__solicited_only_passes_over_ordinary_messages(void **state)
+static void channel__solicited_arming_ignores_ordinary_messages(void **state)
 {
 	struct rig *rig = *state;
 	struct ibv_comp_channel *ch = ibv_create_comp_channel(rig->end[1].ctx);
@@ -464,17 +464,16 @@ int main(void)
 #define T(name) cmocka_unit_test_setup_teardown(name, rig_setup, rig_teardown)
 		T(post__list_stops_at_the_bad_request),
 		T(post__unknown_opcodes_are_refused),
-		T(post__full_queue_says_enomem),
+		T(post__full_queue_returns_enomem),
 		T(post__atomics_and_reads_return_data),
 		T(ud__reply_address_comes_from_the_completion),
-		T(mr__part_of_a_buffer_keeps_its_iova_and_its_pd),
+		T(mr__buffer_parts_use_their_iova_and_the_buffers_pd),
 		T(mw__type_1_gets_a_new_key_with_each_bind),
 		T(mw__type_1_survives_binds_that_fail),
-		T(context__closing_takes_forgotten_objects_along),
-		cmocka_unit_test_setup_teardown(context__closing_acknowledges_what_was_taken, rig_setup_inline,
-						rig_teardown),
-		T(channel__CQ_04_one_event_an_arming_and_destroy_waits_for_acks),
-		T(channel__solicited_only_passes_over_ordinary_messages),
+		T(context__closing_destroys_leftover_objects),
+		cmocka_unit_test_setup_teardown(context__closing_sends_the_delayed_ack, rig_setup_inline, rig_teardown),
+		T(channel__CQ_04_one_event_per_arming_and_destroy_waits_for_acks),
+		T(channel__solicited_arming_ignores_ordinary_messages),
 		T(async__srq_limit_is_reported_once_and_unread_events_vanish),
 	};
 

@@ -20,7 +20,7 @@ static void ack__AK_01_every_ack_request_is_answered(void **state)
 	rig_destroy(rig);
 }
 
-static void ack__AK_01_in_the_middle_of_a_message(void **state)
+static void ack__AK_01_ackreq_in_a_middle_packet_is_answered(void **state)
 {
 	struct rig *rig = rig_ready(NULL);
 	struct packet p;
@@ -36,7 +36,7 @@ static void ack__AK_01_in_the_middle_of_a_message(void **state)
 	rig_destroy(rig);
 }
 
-static void ack__AK_01_a_delayed_ack_comes_in_time(void **state)
+static void ack__AK_01_a_delayed_ack_is_sent_when_its_delay_ends(void **state)
 {
 	struct rig *rig = rig_ready(&(struct rig_opts){.nic.ack_delay_ns = DELAY});
 
@@ -58,7 +58,7 @@ static void ack__AK_01_a_delayed_ack_comes_in_time(void **state)
 	rig_destroy(rig);
 }
 
-static void ack__AK_01_a_delayed_ack_does_not_wait_for_ever_more_packets(void **state)
+static void ack__AK_01_a_burst_of_100_writes_is_acked_before_the_delay(void **state)
 {
 	struct rig *rig = rig_ready(&(struct rig_opts){.nic.ack_delay_ns = DELAY});
 	unsigned acks = 0;
@@ -71,7 +71,7 @@ static void ack__AK_01_a_delayed_ack_does_not_wait_for_ever_more_packets(void **
 	rig_destroy(rig);
 }
 
-static void ack__AK_01_requests_of_ones_own_do_not_keep_acks_back(void **state)
+static void ack__AK_01_own_requests_do_not_delay_acks(void **state)
 {
 	struct rig *rig = rig_ready(NULL);
 	struct packet p;
@@ -91,7 +91,7 @@ static void ack__AK_01_requests_of_ones_own_do_not_keep_acks_back(void **state)
 
 /* A program posts an answer while the NIC still holds back the ACK of the message. If the program sleeps for
  * completions (a CQ is armed), the ACK leaves before the answer, otherwise after it. */
-static void ack__a_held_ack_goes_before_the_answer_of_who_sleeps(void **state)
+static void ack__a_delayed_ack_precedes_a_new_request_if_a_cq_is_armed(void **state)
 {
 	for (unsigned armed = 0; armed < 3; armed++) {
 		struct rig *rig = rig_ready(&(struct rig_opts){.nic.ack_delay_ns = DELAY});
@@ -117,7 +117,7 @@ static void ack__a_held_ack_goes_before_the_answer_of_who_sleeps(void **state)
 
 /* The ACK of a WRITE has to wait for the READ response before it, but the QP's own request leaves between the
  * packets of that response. */
-static void ack__responses_do_not_hold_up_requests_of_who_sleeps(void **state)
+static void ack__read_responses_do_not_delay_requests_while_a_cq_is_armed(void **state)
 {
 	struct rig *rig = rig_ready(&(struct rig_opts){.nic.ack_delay_ns = DELAY});
 	struct packet p = rig_peer_packet(rig, READ_REQ, RIG_RQ_PSN);
@@ -135,7 +135,7 @@ static void ack__responses_do_not_hold_up_requests_of_who_sleeps(void **state)
 	rig_destroy(rig);
 }
 
-static void ack__AK_02_reads_and_atomics_are_answered_whether_asked_or_not(void **state)
+static void ack__AK_02_reads_and_atomics_are_answered_even_without_ackreq(void **state)
 {
 	static const enum rig_op ops[] = {READ_REQ, FETCH_ADD, CMP_SWAP};
 
@@ -156,7 +156,7 @@ static void ack__AK_02_reads_and_atomics_are_answered_whether_asked_or_not(void 
 }
 
 /* One-packet WRITEs arrive out of order, with duplicates and gaps: the PSNs of the ACKs never decrease. */
-static void ack__AK_03_AK_01_psns_of_acks_never_go_back(void **state)
+static void ack__AK_03_AK_01_ack_psns_never_decrease(void **state)
 {
 	for (unsigned delay = 0; delay < 2; delay++) {
 		struct rig *rig = rig_ready(&(struct rig_opts){.nic.ack_delay_ns = delay ? DELAY : 0});
@@ -254,7 +254,7 @@ static void ack__AK_05_no_credits_are_offered(void **state)
 	}
 }
 
-static void ack__AK_06_an_ack_speaks_of_data_that_is_there(void **state)
+static void ack__AK_06_acknowledged_data_is_already_in_memory(void **state)
 {
 	struct rig *rig = rig_ready(NULL);
 	struct packet p;
@@ -280,7 +280,7 @@ static void ack__AK_06_an_ack_speaks_of_data_that_is_there(void **state)
 }
 
 /* A NAK replaces the delayed ACKs: it acknowledges all packets before its PSN. */
-static void ack__AK_07_a_nak_speaks_for_everything_before_it(void **state)
+static void ack__AK_07_a_nak_acknowledges_all_earlier_packets(void **state)
 {
 	struct rig *rig = rig_ready(&(struct rig_opts){.nic.ack_delay_ns = DELAY});
 
@@ -300,7 +300,7 @@ static void ack__AK_07_a_nak_speaks_for_everything_before_it(void **state)
 	rig_destroy(rig);
 }
 
-static void ack__AK_07_requester_takes_it_so(void **state)
+static void ack__AK_07_a_nak_completes_the_requesters_earlier_wqes(void **state)
 {
 	static const unsigned naks[] = {SYN_SEQ, SYN_RNR | 5, SYN_INV, SYN_ACCESS, SYN_OP};
 
@@ -327,7 +327,7 @@ static void check_address(const struct rig *rig, const struct packet *p)
 	assert_memory_equal(&p->dgid, &rig->peer_gid, 16);
 }
 
-static void ack__AK_08_responses_carry_the_peers_qpn_and_ask_for_nothing(void **state)
+static void ack__AK_08_responses_carry_the_peers_qpn_without_ackreq_and_se(void **state)
 {
 	struct rig *rig = rig_ready(NULL);
 	struct packet p;
@@ -360,20 +360,20 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(ack__AK_01_every_ack_request_is_answered),
-		cmocka_unit_test(ack__AK_01_in_the_middle_of_a_message),
-		cmocka_unit_test(ack__AK_01_a_delayed_ack_comes_in_time),
-		cmocka_unit_test(ack__AK_01_a_delayed_ack_does_not_wait_for_ever_more_packets),
-		cmocka_unit_test(ack__AK_01_requests_of_ones_own_do_not_keep_acks_back),
-		cmocka_unit_test(ack__a_held_ack_goes_before_the_answer_of_who_sleeps),
-		cmocka_unit_test(ack__responses_do_not_hold_up_requests_of_who_sleeps),
-		cmocka_unit_test(ack__AK_02_reads_and_atomics_are_answered_whether_asked_or_not),
-		cmocka_unit_test(ack__AK_03_AK_01_psns_of_acks_never_go_back),
+		cmocka_unit_test(ack__AK_01_ackreq_in_a_middle_packet_is_answered),
+		cmocka_unit_test(ack__AK_01_a_delayed_ack_is_sent_when_its_delay_ends),
+		cmocka_unit_test(ack__AK_01_a_burst_of_100_writes_is_acked_before_the_delay),
+		cmocka_unit_test(ack__AK_01_own_requests_do_not_delay_acks),
+		cmocka_unit_test(ack__a_delayed_ack_precedes_a_new_request_if_a_cq_is_armed),
+		cmocka_unit_test(ack__read_responses_do_not_delay_requests_while_a_cq_is_armed),
+		cmocka_unit_test(ack__AK_02_reads_and_atomics_are_answered_even_without_ackreq),
+		cmocka_unit_test(ack__AK_03_AK_01_ack_psns_never_decrease),
 		cmocka_unit_test(ack__AK_04_msn_counts_new_messages),
 		cmocka_unit_test(ack__AK_05_no_credits_are_offered),
-		cmocka_unit_test(ack__AK_06_an_ack_speaks_of_data_that_is_there),
-		cmocka_unit_test(ack__AK_07_a_nak_speaks_for_everything_before_it),
-		cmocka_unit_test(ack__AK_07_requester_takes_it_so),
-		cmocka_unit_test(ack__AK_08_responses_carry_the_peers_qpn_and_ask_for_nothing),
+		cmocka_unit_test(ack__AK_06_acknowledged_data_is_already_in_memory),
+		cmocka_unit_test(ack__AK_07_a_nak_acknowledges_all_earlier_packets),
+		cmocka_unit_test(ack__AK_07_a_nak_completes_the_requesters_earlier_wqes),
+		cmocka_unit_test(ack__AK_08_responses_carry_the_peers_qpn_without_ackreq_and_se),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -25,7 +25,7 @@ static void atomic__AT_01_address_must_be_a_multiple_of_8(void **state)
 
 /* If both the access check and the alignment fail, the NAK reports the access, as in rxe. IBTA 9.4.5 leaves the
  * order open. */
-static void atomic__AT_01_a_bad_key_comes_before_misalignment(void **state)
+static void atomic__AT_01_access_is_checked_before_alignment(void **state)
 {
 	for (unsigned i = 0; i < 2; i++) {
 		struct rig *rig = rig_ready(NULL);
@@ -56,7 +56,7 @@ static void atomic__AT_01_aligned_iova_on_unaligned_memory(void **state)
 	rig_destroy(rig);
 }
 
-static void atomic__AT_02_AT_03_semantics_and_value_before(void **state)
+static void atomic__AT_02_AT_03_new_memory_value_and_returned_old_value(void **state)
 {
 	static const struct {
 		uint8_t op;
@@ -143,7 +143,7 @@ static void *cpu_add(void *arg)
  * MEETINGS of the NIC's additions have each met an addition by the thread, or after ROUNDS additions by the NIC: on a
  * single core they hardly ever meet.
  */
-static void atomic__AT_04_atomic_among_qps_and_towards_the_cpu(void **state)
+static void atomic__AT_04_adds_by_two_qps_and_the_cpu_are_not_lost(void **state)
 {
 	enum { ROUNDS = 400000, MEETINGS = 20000, ADDEND = 1000000007 };
 	/* Static, to be far from data that this thread writes: both threads must contend for the word only. */
@@ -305,11 +305,11 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(atomic__AT_01_address_must_be_a_multiple_of_8),
-		cmocka_unit_test(atomic__AT_01_a_bad_key_comes_before_misalignment),
+		cmocka_unit_test(atomic__AT_01_access_is_checked_before_alignment),
 		cmocka_unit_test(atomic__AT_01_aligned_iova_on_unaligned_memory),
-		cmocka_unit_test(atomic__AT_02_AT_03_semantics_and_value_before),
+		cmocka_unit_test(atomic__AT_02_AT_03_new_memory_value_and_returned_old_value),
 		cmocka_unit_test(atomic__AT_02_AT_03_from_post_to_completion),
-		cmocka_unit_test(atomic__AT_04_atomic_among_qps_and_towards_the_cpu),
+		cmocka_unit_test(atomic__AT_04_adds_by_two_qps_and_the_cpu_are_not_lost),
 		cmocka_unit_test(atomic__AT_05_result_may_be_spread_over_sges),
 		cmocka_unit_test(atomic__AT_05_other_result_sizes_are_refused_when_posted),
 		cmocka_unit_test(atomic__AT_06_result_buffer_without_local_write),

@@ -224,7 +224,7 @@ static void bare__unreliable_connections(void **state)
 }
 
 /** A path whose packets have an ICRC sends whole packets, even if asked for bare ones. */
-static void bare__not_with_an_icrc(void **state)
+static void bare__paths_with_an_icrc_send_whole_packets(void **state)
 {
 	struct pair *pair = pair_create(NULL, RIG_SQ_PSN, RIG_RQ_PSN);
 	uint8_t data[NIC_FRAME_MAX];
@@ -344,7 +344,7 @@ static void check_path_closes(enum nic_wr_opcode opcode, bool came)
 	pair_destroy(pair);
 }
 
-static void bare__small_requests_outlive_their_path(void **state)
+static void bare__small_requests_are_retransmitted_when_their_path_closes(void **state)
 {
 	(void)state;
 	for (unsigned i = 0; i < 2; i++) {
@@ -355,7 +355,7 @@ static void bare__small_requests_outlive_their_path(void **state)
 
 /** A small SEND has the SE bit if it is posted as solicited. A plain WRITE never has: it consumes no receive (IBTA
  *  9.2.3). */
-static void bare__small_sends_are_solicited_if_they_say_so(void **state)
+static void bare__only_solicited_small_sends_carry_the_se_bit(void **state)
 {
 	uint32_t path;
 	struct pair *pair = pair_with_path(NULL, &path);
@@ -425,7 +425,7 @@ static void bare__small_requests_wait_at_a_fence(void **state)
 
 /** A responder without a receive sends two RNR NAKs. After each RNR timer, not before, the requester sends the same
  *  packet again. It is received once. */
-static void bare__small_sends_wait_for_receives(void **state)
+static void bare__small_sends_are_retried_after_rnr_naks(void **state)
 {
 	uint32_t path;
 	struct pair *pair = pair_on_path(NULL, &path);
@@ -475,7 +475,7 @@ static struct nic_rx_frame one_from(struct pair *pair, uint32_t path, uint8_t *d
 	return bare_frame(&frame);
 }
 
-static void bare__only_from_the_peer(void **state)
+static void bare__packets_from_other_sources_are_dropped(void **state)
 {
 	uint32_t path;
 	struct pair *pair = pair_with_path(NULL, &path);
@@ -502,7 +502,7 @@ static void bare__only_from_the_peer(void **state)
 	pair_destroy(pair);
 }
 
-static void bare__not_for_who_is_not_there(void **state)
+static void bare__unknown_qpns_and_removed_gids_are_dropped(void **state)
 {
 	uint32_t path;
 	struct pair *pair = pair_with_path(NULL, &path);
@@ -525,7 +525,7 @@ static void bare__not_for_who_is_not_there(void **state)
 	pair_destroy(pair);
 }
 
-static void bare__not_for_datagrams(void **state)
+static void bare__packets_to_a_ud_qp_are_dropped(void **state)
 {
 	const struct rig_opts opts = {.type = NIC_QPT_UD};
 	struct rig *rig = rig_ready(&opts);
@@ -577,14 +577,14 @@ int main(void)
 		cmocka_unit_test(bare__does_what_whole_packets_do),
 		cmocka_unit_test(bare__atomics),
 		cmocka_unit_test(bare__unreliable_connections),
-		cmocka_unit_test(bare__not_with_an_icrc),
-		cmocka_unit_test(bare__small_requests_outlive_their_path),
-		cmocka_unit_test(bare__small_sends_are_solicited_if_they_say_so),
+		cmocka_unit_test(bare__paths_with_an_icrc_send_whole_packets),
+		cmocka_unit_test(bare__small_requests_are_retransmitted_when_their_path_closes),
+		cmocka_unit_test(bare__only_solicited_small_sends_carry_the_se_bit),
 		cmocka_unit_test(bare__small_requests_wait_at_a_fence),
-		cmocka_unit_test(bare__small_sends_wait_for_receives),
-		cmocka_unit_test(bare__only_from_the_peer),
-		cmocka_unit_test(bare__not_for_who_is_not_there),
-		cmocka_unit_test(bare__not_for_datagrams),
+		cmocka_unit_test(bare__small_sends_are_retried_after_rnr_naks),
+		cmocka_unit_test(bare__packets_from_other_sources_are_dropped),
+		cmocka_unit_test(bare__unknown_qpns_and_removed_gids_are_dropped),
+		cmocka_unit_test(bare__packets_to_a_ud_qp_are_dropped),
 		cmocka_unit_test(bare__cut_short),
 	};
 

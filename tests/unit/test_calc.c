@@ -45,7 +45,7 @@ static uint64_t of_values(uint32_t op, uint32_t type, uint64_t a, uint64_t b, ui
 	return out.value;
 }
 
-static void calc__there_are_these(void **state)
+static void calc__valid_operations_of_each_type(void **state)
 {
 	const uint32_t bitwise_and_add =
 		1u << NIC_CALC_ADD | 1u << NIC_CALC_BAND | 1u << NIC_CALC_BXOR | 1u << NIC_CALC_BOR;
@@ -88,7 +88,7 @@ static void calc__doubles(void **state)
 	assert_int_equal(of_values(NIC_CALC_BOR, NIC_CALC_FLOAT, a, b, c), a | b | c);
 }
 
-static void calc__the_largest_and_its_place(void **state)
+static void calc__maxloc_returns_the_maximum_and_its_lowest_location(void **state)
 {
 	const struct operand in[] = {{5, 1}, {1ull << 63, 40}, {1ull << 63, 30}, {1ull << 63, 50}};
 	struct operand out;
@@ -102,7 +102,7 @@ static void calc__the_largest_and_its_place(void **state)
 	assert_int_equal(out.place, 30); /* of equal values, the lowest place */
 }
 
-static void calc__of_one_operand_it_is_that(void **state)
+static void calc__one_operand_is_returned_unchanged(void **state)
 {
 	const struct operand in = {0x0102030405060708, 3};
 	struct operand out;
@@ -118,11 +118,11 @@ static void calc__of_one_operand_it_is_that(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(calc__there_are_these),
+		cmocka_unit_test(calc__valid_operations_of_each_type),
 		cmocka_unit_test(calc__integers),
 		cmocka_unit_test(calc__doubles),
-		cmocka_unit_test(calc__the_largest_and_its_place),
-		cmocka_unit_test(calc__of_one_operand_it_is_that),
+		cmocka_unit_test(calc__maxloc_returns_the_maximum_and_its_lowest_location),
+		cmocka_unit_test(calc__one_operand_is_returned_unchanged),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -97,7 +97,7 @@ static void cm__CM_07_dreq_overtakes_rtu(void **state)
 	assert_int_equal(rig_state(b), NIC_CM_DREQ_RCVD);
 }
 
-static void cm__CM_07_a_late_req_does_not_begin_anew(void **state)
+static void cm__CM_07_a_late_duplicate_req_starts_no_connection(void **state)
 {
 	struct rig *rig = *state;
 	struct cm_mad req;
@@ -327,7 +327,7 @@ static void cm__CM_09_sidr_without_an_answer_is_given_up(void **state)
 	rig_expect(rig, "a>SIDR_REQ a>SIDR_REQ a>SIDR_REQ a>SIDR_REQ a:SIDR_REQ_ERROR");
 }
 
-static void cm__CM_09_sidr_for_nobody_is_refused(void **state)
+static void cm__CM_09_unknown_service_or_destroyed_id_refuses_sidr(void **state)
 {
 	struct rig *rig = *state;
 
@@ -379,7 +379,7 @@ static void cm__CM_07_a_killed_process_disconnects(void **state)
 	assert_int_equal(nic_cm_ids(rig->side[A].cm), 0);
 }
 
-static void cm__CM_07_a_killed_process_rejects_what_it_was_setting_up(void **state)
+static void cm__CM_07_a_process_killed_in_req_sent_rejects(void **state)
 {
 	struct rig *rig = *state;
 
@@ -404,7 +404,7 @@ static void cm__CM_07_a_process_killed_in_rep_rcvd_rejects(void **state)
 	rig_expect(rig, "a>REQ b:REQ b>REP a:REP a>REJ b:REJ");
 }
 
-static void cm__records_that_make_no_sense_are_skipped(void **state)
+static void cm__invalid_records_are_not_adopted(void **state)
 {
 	struct rig *rig = *state;
 	struct nic_cm *cm = rig->side[A].cm;
@@ -447,7 +447,7 @@ int main(void)
 		RUN(cm__CM_07_a_silent_peer_ends_in_dreq_error),
 		RUN(cm__CM_07_both_disconnect_at_once),
 		RUN(cm__CM_07_dreq_overtakes_rtu),
-		RUN(cm__CM_07_a_late_req_does_not_begin_anew),
+		RUN(cm__CM_07_a_late_duplicate_req_starts_no_connection),
 		RUN(cm__destroy_in_req_sent),
 		RUN(cm__destroy_in_req_rcvd),
 		RUN(cm__destroy_in_rep_rcvd),
@@ -458,11 +458,11 @@ int main(void)
 		RUN(cm__CM_09_sidr_gives_qpn_and_qkey),
 		RUN(cm__CM_09_lost_sidr_messages_are_sent_again),
 		RUN(cm__CM_09_sidr_without_an_answer_is_given_up),
-		RUN(cm__CM_09_sidr_for_nobody_is_refused),
+		RUN(cm__CM_09_unknown_service_or_destroyed_id_refuses_sidr),
 		RUN(cm__CM_07_a_killed_process_disconnects),
-		RUN(cm__CM_07_a_killed_process_rejects_what_it_was_setting_up),
+		RUN(cm__CM_07_a_process_killed_in_req_sent_rejects),
 		RUN(cm__CM_07_a_process_killed_in_rep_rcvd_rejects),
-		RUN(cm__records_that_make_no_sense_are_skipped),
+		RUN(cm__invalid_records_are_not_adopted),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -31,7 +31,7 @@ static void cm__CM_01_both_ends_pass_through_their_states(void **state)
 	rig_expect(rig, "a>REQ b:REQ b>REP a:REP a>RTU b:RTU");
 }
 
-static void cm__CM_01_the_first_data_establishes_before_rtu(void **state)
+static void cm__CM_01_comm_est_establishes_before_the_rtu(void **state)
 {
 	struct rig *rig = *state;
 	struct nic_cm_id *b, *a = rig_reply(rig, &b);
@@ -45,7 +45,7 @@ static void cm__CM_01_the_first_data_establishes_before_rtu(void **state)
 	assert_int_equal(rig_state(b), NIC_CM_ESTABLISHED);
 }
 
-static void cm__CM_01_events_carry_what_the_messages_say(void **state)
+static void cm__CM_01_req_and_rep_events_carry_the_message_fields(void **state)
 {
 	struct rig *rig = *state;
 	struct nic_cm_connect connect = rig_connect_args(rig);
@@ -97,7 +97,7 @@ static void cm__CM_01_events_carry_what_the_messages_say(void **state)
 	assert_memory_equal(rig->side[A].data, "welcome", 8);
 }
 
-static void cm__CM_01_xrc_names_the_target_qp(void **state)
+static void cm__CM_01_xrc_rep_carries_the_target_qpn(void **state)
 {
 	struct rig *rig = *state;
 	struct nic_cm_connect connect = rig_connect_args(rig);
@@ -166,7 +166,7 @@ static void cm__CM_02_a_req_without_answer_is_given_up(void **state)
 	assert_int_equal(nic_cm_deadline(rig->side[A].cm), UINT64_MAX);
 }
 
-static void cm__CM_02_the_peer_of_a_req_that_was_given_up_learns_of_it(void **state)
+static void cm__CM_02_an_abandoned_req_is_rejected_at_the_peer(void **state)
 {
 	struct rig *rig = *state;
 	struct nic_cm_id *a = rig_connect(rig), *b;
@@ -198,7 +198,7 @@ static void cm__CM_02_a_rep_without_answer_is_given_up(void **state)
 	assert_int_equal(rig_state(b), NIC_CM_IDLE);
 }
 
-static void cm__CM_02_an_end_established_alone_is_disconnected(void **state)
+static void cm__CM_02_a_lost_rtu_disconnects_the_established_side(void **state)
 {
 	struct rig *rig = *state;
 	struct nic_cm_id *a = rig_connect(rig);
@@ -217,7 +217,7 @@ static void cm__CM_02_an_end_established_alone_is_disconnected(void **state)
 }
 
 /** Side b's owner takes its REP back, but this REJ is lost. Side a sends an RTU; side b answers by another REJ. */
-static void cm__CM_02_an_rtu_for_a_rep_that_was_taken_back_is_rejected(void **state)
+static void cm__CM_02_an_rtu_for_a_withdrawn_rep_is_rejected(void **state)
 {
 	struct rig *rig = *state;
 	struct nic_cm_id *b, *a = rig_reply(rig, &b);
@@ -265,7 +265,7 @@ static void cm__CM_02_duplicates_of_every_message_are_harmless(void **state)
 	assert_int_equal(rig_count(rig, A, NIC_CM_COUNT_rx_dup_drep), 1);
 }
 
-static void cm__CM_02_a_req_that_comes_again_gets_the_rep_again(void **state)
+static void cm__CM_02_a_repeated_req_gets_the_same_rep(void **state)
 {
 	struct rig *rig = *state;
 
@@ -368,7 +368,7 @@ static void cm__CM_06_depths_are_swapped_and_limited(void **state)
 	assert_int_equal(info.initiator_depth, 4);
 }
 
-static void cm__CM_08_the_ack_timeout_is_twice_the_life_and_the_delay(void **state)
+static void cm__CM_08_ack_timeout_covers_two_packet_lives_and_the_ack_delay(void **state)
 {
 	struct rig *rig = *state;
 
@@ -483,22 +483,22 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		RUN(cm__CM_01_both_ends_pass_through_their_states),
-		RUN(cm__CM_01_the_first_data_establishes_before_rtu),
-		RUN(cm__CM_01_events_carry_what_the_messages_say),
-		RUN(cm__CM_01_xrc_names_the_target_qp),
+		RUN(cm__CM_01_comm_est_establishes_before_the_rtu),
+		RUN(cm__CM_01_req_and_rep_events_carry_the_message_fields),
+		RUN(cm__CM_01_xrc_rep_carries_the_target_qpn),
 		RUN(cm__CM_02_lost_messages_are_sent_again),
 		RUN(cm__CM_02_a_req_without_answer_is_given_up),
-		RUN(cm__CM_02_the_peer_of_a_req_that_was_given_up_learns_of_it),
+		RUN(cm__CM_02_an_abandoned_req_is_rejected_at_the_peer),
 		RUN(cm__CM_02_a_rep_without_answer_is_given_up),
-		RUN(cm__CM_02_an_end_established_alone_is_disconnected),
-		RUN(cm__CM_02_an_rtu_for_a_rep_that_was_taken_back_is_rejected),
+		RUN(cm__CM_02_a_lost_rtu_disconnects_the_established_side),
+		RUN(cm__CM_02_an_rtu_for_a_withdrawn_rep_is_rejected),
 		RUN(cm__CM_02_duplicates_of_every_message_are_harmless),
-		RUN(cm__CM_02_a_req_that_comes_again_gets_the_rep_again),
+		RUN(cm__CM_02_a_repeated_req_gets_the_same_rep),
 		RUN(cm__CM_03_mra_extends_the_wait_for_rep),
 		RUN(cm__CM_03_mras_do_not_extend_the_wait_endlessly),
 		RUN(cm__CM_03_mra_extends_the_wait_for_rtu),
 		RUN(cm__CM_06_depths_are_swapped_and_limited),
-		RUN(cm__CM_08_the_ack_timeout_is_twice_the_life_and_the_delay),
+		RUN(cm__CM_08_ack_timeout_covers_two_packet_lives_and_the_ack_delay),
 		RUN(cm__arguments_out_of_range_are_refused),
 		RUN(cm__CM_11_thousands_of_connections_at_once_and_in_turn),
 	};

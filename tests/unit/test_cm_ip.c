@@ -160,7 +160,7 @@ static void cm_ip__service_ids_are_port_spaces_and_ports(void **state)
 	assert_false(nic_cm_service_split(0, &space, &port));
 }
 
-static void cm_ip__everything_has_a_name(void **state)
+static void cm_ip__verdicts_have_names(void **state)
 {
 	assert_string_equal(nic_cm_ip_verdict_name(NIC_CM_IP_OK), "ok");
 	assert_string_equal(nic_cm_ip_verdict_name(NIC_CM_IP_BAD_FAMILY), "bad_family");
@@ -177,7 +177,7 @@ int main(void)
 		cmocka_unit_test(cm_ip__CM_05_reserved_bytes_of_ipv4_are_ignored),
 		cmocka_unit_test(cm_ip__CM_05_captured_requests),
 		cmocka_unit_test(cm_ip__service_ids_are_port_spaces_and_ports),
-		cmocka_unit_test(cm_ip__everything_has_a_name),
+		cmocka_unit_test(cm_ip__verdicts_have_names),
 	};
 
 	guard = util_guard_map();

@@ -47,7 +47,7 @@ static void assert_same(const struct cm_mad *a, const struct cm_mad *b)
 }
 
 /** A MAD that is parsed and built again loses its reserved bits and nothing else. */
-static void cm_mad__what_was_parsed_builds_the_same_message(void **state)
+static void cm_mad__a_parsed_mad_builds_the_same_message(void **state)
 {
 	uint8_t mad[CM_MAD_LEN], again[CM_MAD_LEN], third[CM_MAD_LEN];
 	uint64_t seed = 34;
@@ -67,7 +67,7 @@ static void cm_mad__what_was_parsed_builds_the_same_message(void **state)
 		}
 }
 
-static void cm_mad__private_data_is_filled_up_with_zeroes_and_cut(void **state)
+static void cm_mad__private_data_is_zero_padded_or_truncated(void **state)
 {
 	uint8_t mad[CM_MAD_LEN], bytes[256];
 	uint64_t seed = 5;
@@ -95,7 +95,7 @@ static void cm_mad__private_data_is_filled_up_with_zeroes_and_cut(void **state)
 	}
 }
 
-static void cm_mad__additional_information_comes_back(void **state)
+static void cm_mad__additional_information_survives_build_and_parse(void **state)
 {
 	static const uint32_t attrs[] = {CM_REJ, CM_APR, CM_SIDR_REP};
 	uint8_t mad[CM_MAD_LEN], bytes[CM_INFO_LEN];
@@ -119,7 +119,7 @@ static void cm_mad__additional_information_comes_back(void **state)
 
 /* ---- refused MADs --------------------------------------------------------------------------------------------- */
 
-static void cm_mad__CM_12_only_256_bytes_are_a_mad(void **state)
+static void cm_mad__CM_12_mads_must_have_256_bytes(void **state)
 {
 	uint8_t mad[512];
 	uint64_t seed = 6;
@@ -262,7 +262,7 @@ static struct cm_mad captured(unsigned i)
 }
 
 /** The REQ was captured from `rping -c -a 192.168.77.2 -C 3`. */
-static void cm_mad__a_captured_req_says_what_it_should(void **state)
+static void cm_mad__a_captured_req_parses_to_the_expected_fields(void **state)
 {
 	static const uint8_t client[16] = {[10] = 0xff, 0xff, 192, 168, 77, 1};
 	static const uint8_t server[16] = {[10] = 0xff, 0xff, 192, 168, 77, 2};
@@ -294,7 +294,7 @@ static void cm_mad__a_captured_req_says_what_it_should(void **state)
 	assert_zeroes(&m.req.alternate, sizeof(m.req.alternate));
 }
 
-static void cm_mad__captured_answers_say_what_they_should(void **state)
+static void cm_mad__captured_replies_parse_to_the_expected_fields(void **state)
 {
 	struct cm_mad m = captured(CAP_REP);
 
@@ -325,7 +325,7 @@ static void cm_mad__captured_answers_say_what_they_should(void **state)
 
 /* ---- times and names -------------------------------------------------------------------------------------------- */
 
-static void cm_mad__times_and_their_codes(void **state)
+static void cm_mad__time_codes_round_up(void **state)
 {
 	assert_int_equal(nic_timeout_ns(0), 4096);
 	assert_int_equal(nic_timeout_ns(20), 4294967296); /* 4.3 s: the response timeout of Linux */
@@ -339,7 +339,7 @@ static void cm_mad__times_and_their_codes(void **state)
 	assert_int_equal(cm_time_code(UINT64_MAX), 31);
 }
 
-static void cm_mad__everything_has_a_name(void **state)
+static void cm_mad__attributes_reasons_and_statuses_have_names(void **state)
 {
 	assert_string_equal(cm_attr_name(CM_REQ), "REQ");
 	assert_string_equal(cm_attr_name(CM_SIDR_REP), "SIDR_REP");
@@ -364,7 +364,7 @@ static void cm_mad__everything_has_a_name(void **state)
 		assert_true(cm_sidr_status_name(i) && cm_apr_status_name(i));
 }
 
-static void cm_mad__a_line_describes_a_message(void **state)
+static void cm_mad__describe_prints_a_message_on_one_line(void **state)
 {
 	struct cm_mad m = captured(CAP_REJ);
 	char line[CM_LINE_MAX];
@@ -401,7 +401,7 @@ static void cm_mad__a_line_describes_a_message(void **state)
 }
 
 /** The line of any message fits into CM_LINE_MAX bytes. */
-static void cm_mad__lines_of_random_messages(void **state)
+static void cm_mad__descriptions_fit_into_cm_line_max(void **state)
 {
 	uint8_t mad[CM_MAD_LEN];
 	uint64_t seed = 10;
@@ -420,21 +420,21 @@ static void cm_mad__lines_of_random_messages(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(cm_mad__what_was_parsed_builds_the_same_message),
-		cmocka_unit_test(cm_mad__private_data_is_filled_up_with_zeroes_and_cut),
-		cmocka_unit_test(cm_mad__additional_information_comes_back),
-		cmocka_unit_test(cm_mad__CM_12_only_256_bytes_are_a_mad),
+		cmocka_unit_test(cm_mad__a_parsed_mad_builds_the_same_message),
+		cmocka_unit_test(cm_mad__private_data_is_zero_padded_or_truncated),
+		cmocka_unit_test(cm_mad__additional_information_survives_build_and_parse),
+		cmocka_unit_test(cm_mad__CM_12_mads_must_have_256_bytes),
 		cmocka_unit_test(cm_mad__CM_12_other_classes_versions_and_methods_are_refused),
 		cmocka_unit_test(cm_mad__CM_12_other_attributes_are_refused),
 		cmocka_unit_test(cm_mad__CM_12_reserved_values_are_refused),
 		cmocka_unit_test(cm_mad__CM_12_reserved_bits_are_ignored),
 		cmocka_unit_test(cm_mad__captured_mads_build_bit_for_bit),
-		cmocka_unit_test(cm_mad__a_captured_req_says_what_it_should),
-		cmocka_unit_test(cm_mad__captured_answers_say_what_they_should),
-		cmocka_unit_test(cm_mad__times_and_their_codes),
-		cmocka_unit_test(cm_mad__everything_has_a_name),
-		cmocka_unit_test(cm_mad__a_line_describes_a_message),
-		cmocka_unit_test(cm_mad__lines_of_random_messages),
+		cmocka_unit_test(cm_mad__a_captured_req_parses_to_the_expected_fields),
+		cmocka_unit_test(cm_mad__captured_replies_parse_to_the_expected_fields),
+		cmocka_unit_test(cm_mad__time_codes_round_up),
+		cmocka_unit_test(cm_mad__attributes_reasons_and_statuses_have_names),
+		cmocka_unit_test(cm_mad__describe_prints_a_message_on_one_line),
+		cmocka_unit_test(cm_mad__descriptions_fit_into_cm_line_max),
 	};
 
 	guard = util_guard_map();

@@ -42,7 +42,7 @@ static void cm__CM_04_a_consumer_declines_with_private_data(void **state)
 	assert_int_equal(nic_cm_ids(rig->side[B].cm), 1);
 }
 
-static void cm__CM_04_a_stale_connection_gets_reason_10_and_the_old_one_a_dreq(void **state)
+static void cm__CM_04_a_stale_req_gets_reason_10_and_the_old_connection_a_dreq(void **state)
 {
 	struct rig *rig = *state;
 	struct nic_cm_id *a, *b, *again;
@@ -199,7 +199,7 @@ static void cm__CM_04_a_full_backlog_refuses(void **state)
 
 /** A REQ that its sender takes back still counts as unanswered until the owner, who holds its id, destroys it.
  * Otherwise a peer that sends REQ and REJ in turn would fill the owner's memory past the backlog. */
-static void cm__a_request_that_was_taken_back_counts_until_it_is_destroyed(void **state)
+static void cm__a_withdrawn_req_fills_the_backlog_until_its_id_is_destroyed(void **state)
 {
 	struct rig *rig = *state;
 	struct nic_cm_listen listen = {.service_id = 7, .backlog = 2};
@@ -231,7 +231,7 @@ static void cm__a_request_that_was_taken_back_counts_until_it_is_destroyed(void 
 	rig_expect(rig, "a>REQ b:REQ");
 }
 
-static void cm__a_flood_of_requests_keeps_within_bounds(void **state)
+static void cm__a_flood_of_reqs_is_rejected_beyond_the_id_limit(void **state)
 {
 	struct rig *rig = *state;
 	struct cm_mad req;
@@ -253,7 +253,7 @@ static void cm__a_flood_of_requests_keeps_within_bounds(void **state)
 	assert_int_equal(rig->last.rej.reason, NIC_CM_REJ_NO_RESOURCES);
 }
 
-static void cm__ids_that_only_linger_make_room(void **state)
+static void cm__lingering_ids_are_reused_for_new_connections(void **state)
 {
 	struct rig *rig = *state;
 	struct nic_cm_id *a;
@@ -273,7 +273,7 @@ static void cm__ids_that_only_linger_make_room(void **state)
 
 /** An id that its owner destroys while it is connected repeats its DREQ, as often as the REQ allows. When ids are
  * short, a new connection takes its place. */
-static void cm__ids_that_only_disconnect_make_room(void **state)
+static void cm__disconnecting_ids_are_reused_for_new_connections(void **state)
 {
 	struct rig *rig = *state;
 	struct nic_cm_connect connect = rig_connect_args(rig);
@@ -297,7 +297,7 @@ static void cm__ids_that_only_disconnect_make_room(void **state)
 	assert_int_equal(nic_cm_ids(rig->side[A].cm), RIG_RECORDS);
 }
 
-static void cm__the_best_listener_takes_a_request(void **state)
+static void cm__the_most_specific_listener_is_selected(void **state)
 {
 	struct rig *rig = *state;
 	struct nic_cm_listen any = {.service_id = RIG_SERVICE}, here = any, wide = any, elsewhere = any;
@@ -324,7 +324,7 @@ static void cm__the_best_listener_takes_a_request(void **state)
 
 /* ---- Wrong ids and senders --------------------------------------------------------------------------------------- */
 
-static void cm__CM_07_a_dreq_for_another_qp_ends_nothing(void **state)
+static void cm__CM_07_a_dreq_with_wrong_qpn_peer_or_id_disconnects_nothing(void **state)
 {
 	struct rig *rig = *state;
 	struct nic_cm_id *b;
@@ -351,7 +351,7 @@ static void cm__CM_07_a_dreq_for_another_qp_ends_nothing(void **state)
 	rig_expect(rig, "b:DREQ");
 }
 
-static void cm__CM_04_a_rej_with_wrong_ids_ends_nothing(void **state)
+static void cm__CM_04_a_rej_with_wrong_ids_or_peer_is_ignored(void **state)
 {
 	struct rig *rig = *state;
 	struct nic_cm_id *b;
@@ -381,7 +381,7 @@ static void cm__CM_04_a_rej_with_wrong_ids_ends_nothing(void **state)
 	assert_int_equal(rig_state(b), NIC_CM_TIMEWAIT);
 }
 
-static void cm__CM_04_messages_to_unknown_ids_are_answered(void **state)
+static void cm__CM_04_unknown_ids_answer_rep_by_rej_dreq_by_drep_lap_by_apr(void **state)
 {
 	struct rig *rig = *state;
 	struct cm_mad mad = {.attr = CM_REP, .tid = 5, .local_id = 77, .remote_id = 0x20099};
@@ -411,7 +411,7 @@ static void cm__CM_04_messages_to_unknown_ids_are_answered(void **state)
 	assert_int_equal(rig->last.apr.status, CM_APR_UNSUPPORTED);
 }
 
-static void cm__CM_12_bytes_that_are_no_mad_are_counted(void **state)
+static void cm__CM_12_malformed_mads_are_dropped_and_counted(void **state)
 {
 	struct rig *rig = *state;
 	struct nic_cm_route route = {.own = rig->side[B].gid, .peer = rig->side[A].gid};
@@ -445,7 +445,7 @@ static void cm__CM_12_bytes_that_are_no_mad_are_counted(void **state)
 	rig_expect(rig, "b:REQ");
 }
 
-static void cm__a_mad_can_be_steered(void **state)
+static void cm__peek_finds_the_service_id_or_the_destination_id(void **state)
 {
 	struct rig *rig = *state;
 	struct nic_cm_peek peek;
@@ -470,22 +470,22 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		RUN(cm__CM_04_an_unknown_service_gets_reason_8),
 		RUN(cm__CM_04_a_consumer_declines_with_private_data),
-		RUN(cm__CM_04_a_stale_connection_gets_reason_10_and_the_old_one_a_dreq),
+		RUN(cm__CM_04_a_stale_req_gets_reason_10_and_the_old_connection_a_dreq),
 		RUN(cm__CM_04_a_communication_id_used_again_is_stale),
 		RUN(cm__CM_04_a_stale_rep_is_rejected),
 		RUN(cm__CM_04_wrong_requests_get_their_reason),
 		RUN(cm__CM_04_a_wrong_request_ends_no_connection),
 		RUN(cm__CM_04_a_full_backlog_refuses),
-		RUN(cm__a_request_that_was_taken_back_counts_until_it_is_destroyed),
-		RUN(cm__a_flood_of_requests_keeps_within_bounds),
-		RUN(cm__ids_that_only_linger_make_room),
-		RUN(cm__ids_that_only_disconnect_make_room),
-		RUN(cm__the_best_listener_takes_a_request),
-		RUN(cm__CM_07_a_dreq_for_another_qp_ends_nothing),
-		RUN(cm__CM_04_a_rej_with_wrong_ids_ends_nothing),
-		RUN(cm__CM_04_messages_to_unknown_ids_are_answered),
-		RUN(cm__CM_12_bytes_that_are_no_mad_are_counted),
-		RUN(cm__a_mad_can_be_steered),
+		RUN(cm__a_withdrawn_req_fills_the_backlog_until_its_id_is_destroyed),
+		RUN(cm__a_flood_of_reqs_is_rejected_beyond_the_id_limit),
+		RUN(cm__lingering_ids_are_reused_for_new_connections),
+		RUN(cm__disconnecting_ids_are_reused_for_new_connections),
+		RUN(cm__the_most_specific_listener_is_selected),
+		RUN(cm__CM_07_a_dreq_with_wrong_qpn_peer_or_id_disconnects_nothing),
+		RUN(cm__CM_04_a_rej_with_wrong_ids_or_peer_is_ignored),
+		RUN(cm__CM_04_unknown_ids_answer_rep_by_rej_dreq_by_drep_lap_by_apr),
+		RUN(cm__CM_12_malformed_mads_are_dropped_and_counted),
+		RUN(cm__peek_finds_the_service_id_or_the_destination_id),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -205,7 +205,7 @@ static void cma__CM_04_the_program_rejects_with_private_data(void **state)
 	assert_int_equal(rig_accept(p.server, p.passive, 300, NULL, 0), -EINVAL);
 }
 
-static void cma__a_request_is_refused_with_its_destroyed_id(void **state)
+static void cma__destroying_the_id_of_a_request_rejects_it(void **state)
 {
 	struct rig_pair p;
 
@@ -217,7 +217,7 @@ static void cma__a_request_is_refused_with_its_destroyed_id(void **state)
 	assert_int_equal(rig_event(p.client, UCMA_REJECTED).status, NIC_CM_REJ_CONSUMER);
 }
 
-static void cma__unread_requests_are_refused_with_their_listener(void **state)
+static void cma__destroying_a_listener_rejects_unread_requests(void **state)
 {
 	struct rig_pair p;
 
@@ -230,7 +230,7 @@ static void cma__unread_requests_are_refused_with_their_listener(void **state)
 	assert_int_equal(rig_event(p.client, UCMA_REJECTED).status, NIC_CM_REJ_CONSUMER);
 }
 
-static void cma__closing_the_file_ends_all_of_it(void **state)
+static void cma__closing_the_file_disconnects_its_connections(void **state)
 {
 	struct rig_pair p;
 
@@ -280,7 +280,7 @@ static void cma__CM_07_a_silent_peer_is_unreachable(void **state)
 	assert_int_equal((int)rig_event(p.client, UCMA_UNREACHABLE).status, -ETIMEDOUT);
 }
 
-static void cma__events_of_a_request_that_is_not_accepted_are_dropped(void **state)
+static void cma__a_rej_before_accept_raises_no_event(void **state)
 {
 	struct rig_pair p;
 
@@ -412,7 +412,7 @@ static void cma__CM_09_sidr_refusals(void **state)
 
 /* ---- files ------------------------------------------------------------------------------------------- */
 
-static void cma__copies_of_a_descriptor_are_the_same_file(void **state)
+static void cma__duplicated_descriptors_share_one_file(void **state)
 {
 	struct rdma_ucm_event_resp e;
 	struct rig_pair p;
@@ -502,7 +502,7 @@ static void cma__a_signal_ends_the_wait(void **state)
 	assert_int_equal(r.err, EINTR);
 }
 
-static void cma__a_migrated_id_takes_its_events_along(void **state)
+static void cma__migrating_an_id_moves_its_events(void **state)
 {
 	struct rdma_ucm_migrate_resp resp;
 	struct rdma_ucm_migrate_id cmd = {.response = (uintptr_t)&resp};
@@ -562,23 +562,23 @@ int main(void)
 		CASE(cma__query_route_of_both_sides),
 		CASE(cma__CM_04_a_port_without_a_listener_rejects),
 		CASE(cma__CM_04_the_program_rejects_with_private_data),
-		CASE(cma__a_request_is_refused_with_its_destroyed_id),
-		CASE(cma__unread_requests_are_refused_with_their_listener),
-		CASE(cma__closing_the_file_ends_all_of_it),
+		CASE(cma__destroying_the_id_of_a_request_rejects_it),
+		CASE(cma__destroying_a_listener_rejects_unread_requests),
+		CASE(cma__closing_the_file_disconnects_its_connections),
 		CASE(cma__CM_11_a_full_backlog_rejects),
 		CASE(cma__CM_07_a_silent_peer_is_unreachable),
-		CASE(cma__events_of_a_request_that_is_not_accepted_are_dropped),
+		CASE(cma__a_rej_before_accept_raises_no_event),
 		CASE(cma__notify_establishes_before_the_rtu),
 		CASE(cma__time_wait_ends_with_an_event),
 		CASE(cma__a_listener_on_any_address_listens_on_all_devices),
 		CASE(cma__listening_without_an_address_binds_any),
 		CASE(cma__CM_09_sidr_returns_the_qpn_and_the_q_key),
 		CASE(cma__CM_09_sidr_refusals),
-		CASE(cma__copies_of_a_descriptor_are_the_same_file),
+		CASE(cma__duplicated_descriptors_share_one_file),
 		CASE(cma__reading_without_events),
 		CASE(cma__a_reader_waits_for_an_event),
 		CASE(cma__a_signal_ends_the_wait),
-		CASE(cma__a_migrated_id_takes_its_events_along),
+		CASE(cma__migrating_an_id_moves_its_events),
 		CASE(cma__events_come_in_order),
 	};
 

@@ -129,7 +129,7 @@ static void comp__RS_06_a_response_of_the_wrong_kind_is_a_bad_response(void **st
 	wrong_response(NIC_WR_RDMA_READ, ATOMIC_ACK, 0);
 }
 
-static void comp__RS_07_fatal_naks_have_their_status_after_everything_before_succeeded(void **state)
+static void comp__RS_07_a_fatal_nak_fails_its_wqe_after_earlier_ones_succeed(void **state)
 {
 	static const struct {
 		enum rig_syndrome syndrome;
@@ -155,7 +155,7 @@ static void comp__RS_07_fatal_naks_have_their_status_after_everything_before_suc
 	}
 }
 
-static void comp__RS_07_nak_in_the_middle_of_a_message_and_for_a_read(void **state)
+static void comp__RS_07_a_nak_inside_a_send_or_read_fails_it(void **state)
 {
 	struct rig *rig = rig_ready(NULL);
 
@@ -195,7 +195,7 @@ static void comp__RS_08_reserved_syndromes_are_ignored_and_counted(void **state)
 	rig_destroy(rig);
 }
 
-static void comp__RS_08_reserved_syndromes_in_read_responses_do_no_harm(void **state)
+static void comp__RS_08_bad_syndromes_in_read_responses_never_complete_it(void **state)
 {
 	for (unsigned s = 0x40; s < 0x100; s++) {
 		struct rig *rig = rig_ready(NULL);
@@ -214,7 +214,7 @@ static void comp__RS_08_reserved_syndromes_in_read_responses_do_no_harm(void **s
 	}
 }
 
-static void comp__RS_11_unsignaled_success_is_silent_and_errors_never_are(void **state)
+static void comp__RS_11_unsignaled_requests_complete_only_in_error(void **state)
 {
 	struct rig *rig = rig_ready(&(struct rig_opts){.sig_none = true});
 	struct nic_send_wr wr;
@@ -235,7 +235,7 @@ static void comp__RS_11_unsignaled_success_is_silent_and_errors_never_are(void *
 	rig_destroy(rig);
 }
 
-static void comp__RS_11_completions_come_in_post_order_whatever_the_kind(void **state)
+static void comp__RS_11_mixed_request_types_complete_in_post_order(void **state)
 {
 	struct rig *rig = rig_ready(NULL);
 	struct nic_send_wr wr;
@@ -275,7 +275,7 @@ static void comp__RS_13_no_credit_value_stops_the_sender(void **state)
 	rig_destroy(rig);
 }
 
-static void comp__RS_14_msn_plays_no_part_in_the_order(void **state)
+static void comp__RS_14_the_msn_of_acks_is_ignored(void **state)
 {
 	static const uint32_t msns[] = {5, 0, 0xffffff, 1, 0x800000};
 	struct rig *rig = rig_ready(NULL);
@@ -313,7 +313,7 @@ static void comp__RS_15_only_progress_restarts_the_timer(void **state)
 	rig_destroy(rig);
 }
 
-static void comp__RS_08_an_atomic_acknowledge_that_refuses_is_no_answer(void **state)
+static void comp__RS_08_an_atomic_ack_with_a_nak_syndrome_is_a_bad_response(void **state)
 {
 	struct rig *rig = rig_ready(NULL);
 	struct packet p;
@@ -337,16 +337,16 @@ int main(void)
 		cmocka_unit_test(comp__RS_03_acks_of_acknowledged_psns_are_ignored),
 		cmocka_unit_test(comp__RS_03_acks_of_psns_never_sent_are_ignored),
 		cmocka_unit_test(comp__RS_06_a_response_of_the_wrong_kind_is_a_bad_response),
-		cmocka_unit_test(comp__RS_07_fatal_naks_have_their_status_after_everything_before_succeeded),
-		cmocka_unit_test(comp__RS_07_nak_in_the_middle_of_a_message_and_for_a_read),
+		cmocka_unit_test(comp__RS_07_a_fatal_nak_fails_its_wqe_after_earlier_ones_succeed),
+		cmocka_unit_test(comp__RS_07_a_nak_inside_a_send_or_read_fails_it),
 		cmocka_unit_test(comp__RS_08_reserved_syndromes_are_ignored_and_counted),
-		cmocka_unit_test(comp__RS_08_reserved_syndromes_in_read_responses_do_no_harm),
-		cmocka_unit_test(comp__RS_11_unsignaled_success_is_silent_and_errors_never_are),
-		cmocka_unit_test(comp__RS_11_completions_come_in_post_order_whatever_the_kind),
+		cmocka_unit_test(comp__RS_08_bad_syndromes_in_read_responses_never_complete_it),
+		cmocka_unit_test(comp__RS_11_unsignaled_requests_complete_only_in_error),
+		cmocka_unit_test(comp__RS_11_mixed_request_types_complete_in_post_order),
 		cmocka_unit_test(comp__RS_13_no_credit_value_stops_the_sender),
-		cmocka_unit_test(comp__RS_14_msn_plays_no_part_in_the_order),
+		cmocka_unit_test(comp__RS_14_the_msn_of_acks_is_ignored),
 		cmocka_unit_test(comp__RS_15_only_progress_restarts_the_timer),
-		cmocka_unit_test(comp__RS_08_an_atomic_acknowledge_that_refuses_is_no_answer),
+		cmocka_unit_test(comp__RS_08_an_atomic_ack_with_a_nak_syndrome_is_a_bad_response),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -44,7 +44,7 @@ static void comp__RS_02_a_response_beyond_a_read_implies_its_loss(void **state)
 	rig_destroy(rig);
 }
 
-static void comp__RS_02_all_kinds_of_responses_imply_it(void **state)
+static void comp__RS_02_read_responses_atomic_acks_and_naks_imply_a_nak(void **state)
 {
 	for (unsigned kind = 0; kind < 3; kind++) {
 		struct rig *rig = rig_ready(NULL);
@@ -112,7 +112,7 @@ static void comp__RS_04_a_read_of_several_packets(void **state)
 	rig_destroy(rig);
 }
 
-static void comp__RS_04_a_gap_in_the_responses_asks_again_from_the_gap(void **state)
+static void comp__RS_04_a_response_gap_repeats_the_read_from_the_gap(void **state)
 {
 	struct rig *rig = reading(4 * RIG_MTU);
 	struct packet p;
@@ -133,7 +133,7 @@ static void comp__RS_04_a_gap_in_the_responses_asks_again_from_the_gap(void **st
 	rig_destroy(rig);
 }
 
-static void comp__RS_02_RT_04_all_that_follows_one_gap_is_one_loss(void **state)
+static void comp__RS_02_RT_04_responses_after_a_gap_trigger_one_retry_only(void **state)
 {
 	struct rig *rig = reading(8 * RIG_MTU);
 
@@ -165,7 +165,7 @@ static void bad_first(uint32_t len, enum rig_op op, uint32_t payload)
 	rig_destroy(rig);
 }
 
-static void comp__RS_05_RS_04_a_response_of_the_wrong_length_or_place_is_a_bad_response(void **state)
+static void comp__RS_05_RS_04_a_first_response_of_wrong_length_or_opcode_fails(void **state)
 {
 	bad_first(3 * RIG_MTU, READ_RESP_FIRST, RIG_MTU - 4);
 	bad_first(3 * RIG_MTU, READ_RESP_FIRST, RIG_MTU + 4);
@@ -219,7 +219,7 @@ static void comp__RS_05_later_responses_of_the_wrong_length(void **state)
 	bad_third(READ_RESP_MIDDLE, RIG_MTU);
 }
 
-static void comp__RS_09_late_responses_do_not_touch_buffers_given_back(void **state)
+static void comp__RS_09_duplicate_read_responses_write_no_memory(void **state)
 {
 	struct rig *rig = reading(2 * RIG_MTU);
 
@@ -242,7 +242,7 @@ static void comp__RS_09_late_responses_do_not_touch_buffers_given_back(void **st
 	rig_destroy(rig);
 }
 
-static void comp__RS_09_late_atomic_responses_neither(void **state)
+static void comp__RS_09_duplicate_atomic_responses_write_no_memory(void **state)
 {
 	struct rig *rig = rig_ready(NULL);
 	struct nic_send_wr wr = rig_wr(rig, 1, NIC_WR_ATOMIC_FETCH_AND_ADD, TO, 8);
@@ -320,14 +320,14 @@ static void bad_scatter(uint32_t access, bool lost)
 	rig_destroy(rig);
 }
 
-static void comp__RS_12_a_response_that_may_not_be_stored_is_a_protection_error(void **state)
+static void comp__RS_12_a_read_into_unwritable_memory_is_a_protection_error(void **state)
 {
 	bad_scatter(0, false); /* no LOCAL_WRITE */
 	bad_scatter(NIC_ACCESS_REMOTE_READ, false);
 	bad_scatter(NIC_ACCESS_LOCAL_WRITE, true);
 }
 
-static void comp__RS_12_for_atomics_as_well(void **state)
+static void comp__RS_12_an_atomic_result_with_a_bad_lkey_is_a_protection_error(void **state)
 {
 	struct rig *rig = rig_ready(NULL);
 	struct nic_send_wr wr = rig_wr(rig, 1, NIC_WR_ATOMIC_FETCH_AND_ADD, TO, 8);
@@ -345,18 +345,18 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(comp__RS_02_a_response_beyond_a_read_implies_its_loss),
-		cmocka_unit_test(comp__RS_02_all_kinds_of_responses_imply_it),
+		cmocka_unit_test(comp__RS_02_read_responses_atomic_acks_and_naks_imply_a_nak),
 		cmocka_unit_test(comp__RS_02_implied_naks_count_against_retry_cnt),
 		cmocka_unit_test(comp__RS_04_a_read_of_several_packets),
-		cmocka_unit_test(comp__RS_04_a_gap_in_the_responses_asks_again_from_the_gap),
-		cmocka_unit_test(comp__RS_02_RT_04_all_that_follows_one_gap_is_one_loss),
-		cmocka_unit_test(comp__RS_05_RS_04_a_response_of_the_wrong_length_or_place_is_a_bad_response),
+		cmocka_unit_test(comp__RS_04_a_response_gap_repeats_the_read_from_the_gap),
+		cmocka_unit_test(comp__RS_02_RT_04_responses_after_a_gap_trigger_one_retry_only),
+		cmocka_unit_test(comp__RS_05_RS_04_a_first_response_of_wrong_length_or_opcode_fails),
 		cmocka_unit_test(comp__RS_05_later_responses_of_the_wrong_length),
-		cmocka_unit_test(comp__RS_09_late_responses_do_not_touch_buffers_given_back),
-		cmocka_unit_test(comp__RS_09_late_atomic_responses_neither),
+		cmocka_unit_test(comp__RS_09_duplicate_read_responses_write_no_memory),
+		cmocka_unit_test(comp__RS_09_duplicate_atomic_responses_write_no_memory),
 		cmocka_unit_test(comp__RS_10_atomic_response_is_stored_in_host_order_with_one_completion),
-		cmocka_unit_test(comp__RS_12_a_response_that_may_not_be_stored_is_a_protection_error),
-		cmocka_unit_test(comp__RS_12_for_atomics_as_well),
+		cmocka_unit_test(comp__RS_12_a_read_into_unwritable_memory_is_a_protection_error),
+		cmocka_unit_test(comp__RS_12_an_atomic_result_with_a_bad_lkey_is_a_protection_error),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

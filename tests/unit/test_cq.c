@@ -71,7 +71,7 @@ static void cq__CQ_01_one_event_for_each_arming(void **state)
 	rig_destroy(rig);
 }
 
-static void cq__CQ_02_arming_tells_of_entries_that_wait(void **state)
+static void cq__CQ_02_arming_reports_unannounced_entries_once(void **state)
 {
 	struct rig *rig = ready();
 
@@ -95,7 +95,7 @@ static void cq__CQ_02_arming_tells_of_entries_that_wait(void **state)
 	rig_destroy(rig);
 }
 
-static void cq__CQ_02_a_program_that_takes_one_entry_an_event_gets_them_all(void **state)
+static void cq__CQ_02_taking_one_entry_per_event_drains_the_cq(void **state)
 {
 	struct rig *rig = ready();
 	unsigned events = 0;
@@ -113,7 +113,7 @@ static void cq__CQ_02_a_program_that_takes_one_entry_an_event_gets_them_all(void
 	rig_destroy(rig);
 }
 
-static void cq__CQ_02_a_solicited_arming_tells_of_solicited_entries_only(void **state)
+static void cq__CQ_02_solicited_arming_reports_waiting_solicited_entries_only(void **state)
 {
 	struct rig *rig = ready();
 
@@ -149,7 +149,7 @@ static void cq__CQ_01_solicited_arming_waits_for_se_or_an_error(void **state)
 	rig_destroy(rig);
 }
 
-static void cq__CQ_01_se_counts_on_the_last_packet_and_with_immediate_writes(void **state)
+static void cq__CQ_01_se_is_taken_from_last_packets_and_immediate_writes(void **state)
 {
 	struct rig *rig = ready();
 	struct packet p = rig_peer_data(rig, SEND_FIRST, E, 0, RIG_MTU);
@@ -349,7 +349,7 @@ static void cq__depth_out_of_range_is_refused(void **state)
 	rig_destroy(rig);
 }
 
-static void cq__QS_14_an_overflow_by_posting_reaches_the_other_qps(void **state)
+static void cq__QS_14_a_cq_overflow_by_flushed_posts_fails_the_other_qps(void **state)
 {
 	struct rig *rig = rig_ready(&(struct rig_opts){.cq_depth = 4});
 	struct nic_send_wr wr = rig_wr(rig, 1, NIC_WR_SEND, 0, 8);
@@ -365,7 +365,7 @@ static void cq__QS_14_an_overflow_by_posting_reaches_the_other_qps(void **state)
 	rig_destroy(rig);
 }
 
-static void cq__CQ_02_what_a_destroyed_qp_had_announced_hides_nothing(void **state)
+static void cq__CQ_02_entries_of_a_destroyed_qp_do_not_suppress_events(void **state)
 {
 	struct rig *rig = ready();
 
@@ -388,7 +388,7 @@ static void cq__CQ_02_what_a_destroyed_qp_had_announced_hides_nothing(void **sta
 	rig_destroy(rig);
 }
 
-static void cq__CQ_01_a_solicited_entry_long_ago_is_forgotten(void **state)
+static void cq__CQ_01_solicited_state_survives_index_wrap(void **state)
 {
 	struct rig *rig = ready();
 
@@ -402,11 +402,11 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(cq__CQ_01_one_event_for_each_arming),
-		cmocka_unit_test(cq__CQ_02_arming_tells_of_entries_that_wait),
-		cmocka_unit_test(cq__CQ_02_a_program_that_takes_one_entry_an_event_gets_them_all),
-		cmocka_unit_test(cq__CQ_02_a_solicited_arming_tells_of_solicited_entries_only),
+		cmocka_unit_test(cq__CQ_02_arming_reports_unannounced_entries_once),
+		cmocka_unit_test(cq__CQ_02_taking_one_entry_per_event_drains_the_cq),
+		cmocka_unit_test(cq__CQ_02_solicited_arming_reports_waiting_solicited_entries_only),
 		cmocka_unit_test(cq__CQ_01_solicited_arming_waits_for_se_or_an_error),
-		cmocka_unit_test(cq__CQ_01_se_counts_on_the_last_packet_and_with_immediate_writes),
+		cmocka_unit_test(cq__CQ_01_se_is_taken_from_last_packets_and_immediate_writes),
 		cmocka_unit_test(cq__CQ_01_arming_can_be_widened_but_not_narrowed),
 		cmocka_unit_test(cq__CQ_01_send_completions_are_not_solicited),
 		cmocka_unit_test(cq__CQ_02_no_lost_wakeup_wherever_a_completion_comes),
@@ -416,9 +416,9 @@ int main(void)
 		cmocka_unit_test(cq__CQ_05_shrink_below_occupancy_is_refused),
 		cmocka_unit_test(cq__CQ_05_arming_survives_a_resize),
 		cmocka_unit_test(cq__depth_out_of_range_is_refused),
-		cmocka_unit_test(cq__QS_14_an_overflow_by_posting_reaches_the_other_qps),
-		cmocka_unit_test(cq__CQ_02_what_a_destroyed_qp_had_announced_hides_nothing),
-		cmocka_unit_test(cq__CQ_01_a_solicited_entry_long_ago_is_forgotten),
+		cmocka_unit_test(cq__QS_14_a_cq_overflow_by_flushed_posts_fails_the_other_qps),
+		cmocka_unit_test(cq__CQ_02_entries_of_a_destroyed_qp_do_not_suppress_events),
+		cmocka_unit_test(cq__CQ_01_solicited_state_survives_index_wrap),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

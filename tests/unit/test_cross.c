@@ -14,7 +14,7 @@
 
 /* ---- waiting --------------------------------------------------------------------------------------------------- */
 
-static void wait__what_is_behind_it_starts_with_the_entry_that_is_waited_for(void **state)
+static void wait__later_requests_start_when_the_cq_reaches_the_count(void **state)
 {
 	struct cross_rig b;
 
@@ -37,7 +37,7 @@ static void wait__what_is_behind_it_starts_with_the_entry_that_is_waited_for(voi
 	cross_close(&b);
 }
 
-static void wait__for_a_message_fires_when_it_arrives(void **state)
+static void wait__on_a_receive_cq_completes_when_a_message_arrives(void **state)
 {
 	struct cross_rig b;
 	struct nic_qp *receiver;
@@ -62,7 +62,7 @@ static void wait__for_a_message_fires_when_it_arrives(void **state)
 
 /* Three WAITs count from the same base, and `last` in the third one advances that base by the largest of their
  * counts, as in Mellanox's own tests. */
-static void wait__counts_from_where_the_last_one_left_it(void **state)
+static void wait__counts_from_the_base_set_by_the_last_flag(void **state)
 {
 	struct cross_rig b;
 
@@ -87,7 +87,7 @@ static void wait__counts_from_where_the_last_one_left_it(void **state)
 	cross_close(&b);
 }
 
-static void wait__counts_what_was_there_before_anybody_waited(void **state)
+static void wait__counts_entries_from_before_the_first_wait(void **state)
 {
 	struct cross_rig b;
 	struct nic_qp *other;
@@ -116,7 +116,7 @@ static void wait__counts_what_was_there_before_anybody_waited(void **state)
 	cross_close(&b);
 }
 
-static void wait__for_nothing_is_over_at_once(void **state)
+static void wait__for_zero_entries_completes_at_once(void **state)
 {
 	struct cross_rig b;
 
@@ -152,7 +152,7 @@ static void wait__counts_beyond_32_bits(void **state)
 }
 
 /* Checking a WAIT without posting it changes nothing in the CQ and allocates nothing. */
-static void wait__that_is_only_looked_at_takes_nothing(void **state)
+static void wait__checking_without_posting_allocates_nothing(void **state)
 {
 	struct cross_rig b;
 	struct nic_send_wr wr;
@@ -168,7 +168,7 @@ static void wait__that_is_only_looked_at_takes_nothing(void **state)
 	cross_close(&b);
 }
 
-static void wait__completes_behind_what_was_posted_before(void **state)
+static void wait__completes_in_post_order(void **state)
 {
 	struct cross_rig b;
 
@@ -210,7 +210,7 @@ static void wait__with_a_fence_waits_for_reads_first(void **state)
 }
 
 /* Requests before a pending WAIT are retransmitted while it keeps waiting; a completed WAIT is not repeated. */
-static void wait__is_passed_once_whatever_is_lost(void **state)
+static void wait__retransmission_neither_skips_nor_repeats_it(void **state)
 {
 	struct cross_rig b;
 
@@ -282,7 +282,7 @@ static void wait__of_uc_and_ud_queues(void **state)
 	}
 }
 
-static void wait__is_refused(void **state)
+static void wait__invalid_requests_are_refused(void **state)
 {
 	struct cross_rig b, other;
 	struct nic_qp *plain;
@@ -314,7 +314,7 @@ static void wait__is_refused(void **state)
 	cross_close(&b);
 }
 
-static void wait__a_full_queue_counts_nothing(void **state)
+static void wait__refused_by_a_full_queue_does_not_advance_the_base(void **state)
 {
 	struct cross_rig b;
 	struct nic_send_wr wr;
@@ -341,7 +341,7 @@ static void wait__a_full_queue_counts_nothing(void **state)
 
 /* ---- QPs and CQs that end -------------------------------------------------------------------------------------- */
 
-static void wait__holds_its_cq_until_it_is_over(void **state)
+static void wait__keeps_its_cq_busy_until_flushed(void **state)
 {
 	struct cross_rig b;
 	struct nic_cq *cq;
@@ -367,7 +367,7 @@ static void wait__holds_its_cq_until_it_is_over(void **state)
 }
 
 /* All ways in which a QP with pending WAITs can end; the awaited entries arrive afterwards and have no effect. */
-static void wait__ends_with_its_queue(void **state)
+static void wait__ends_when_its_qp_fails_resets_or_is_destroyed(void **state)
 {
 	(void)state;
 	for (unsigned way = 0; way < 3; way++) {
@@ -398,7 +398,7 @@ static void wait__ends_with_its_queue(void **state)
 	}
 }
 
-static void wait__of_a_peer_that_is_dead_is_flushed(void **state)
+static void wait__is_flushed_when_retries_are_exhausted(void **state)
 {
 	struct cross_rig b;
 
@@ -418,7 +418,7 @@ static void wait__of_a_peer_that_is_dead_is_flushed(void **state)
 }
 
 /* An error completion counts as an entry: a WAIT for it completes, and the CQ's reader sees the error. */
-static void wait__sees_entries_in_error(void **state)
+static void wait__counts_error_completions(void **state)
 {
 	struct cross_rig b;
 	struct nic_qp *receiver;
@@ -466,7 +466,7 @@ static void wait__for_a_cq_that_overflows_fails(void **state)
 	cross_close(&b);
 }
 
-static void cq__that_ignores_overruns_counts_on(void **state)
+static void cq__overwrites_old_entries_and_counts_on_if_overruns_are_ignored(void **state)
 {
 	struct cross_rig b;
 	struct nic_cq *small;
@@ -504,26 +504,26 @@ static void cq__that_ignores_overruns_counts_on(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(wait__what_is_behind_it_starts_with_the_entry_that_is_waited_for),
-		cmocka_unit_test(wait__for_a_message_fires_when_it_arrives),
-		cmocka_unit_test(wait__counts_from_where_the_last_one_left_it),
+		cmocka_unit_test(wait__later_requests_start_when_the_cq_reaches_the_count),
+		cmocka_unit_test(wait__on_a_receive_cq_completes_when_a_message_arrives),
+		cmocka_unit_test(wait__counts_from_the_base_set_by_the_last_flag),
 		cmocka_unit_test(wait__counts_beyond_32_bits),
-		cmocka_unit_test(wait__that_is_only_looked_at_takes_nothing),
-		cmocka_unit_test(wait__counts_what_was_there_before_anybody_waited),
-		cmocka_unit_test(wait__for_nothing_is_over_at_once),
-		cmocka_unit_test(wait__completes_behind_what_was_posted_before),
+		cmocka_unit_test(wait__checking_without_posting_allocates_nothing),
+		cmocka_unit_test(wait__counts_entries_from_before_the_first_wait),
+		cmocka_unit_test(wait__for_zero_entries_completes_at_once),
+		cmocka_unit_test(wait__completes_in_post_order),
 		cmocka_unit_test(wait__with_a_fence_waits_for_reads_first),
-		cmocka_unit_test(wait__is_passed_once_whatever_is_lost),
+		cmocka_unit_test(wait__retransmission_neither_skips_nor_repeats_it),
 		cmocka_unit_test(wait__a_chain_of_queues_runs_on_one_entry),
 		cmocka_unit_test(wait__of_uc_and_ud_queues),
-		cmocka_unit_test(wait__is_refused),
-		cmocka_unit_test(wait__a_full_queue_counts_nothing),
-		cmocka_unit_test(wait__holds_its_cq_until_it_is_over),
-		cmocka_unit_test(wait__ends_with_its_queue),
-		cmocka_unit_test(wait__of_a_peer_that_is_dead_is_flushed),
-		cmocka_unit_test(wait__sees_entries_in_error),
+		cmocka_unit_test(wait__invalid_requests_are_refused),
+		cmocka_unit_test(wait__refused_by_a_full_queue_does_not_advance_the_base),
+		cmocka_unit_test(wait__keeps_its_cq_busy_until_flushed),
+		cmocka_unit_test(wait__ends_when_its_qp_fails_resets_or_is_destroyed),
+		cmocka_unit_test(wait__is_flushed_when_retries_are_exhausted),
+		cmocka_unit_test(wait__counts_error_completions),
 		cmocka_unit_test(wait__for_a_cq_that_overflows_fails),
-		cmocka_unit_test(cq__that_ignores_overruns_counts_on),
+		cmocka_unit_test(cq__overwrites_old_entries_and_counts_on_if_overruns_are_ignored),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -9,7 +9,7 @@
 
 /* ---- enabling -------------------------------------------------------------------------------------------------- */
 
-static void enable__requests_of_a_managed_queue_start_when_it_says_so(void **state)
+static void enable__starts_requests_of_a_managed_send_queue(void **state)
 {
 	struct cross_rig b;
 	struct nic_qp *qp;
@@ -33,7 +33,7 @@ static void enable__requests_of_a_managed_queue_start_when_it_says_so(void **sta
 }
 
 /* ENABLEs without `last` all count from the same base, as in Mellanox's own tests. */
-static void enable__counts_from_where_the_last_one_left_it(void **state)
+static void enable__counts_from_the_base_set_by_the_last_flag(void **state)
 {
 	struct cross_rig b;
 	struct nic_qp *qp;
@@ -57,7 +57,7 @@ static void enable__counts_from_where_the_last_one_left_it(void **state)
 	cross_close(&b);
 }
 
-static void enable__says_when_it_is_posted_how_many_all_are(void **state)
+static void enable__count_zero_covers_requests_posted_before_it(void **state)
 {
 	struct cross_rig b;
 	struct nic_qp *qp;
@@ -75,7 +75,7 @@ static void enable__says_when_it_is_posted_how_many_all_are(void **state)
 }
 
 /* An ENABLE posted to a managed queue has to be enabled itself, so it cannot start its own queue. */
-static void enable__in_a_managed_queue_waits_as_well(void **state)
+static void enable__in_a_managed_queue_must_be_enabled_itself(void **state)
 {
 	struct cross_rig b;
 	struct nic_qp *qp;
@@ -91,7 +91,7 @@ static void enable__in_a_managed_queue_waits_as_well(void **state)
 	cross_close(&b);
 }
 
-static void enable__receives_are_there_when_it_says_so(void **state)
+static void enable__makes_receives_of_a_managed_queue_available(void **state)
 {
 	struct cross_rig b;
 	struct nic_qp *qp;
@@ -124,7 +124,7 @@ static void enable__receives_are_there_when_it_says_so(void **state)
 	cross_close(&b);
 }
 
-static void enable__what_was_held_is_flushed(void **state)
+static void enable__requests_not_enabled_are_flushed_in_err(void **state)
 {
 	struct cross_rig b;
 	struct nic_qp *qp;
@@ -140,7 +140,7 @@ static void enable__what_was_held_is_flushed(void **state)
 }
 
 /* The queue named by an ENABLE can have been reset when the ENABLE runs: the ENABLE then does nothing. */
-static void enable__of_a_queue_that_has_been_reset_does_nothing(void **state)
+static void enable__has_no_effect_on_a_reset_qp(void **state)
 {
 	struct cross_rig b;
 	struct nic_qp *qp;
@@ -163,7 +163,7 @@ static void enable__of_a_queue_that_has_been_reset_does_nothing(void **state)
 	cross_close(&b);
 }
 
-static void enable__of_a_queue_that_has_gone_fails(void **state)
+static void enable__for_a_destroyed_qp_fails(void **state)
 {
 	struct cross_rig b;
 	struct nic_qp *qp;
@@ -181,7 +181,7 @@ static void enable__of_a_queue_that_has_gone_fails(void **state)
 	cross_close(&b);
 }
 
-static void enable__in_sqd_nothing_starts(void **state)
+static void enable__requests_start_after_sqd_only(void **state)
 {
 	struct cross_rig b;
 	struct nic_qp *qp;
@@ -201,7 +201,7 @@ static void enable__in_sqd_nothing_starts(void **state)
 	cross_close(&b);
 }
 
-static void enable__is_refused(void **state)
+static void enable__invalid_requests_are_refused(void **state)
 {
 	struct cross_rig b, other;
 	struct nic_qp *qp, *receives, *foreign;
@@ -250,7 +250,7 @@ static void enable__is_refused(void **state)
 	rig_destroy(shared);
 }
 
-static void enable__queries_tell_what_a_queue_is(void **state)
+static void enable__query_qp_reports_managed_queues(void **state)
 {
 	struct cross_rig b;
 	struct nic_qp_attr attr;
@@ -269,7 +269,7 @@ static void enable__queries_tell_what_a_queue_is(void **state)
 
 /* Side b's NIC answers each message without the application: one send queue (`runner`) waits for the message, and the
  * send queue that contains the answers waits for `runner`. This works even if packets are lost. */
-static void program__answers_messages_without_anybody_under_loss(void **state)
+static void program__the_nic_answers_messages_despite_loss(void **state)
 {
 	const struct rig_opts opts = {.cross_channel = true};
 	const struct pair_rule rules[] = {{PAIR_A, SEND_ONLY, 2, PAIR_DROP},   {PAIR_B, SEND_ONLY, 3, PAIR_DROP},
@@ -310,7 +310,7 @@ static void program__answers_messages_without_anybody_under_loss(void **state)
 
 /* After an error, flushed requests need no ENABLE: counts continue with the requests posted since the queue is back
  * in RTS. */
-static void enable__counts_on_behind_what_an_error_has_flushed(void **state)
+static void enable__counts_skip_requests_flushed_by_an_error(void **state)
 {
 	struct nic_send_wr bad;
 	struct cross_rig b;
@@ -348,7 +348,7 @@ static void operand_at(struct rig *rig, uint32_t offset, uint64_t value, uint64_
 	wire_put64(rig->arena + offset + 8, place);
 }
 
-static void calc__what_is_sent_is_calculated_when_it_is(void **state)
+static void calc__operands_are_read_when_the_request_is_sent(void **state)
 {
 	const enum nic_wr_opcode opcodes[] = {NIC_WR_SEND, NIC_WR_SEND_WITH_IMM, NIC_WR_RDMA_WRITE,
 					      NIC_WR_RDMA_WRITE_WITH_IMM};
@@ -385,7 +385,7 @@ static void calc__what_is_sent_is_calculated_when_it_is(void **state)
 	cross_close(&b);
 }
 
-static void calc__memory_that_is_not_there_is_an_error(void **state)
+static void calc__operands_beyond_the_region_are_a_protection_error(void **state)
 {
 	struct cross_rig b;
 	struct nic_send_wr wr;
@@ -403,7 +403,7 @@ static void calc__memory_that_is_not_there_is_an_error(void **state)
 	cross_close(&b);
 }
 
-static void calc__is_refused(void **state)
+static void calc__invalid_requests_are_refused(void **state)
 {
 	struct cross_rig b;
 	struct nic_sge sge;
@@ -447,22 +447,22 @@ static void calc__is_refused(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(enable__requests_of_a_managed_queue_start_when_it_says_so),
-		cmocka_unit_test(enable__counts_from_where_the_last_one_left_it),
-		cmocka_unit_test(enable__says_when_it_is_posted_how_many_all_are),
-		cmocka_unit_test(enable__in_a_managed_queue_waits_as_well),
-		cmocka_unit_test(enable__receives_are_there_when_it_says_so),
-		cmocka_unit_test(enable__what_was_held_is_flushed),
-		cmocka_unit_test(enable__of_a_queue_that_has_been_reset_does_nothing),
-		cmocka_unit_test(enable__of_a_queue_that_has_gone_fails),
-		cmocka_unit_test(enable__in_sqd_nothing_starts),
-		cmocka_unit_test(enable__is_refused),
-		cmocka_unit_test(enable__queries_tell_what_a_queue_is),
-		cmocka_unit_test(program__answers_messages_without_anybody_under_loss),
-		cmocka_unit_test(enable__counts_on_behind_what_an_error_has_flushed),
-		cmocka_unit_test(calc__what_is_sent_is_calculated_when_it_is),
-		cmocka_unit_test(calc__memory_that_is_not_there_is_an_error),
-		cmocka_unit_test(calc__is_refused),
+		cmocka_unit_test(enable__starts_requests_of_a_managed_send_queue),
+		cmocka_unit_test(enable__counts_from_the_base_set_by_the_last_flag),
+		cmocka_unit_test(enable__count_zero_covers_requests_posted_before_it),
+		cmocka_unit_test(enable__in_a_managed_queue_must_be_enabled_itself),
+		cmocka_unit_test(enable__makes_receives_of_a_managed_queue_available),
+		cmocka_unit_test(enable__requests_not_enabled_are_flushed_in_err),
+		cmocka_unit_test(enable__has_no_effect_on_a_reset_qp),
+		cmocka_unit_test(enable__for_a_destroyed_qp_fails),
+		cmocka_unit_test(enable__requests_start_after_sqd_only),
+		cmocka_unit_test(enable__invalid_requests_are_refused),
+		cmocka_unit_test(enable__query_qp_reports_managed_queues),
+		cmocka_unit_test(program__the_nic_answers_messages_despite_loss),
+		cmocka_unit_test(enable__counts_skip_requests_flushed_by_an_error),
+		cmocka_unit_test(calc__operands_are_read_when_the_request_is_sent),
+		cmocka_unit_test(calc__operands_beyond_the_region_are_a_protection_error),
+		cmocka_unit_test(calc__invalid_requests_are_refused),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -28,7 +28,7 @@ static bool fetches(enum nic_elem_form form)
 
 /* ---- posting --------------------------------------------------------------------------------------------------- */
 
-static void elements__only_pairs_that_there_are_can_be_posted(void **state)
+static void elements__only_valid_operation_datatype_pairs_can_be_posted(void **state)
 {
 	struct rig *rig = rig_ready(NULL);
 	struct operation o;
@@ -90,7 +90,7 @@ static void elements__lengths_must_agree(void **state)
 }
 
 /** Operands must fit in one packet. So must the result, which also must not be longer than the QP's max_fetch. */
-static void elements__no_more_than_fits(void **state)
+static void elements__operands_and_results_over_the_limits_are_refused(void **state)
 {
 	static const uint32_t limits[] = {128, 4096};
 
@@ -121,7 +121,7 @@ static void elements__no_more_than_fits(void **state)
 }
 
 /** A QP without element operations refuses a request before it reads the SGE lists, which can be invalid pointers. */
-static void elements__lists_are_not_looked_at_where_there_are_none(void **state)
+static void elements__invalid_sge_lists_are_refused_unread(void **state)
 {
 	struct rig *rig = rig_ready(&(struct rig_opts){.max_fetch = RIG_NO_ELEMENTS});
 	struct operation o;
@@ -137,7 +137,7 @@ static void elements__lists_are_not_looked_at_where_there_are_none(void **state)
 }
 
 /** Two requests with the most SGEs for the result and the most inline data: neither overwrites the other's WQE. */
-static void elements__a_wqe_holds_all_that_it_may(void **state)
+static void elements__wqes_hold_the_most_sges_and_inline_data(void **state)
 {
 	struct rig *rig = rig_ready(NULL);
 	struct operation o[2];
@@ -193,7 +193,7 @@ static void elements__wrong_local_keys(void **state)
 	}
 }
 
-static void elements__not_on_uc_or_ud_or_where_nobody_asked_for_them(void **state)
+static void elements__refused_on_uc_ud_and_qps_without_max_fetch(void **state)
 {
 	static const enum nic_qp_type types[] = {NIC_QPT_UC, NIC_QPT_UD, NIC_QPT_RC};
 	struct operation o;
@@ -208,7 +208,7 @@ static void elements__not_on_uc_or_ud_or_where_nobody_asked_for_them(void **stat
 	}
 }
 
-static void elements__limits_that_there_are_not(void **state)
+static void elements__invalid_max_fetch_is_refused(void **state)
 {
 	struct rig *rig = rig_ready(NULL);
 	struct nic_qp_init init = {.type = NIC_QPT_RC,
@@ -363,14 +363,14 @@ static void elements__base_operations_need_no_resource(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(elements__only_pairs_that_there_are_can_be_posted),
+		cmocka_unit_test(elements__only_valid_operation_datatype_pairs_can_be_posted),
 		cmocka_unit_test(elements__lengths_must_agree),
-		cmocka_unit_test(elements__no_more_than_fits),
-		cmocka_unit_test(elements__lists_are_not_looked_at_where_there_are_none),
-		cmocka_unit_test(elements__a_wqe_holds_all_that_it_may),
+		cmocka_unit_test(elements__operands_and_results_over_the_limits_are_refused),
+		cmocka_unit_test(elements__invalid_sge_lists_are_refused_unread),
+		cmocka_unit_test(elements__wqes_hold_the_most_sges_and_inline_data),
 		cmocka_unit_test(elements__wrong_local_keys),
-		cmocka_unit_test(elements__not_on_uc_or_ud_or_where_nobody_asked_for_them),
-		cmocka_unit_test(elements__limits_that_there_are_not),
+		cmocka_unit_test(elements__refused_on_uc_ud_and_qps_without_max_fetch),
+		cmocka_unit_test(elements__invalid_max_fetch_is_refused),
 		cmocka_unit_test(elements__requests_and_answers_byte_by_byte),
 		cmocka_unit_test(elements__every_pair_from_post_to_completion),
 		cmocka_unit_test(elements__base_operations_need_no_resource),

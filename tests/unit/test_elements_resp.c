@@ -21,7 +21,7 @@ static void expect_refused(struct rig *rig, const struct packet *p, unsigned syn
 	rig_expect_untouched(rig, 0, RIG_ARENA);
 }
 
-static void elements__AT_10_requests_that_make_no_sense_are_refused(void **state)
+static void elements__AT_10_malformed_requests_are_refused(void **state)
 {
 	for (unsigned i = 0; i < 30; i++) {
 		bool fetch = i & 1;
@@ -88,7 +88,7 @@ static void elements__AT_10_requests_that_make_no_sense_are_refused(void **state
 }
 
 /** A result must be no longer than a packet's payload, and no longer than the QP keeps (max_fetch). */
-static void elements__answers_are_no_longer_than_may_be(void **state)
+static void elements__results_longer_than_the_limit_are_refused(void **state)
 {
 	static const uint32_t limits[] = {128, 4096};
 
@@ -109,7 +109,7 @@ static void elements__answers_are_no_longer_than_may_be(void **state)
 	}
 }
 
-static void elements__AT_01_address_must_be_where_c_would_have_it(void **state)
+static void elements__AT_01_address_must_be_aligned_for_the_datatype(void **state)
 {
 	static const unsigned datatypes[] = {NIC_DT_INT16,	   NIC_DT_UINT32, NIC_DT_DOUBLE,
 					     NIC_DT_FLOAT_COMPLEX, NIC_DT_INT128, NIC_DT_LONG_DOUBLE_COMPLEX};
@@ -182,7 +182,7 @@ static void elements__not_enabled(void **state)
 	}
 }
 
-static void elements__memory_that_has_gone_leaves_no_lock(void **state)
+static void elements__a_memory_fault_releases_the_lock(void **state)
 {
 	for (unsigned fetch = 0; fetch < 2; fetch++) {
 		struct rig *rig = rig_ready(&(struct rig_opts){.nic.guard = rig_guard});
@@ -229,7 +229,7 @@ static void elements__RP_04_duplicates_are_not_executed_again(void **state)
 }
 
 /** Each responder resource keeps its own response, even after the memory and the number of resources have changed. */
-static void elements__RP_11_answers_are_kept_apart(void **state)
+static void elements__RP_11_each_resource_keeps_its_own_response(void **state)
 {
 	static uint8_t saved[4][FETCH_MAX];
 	struct rig *rig = rig_create(NULL);
@@ -348,7 +348,7 @@ static void flush_to_zero(bool on)
 #endif
 
 /** The application's floating-point settings do not affect the result and are kept, even if the access faults. */
-static void elements__the_applications_roundings_do_not_matter_and_stay(void **state)
+static void elements__fp_settings_of_the_application_are_ignored_and_kept(void **state)
 {
 	static const struct {
 		double before, add, after;
@@ -381,17 +381,17 @@ static void elements__the_applications_roundings_do_not_matter_and_stay(void **s
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(elements__AT_10_requests_that_make_no_sense_are_refused),
-		cmocka_unit_test(elements__answers_are_no_longer_than_may_be),
-		cmocka_unit_test(elements__AT_01_address_must_be_where_c_would_have_it),
+		cmocka_unit_test(elements__AT_10_malformed_requests_are_refused),
+		cmocka_unit_test(elements__results_longer_than_the_limit_are_refused),
+		cmocka_unit_test(elements__AT_01_address_must_be_aligned_for_the_datatype),
 		cmocka_unit_test(elements__AT_10_key_rights_and_range),
 		cmocka_unit_test(elements__not_enabled),
-		cmocka_unit_test(elements__memory_that_has_gone_leaves_no_lock),
+		cmocka_unit_test(elements__a_memory_fault_releases_the_lock),
 		cmocka_unit_test(elements__RP_04_duplicates_are_not_executed_again),
-		cmocka_unit_test(elements__RP_11_answers_are_kept_apart),
+		cmocka_unit_test(elements__RP_11_each_resource_keeps_its_own_response),
 		cmocka_unit_test(elements__AT_08_exactly_once_under_loss_and_duplication),
 		cmocka_unit_test(elements__wrong_responses),
-		cmocka_unit_test(elements__the_applications_roundings_do_not_matter_and_stay),
+		cmocka_unit_test(elements__fp_settings_of_the_application_are_ignored_and_kept),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -52,7 +52,7 @@ static void event__QS_17_errors_without_a_receive_wqe(void **state)
 }
 
 /* The completion in error of a receive WQE reports the error, so no event does. */
-static void event__QS_17_no_event_when_a_receive_wqe_tells(void **state)
+static void event__QS_17_no_event_when_a_receive_wqe_reports_the_error(void **state)
 {
 	struct rig *rig = rig_ready(NULL);
 
@@ -127,7 +127,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(event__QS_17_comm_est_with_the_first_packet_in_rtr),
 		cmocka_unit_test(event__QS_17_errors_without_a_receive_wqe),
-		cmocka_unit_test(event__QS_17_no_event_when_a_receive_wqe_tells),
+		cmocka_unit_test(event__QS_17_no_event_when_a_receive_wqe_reports_the_error),
 		cmocka_unit_test(event__QS_17_sq_drained_cq_err_qp_fatal_srq_limit_and_last_wqe),
 		cmocka_unit_test(event__QS_17_port_and_gid_events),
 		cmocka_unit_test(event__QS_17_events_of_a_destroyed_object_vanish),

@@ -62,7 +62,7 @@ static void foresee__writes(void **state)
 }
 
 /** The destination of a request that is no plain WRITE is not foreseen: WRITE with immediate, SEND or READ. */
-static void foresee__only_what_is_simple(void **state)
+static void foresee__only_plain_writes_are_foreseen(void **state)
 {
 	static const enum nic_wr_opcode other[] = {NIC_WR_RDMA_WRITE_WITH_IMM, NIC_WR_SEND, NIC_WR_RDMA_READ};
 
@@ -85,7 +85,7 @@ static void foresee__only_what_is_simple(void **state)
 }
 
 /** When a packet between two others is lost, the packet after it is neither foreseen nor executed. */
-static void foresee__nothing_behind_what_is_lost(void **state)
+static void foresee__a_lost_packet_stops_foreseeing(void **state)
 {
 	struct ahead h;
 
@@ -106,7 +106,7 @@ static void foresee__nothing_behind_what_is_lost(void **state)
 }
 
 /** A WRITE with a wrong R_Key will be refused: neither its destination nor that of later WRITEs is foreseen. */
-static void foresee__nothing_that_will_be_refused(void **state)
+static void foresee__a_bad_rkey_stops_foreseeing(void **state)
 {
 	struct ahead h;
 	struct nic_send_wr wr;
@@ -157,7 +157,7 @@ static void foresee__answers_to_reads(void **state)
 
 /** The destination of a READ response is not foreseen if the READ has several SGEs, or if a WRITE precedes it in the
  *  queue. */
-static void foresee__not_each_answer(void **state)
+static void foresee__read_responses_to_several_sges_or_after_writes_are_not(void **state)
 {
 	struct ahead h;
 	struct nic_send_wr wr;
@@ -197,11 +197,11 @@ int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(foresee__writes),
-		cmocka_unit_test(foresee__only_what_is_simple),
-		cmocka_unit_test(foresee__nothing_behind_what_is_lost),
-		cmocka_unit_test(foresee__nothing_that_will_be_refused),
+		cmocka_unit_test(foresee__only_plain_writes_are_foreseen),
+		cmocka_unit_test(foresee__a_lost_packet_stops_foreseeing),
+		cmocka_unit_test(foresee__a_bad_rkey_stops_foreseeing),
 		cmocka_unit_test(foresee__answers_to_reads),
-		cmocka_unit_test(foresee__not_each_answer),
+		cmocka_unit_test(foresee__read_responses_to_several_sges_or_after_writes_are_not),
 	};
 
 	cmocka_set_test_filter(argc > 1 ? argv[1] : NULL);

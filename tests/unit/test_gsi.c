@@ -89,7 +89,7 @@ static void gsi__takes_a_mad(void **state)
 	}
 }
 
-static void gsi__drops_what_is_no_mad(void **state)
+static void gsi__drops_invalid_mads(void **state)
 {
 	uint8_t mad[NIC_MAD_LEN + 4];
 	struct packet good, p;
@@ -125,7 +125,7 @@ static void gsi__drops_what_is_no_mad(void **state)
 	rig_destroy(rig);
 }
 
-static void gsi__there_is_none_before_it_is_opened(void **state)
+static void gsi__sends_and_receives_nothing_before_it_is_opened(void **state)
 {
 	struct rig *rig = rig_ready(&(struct rig_opts){0});
 	const struct nic_gsi_addr addr = {.own = rig->gid, .peer = rig->peer_gid};
@@ -143,7 +143,7 @@ static void gsi__there_is_none_before_it_is_opened(void **state)
 }
 
 /** The NIC sends the packet that nic_gsi_build makes, with another PSN, source port and therefore ICRC. */
-static void gsi__sends_what_can_be_built(void **state)
+static void gsi__sends_the_packet_of_nic_gsi_build(void **state)
 {
 	uint8_t mad[NIC_MAD_LEN], built[NIC_FRAME_MAX], sent[NIC_FRAME_MAX];
 
@@ -178,7 +178,7 @@ static void gsi__sends_what_can_be_built(void **state)
 	}
 }
 
-static void gsi__answers_within_the_call(void **state)
+static void gsi__a_receive_callback_can_send_a_mad(void **state)
 {
 	uint8_t mad[NIC_MAD_LEN], sent[NIC_FRAME_MAX];
 	struct nic_tx_frame frame = {.data = sent};
@@ -193,7 +193,7 @@ static void gsi__answers_within_the_call(void **state)
 	rig_destroy(rig);
 }
 
-static void gsi__refuses_what_cannot_be_sent(void **state)
+static void gsi__refuses_bad_addresses_and_a_full_queue(void **state)
 {
 	struct rig *rig = ready(false);
 	struct nic_gsi_addr addr = {.own = rig->gid, .peer = rig->peer_gid};
@@ -218,11 +218,11 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(gsi__takes_a_mad),
-		cmocka_unit_test(gsi__drops_what_is_no_mad),
-		cmocka_unit_test(gsi__there_is_none_before_it_is_opened),
-		cmocka_unit_test(gsi__sends_what_can_be_built),
-		cmocka_unit_test(gsi__answers_within_the_call),
-		cmocka_unit_test(gsi__refuses_what_cannot_be_sent),
+		cmocka_unit_test(gsi__drops_invalid_mads),
+		cmocka_unit_test(gsi__sends_and_receives_nothing_before_it_is_opened),
+		cmocka_unit_test(gsi__sends_the_packet_of_nic_gsi_build),
+		cmocka_unit_test(gsi__a_receive_callback_can_send_a_mad),
+		cmocka_unit_test(gsi__refuses_bad_addresses_and_a_full_queue),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -92,7 +92,7 @@ static void icrc__finds_an_id_at_every_packet_length(void **state)
 	}
 }
 
-static void icrc__an_id_never_explains_a_burst_of_3_bits(void **state)
+static void icrc__id_recovery_never_hides_a_burst_of_3_bit_errors(void **state)
 {
 	enum { LEN = NIC_FRAME_MAX, BITS = (LEN - 4) * 8 };
 	static uint32_t bit_difference[BITS];
@@ -138,7 +138,7 @@ int main(void)
 		cmocka_unit_test(icrc__copying_gives_the_bytes_and_their_crc),
 		cmocka_unit_test(icrc__finds_every_id),
 		cmocka_unit_test(icrc__finds_an_id_at_every_packet_length),
-		cmocka_unit_test(icrc__an_id_never_explains_a_burst_of_3_bits),
+		cmocka_unit_test(icrc__id_recovery_never_hides_a_burst_of_3_bit_errors),
 		cmocka_unit_test(icrc__one_damaged_packet_in_65536_passes_when_the_id_is_hidden),
 	};
 

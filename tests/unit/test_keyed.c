@@ -90,7 +90,7 @@ static void keyed__the_hash_is_that_of_another_implementation(void **state)
 	}
 }
 
-static void keyed__tags_are_made_with_a_key_that_follows_from_the_users(void **state)
+static void keyed__the_tag_key_is_derived_from_the_user_key(void **state)
 {
 	static const uint8_t derived[KEYED_KEY_LEN] = {0xfc, 0x65, 0xfe, 0xc6, 0xc7, 0x9a, 0xd3, 0x46,
 						       0xac, 0xf8, 0xcb, 0xfe, 0x8d, 0xf2, 0x61, 0x54};
@@ -125,7 +125,7 @@ static void keyed__SE_08_golden_tags(void **state)
 }
 
 /** Payloads up to the longest are parsed back unchanged, whether encoded in one step or in two. */
-static void keyed__SE_08_payload_of_every_length_comes_back(void **state)
+static void keyed__SE_08_payloads_up_to_the_longest_are_parsed_unchanged(void **state)
 {
 	static const uint32_t lens[] = {0, 1, 3, 4, 5, 255, 256, 257, 1024, 4093, 4096};
 	static uint8_t payload[NIC_PAYLOAD_MAX], one[NIC_FRAME_MAX], two[NIC_FRAME_MAX];
@@ -170,7 +170,7 @@ static bool is_variable(const uint8_t *ip, unsigned at)
 	return (at >= 1 && at <= 3) || at == IPV6_HOPS;
 }
 
-static void keyed__SE_08_a_bit_turned_over_anywhere_is_found(void **state)
+static void keyed__SE_08_a_flipped_bit_in_covered_bytes_is_refused(void **state)
 {
 	uint8_t bytes[256];
 
@@ -200,7 +200,7 @@ static void keyed__SE_08_a_bit_turned_over_anywhere_is_found(void **state)
 }
 
 /** A packet with bytes cut off or added is refused, even if all its lengths are corrected. */
-static void keyed__SE_08_other_lengths_are_refused(void **state)
+static void keyed__SE_08_truncated_and_extended_packets_are_refused(void **state)
 {
 	uint8_t bytes[512];
 
@@ -226,7 +226,7 @@ static void keyed__SE_08_other_lengths_are_refused(void **state)
 	}
 }
 
-static void keyed__SE_08_who_has_a_key_takes_nothing_without_a_tag(void **state)
+static void keyed__SE_08_packets_without_a_tag_are_refused_with_a_key(void **state)
 {
 	uint8_t bytes[256];
 
@@ -243,7 +243,7 @@ static void keyed__SE_08_who_has_a_key_takes_nothing_without_a_tag(void **state)
 }
 
 /** A NIC without a key drops packets with a tag, even if they end with a valid ICRC. */
-static void keyed__SE_08_who_has_no_key_takes_nothing_with_a_tag(void **state)
+static void keyed__SE_08_packets_with_a_tag_are_refused_without_a_key(void **state)
 {
 	uint8_t bytes[256];
 
@@ -294,7 +294,7 @@ static void keyed__SE_08_a_reflected_packet_is_refused(void **state)
 
 /** A UDP socket hides the IPv4 ID, so the tag does not cover it. The addresses and the source port come with the
  *  frame and are covered. */
-static void keyed__SE_08_as_a_udp_socket_gives_it(void **state)
+static void keyed__SE_08_udp_socket_payloads_are_verified(void **state)
 {
 	uint8_t bytes[256];
 	struct packet p, q;
@@ -318,7 +318,7 @@ static void keyed__SE_08_as_a_udp_socket_gives_it(void **state)
 }
 
 /** A carrier within the host vouches for the sender: no tag is required, and the trailer is not taken for one. */
-static void keyed__SE_08_a_carrier_that_vouches_spares_the_tag(void **state)
+static void keyed__SE_08_local_carriers_need_no_tag(void **state)
 {
 	uint8_t bytes[256];
 
@@ -342,7 +342,7 @@ static void keyed__SE_08_a_carrier_that_vouches_spares_the_tag(void **state)
 
 /** Observers see the tag unchanged, and IPv4 ID 0: the tag is not taken for an ICRC from which an ID could be
  *  recovered. */
-static void keyed__captures_show_the_packet_as_it_is(void **state)
+static void keyed__captures_show_the_tag_unchanged(void **state)
 {
 	uint8_t bytes[256], shown[NIC_FRAME_MAX];
 	struct packet p;
@@ -377,18 +377,18 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(keyed__the_hash_is_siphash_2_4),
 		cmocka_unit_test(keyed__the_hash_is_that_of_another_implementation),
-		cmocka_unit_test(keyed__tags_are_made_with_a_key_that_follows_from_the_users),
+		cmocka_unit_test(keyed__the_tag_key_is_derived_from_the_user_key),
 		cmocka_unit_test(keyed__SE_08_golden_tags),
-		cmocka_unit_test(keyed__SE_08_payload_of_every_length_comes_back),
-		cmocka_unit_test(keyed__SE_08_a_bit_turned_over_anywhere_is_found),
-		cmocka_unit_test(keyed__SE_08_other_lengths_are_refused),
-		cmocka_unit_test(keyed__SE_08_who_has_a_key_takes_nothing_without_a_tag),
-		cmocka_unit_test(keyed__SE_08_who_has_no_key_takes_nothing_with_a_tag),
+		cmocka_unit_test(keyed__SE_08_payloads_up_to_the_longest_are_parsed_unchanged),
+		cmocka_unit_test(keyed__SE_08_a_flipped_bit_in_covered_bytes_is_refused),
+		cmocka_unit_test(keyed__SE_08_truncated_and_extended_packets_are_refused),
+		cmocka_unit_test(keyed__SE_08_packets_without_a_tag_are_refused_with_a_key),
+		cmocka_unit_test(keyed__SE_08_packets_with_a_tag_are_refused_without_a_key),
 		cmocka_unit_test(keyed__SE_08_another_key_is_refused),
 		cmocka_unit_test(keyed__SE_08_a_reflected_packet_is_refused),
-		cmocka_unit_test(keyed__SE_08_as_a_udp_socket_gives_it),
-		cmocka_unit_test(keyed__SE_08_a_carrier_that_vouches_spares_the_tag),
-		cmocka_unit_test(keyed__captures_show_the_packet_as_it_is),
+		cmocka_unit_test(keyed__SE_08_udp_socket_payloads_are_verified),
+		cmocka_unit_test(keyed__SE_08_local_carriers_need_no_tag),
+		cmocka_unit_test(keyed__captures_show_the_tag_unchanged),
 	};
 
 	if (!keyed_supported()) {

@@ -61,7 +61,7 @@ static void post_all(struct pair *pair, unsigned *posted)
 	*posted = sizeof(ops) / sizeof(ops[0]);
 }
 
-static void security__SE_08_holders_of_a_key_do_everything(void **state)
+static void security__SE_08_peers_with_the_key_complete_all_requests(void **state)
 {
 	for (unsigned i = 0; i < 2; i++) {
 		struct pair *pair = pair_create(&(struct rig_opts){.v6 = i, .nic.key = secret}, 1, 2);
@@ -80,7 +80,7 @@ static void security__SE_08_holders_of_a_key_do_everything(void **state)
 }
 
 /** Damaged packets are dropped, and sent again by their sender. */
-static void security__SE_08_what_is_damaged_is_sent_again(void **state)
+static void security__SE_08_damaged_packets_are_dropped_and_retransmitted(void **state)
 {
 	const struct pair_rule rules[] = {
 		{PAIR_A, PAIR_ANY_OP, 1, PAIR_DAMAGE}, {PAIR_A, READ_REQ, 0, PAIR_DAMAGE},
@@ -107,7 +107,7 @@ static void security__SE_08_what_is_damaged_is_sent_again(void **state)
 }
 
 /** Packets of a sender without the key change nothing, even with the right QPN, PSN, addresses and R_Key. */
-static void security__SE_08_a_stranger_changes_nothing(void **state)
+static void security__SE_08_packets_without_the_key_change_nothing(void **state)
 {
 	static const enum rig_op ops[] = {SEND_ONLY, WRITE_ONLY,      WRITE_ONLY_IMM, READ_REQ, CMP_SWAP,
 					  FETCH_ADD, MASKED_CMP_SWAP, ELEMENTS,	      ACK,	ATOMIC_ACK,
@@ -174,7 +174,7 @@ static void security__SE_08_a_replayed_request_is_a_duplicate(void **state)
 	rig_destroy(rig);
 }
 
-static void security__SE_08_a_peer_without_the_key_is_not_reached(void **state)
+static void security__SE_08_a_peer_without_the_key_drops_tagged_packets(void **state)
 {
 	struct rig *keyed = keyed_rig(), *plain = rig_ready(NULL);
 	static uint8_t buf[NIC_FRAME_MAX];
@@ -222,7 +222,7 @@ static void security__SE_08_datagrams_have_a_tag(void **state)
 
 /** Between processes of one host packets have no tag: the kernel identifies the sender, and nobody can change them
  *  on the way. */
-static void security__SE_08_a_path_without_an_icrc_has_no_tag(void **state)
+static void security__SE_08_frames_without_an_icrc_need_no_tag(void **state)
 {
 	struct rig *rig = keyed_rig();
 	struct packet p = rig_peer_data(rig, WRITE_ONLY, RIG_RQ_PSN, 0, 8);
@@ -258,13 +258,13 @@ static int prepare(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(security__SE_08_holders_of_a_key_do_everything),
-		cmocka_unit_test(security__SE_08_what_is_damaged_is_sent_again),
-		cmocka_unit_test(security__SE_08_a_stranger_changes_nothing),
+		cmocka_unit_test(security__SE_08_peers_with_the_key_complete_all_requests),
+		cmocka_unit_test(security__SE_08_damaged_packets_are_dropped_and_retransmitted),
+		cmocka_unit_test(security__SE_08_packets_without_the_key_change_nothing),
 		cmocka_unit_test(security__SE_08_a_replayed_request_is_a_duplicate),
-		cmocka_unit_test(security__SE_08_a_peer_without_the_key_is_not_reached),
+		cmocka_unit_test(security__SE_08_a_peer_without_the_key_drops_tagged_packets),
 		cmocka_unit_test(security__SE_08_datagrams_have_a_tag),
-		cmocka_unit_test(security__SE_08_a_path_without_an_icrc_has_no_tag),
+		cmocka_unit_test(security__SE_08_frames_without_an_icrc_need_no_tag),
 		cmocka_unit_test(security__SE_08_a_key_is_copied),
 	};
 

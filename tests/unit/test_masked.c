@@ -121,7 +121,7 @@ static void masked__wrong_sizes_are_refused_when_posted(void **state)
 	pair_destroy(pair);
 }
 
-static void masked__an_operation_of_another_kind_is_refused(void **state)
+static void masked__an_operation_not_matching_the_opcode_is_refused(void **state)
 {
 	static const enum nic_atomic_op ops[] = {NIC_ATOMIC_CAS, NIC_ATOMIC_FAA, NIC_ATOMIC_MFA};
 	struct pair *pair = pair_create(NULL, 0x100, 0x200);
@@ -136,7 +136,7 @@ static void masked__an_operation_of_another_kind_is_refused(void **state)
 	pair_destroy(pair);
 }
 
-static void masked__not_on_uc_or_ud_and_not_inline(void **state)
+static void masked__refused_on_uc_and_ud_and_with_inline(void **state)
 {
 	static const enum nic_qp_type types[] = {NIC_QPT_UC, NIC_QPT_UD, NIC_QPT_RC};
 
@@ -182,7 +182,7 @@ static void masked__size_over_the_qps_limit(void **state)
 	rig_destroy(rig);
 }
 
-static void masked__limits_that_there_are_not(void **state)
+static void masked__invalid_max_atomic_arg_is_refused(void **state)
 {
 	struct rig *rig = rig_ready(NULL);
 	struct nic_qp_init init = {.type = NIC_QPT_RC,
@@ -201,7 +201,7 @@ static void masked__limits_that_there_are_not(void **state)
 
 /* ---- packets --------------------------------------------------------------------------------------------------- */
 
-static void masked__requests_are_as_described(void **state)
+static void masked__request_packets_carry_all_operands(void **state)
 {
 	struct rig *rig = rig_create(NULL);
 
@@ -254,7 +254,7 @@ static void masked__a_request_byte_by_byte(void **state)
 }
 
 /** A request for eight bytes is answered by a standard ATOMIC ACK, other sizes by an EXT_ATOMIC_ACK. */
-static void masked__responses_are_as_described(void **state)
+static void masked__8_byte_results_use_atomic_ack_and_others_ext_atomic_ack(void **state)
 {
 	struct rig *rig = rig_ready(NULL);
 	uint32_t at = align32(rig);
@@ -426,7 +426,7 @@ static void masked__AT_10_key_rights_and_range(void **state)
 	}
 }
 
-static void masked__AT_10_RO_05_more_than_the_resources(void **state)
+static void masked__AT_10_RO_05_requests_over_max_dest_rd_atomic_are_refused(void **state)
 {
 	struct rig *rig = rig_create(NULL);
 	struct nic_atomic a = masked(NIC_ATOMIC_MFA, 4);
@@ -452,7 +452,7 @@ static void masked__AT_10_RO_05_more_than_the_resources(void **state)
 	rig_destroy(rig);
 }
 
-static void masked__not_for_a_uc_or_ud_qp(void **state)
+static void masked__requests_to_a_uc_or_ud_qp_are_dropped(void **state)
 {
 	static const enum nic_qp_type types[] = {NIC_QPT_UC, NIC_QPT_UD};
 
@@ -471,7 +471,7 @@ static void masked__not_for_a_uc_or_ud_qp(void **state)
 }
 
 /** A fault releases the lock of a 32-byte operation: another QP's operation on the same bytes is executed. */
-static void masked__memory_that_has_gone_leaves_no_lock(void **state)
+static void masked__a_memory_fault_releases_the_lock(void **state)
 {
 	struct rig *rig = rig_ready(&(struct rig_opts){.nic.guard = rig_guard});
 	struct nic_atomic a = masked(NIC_ATOMIC_MFA, 32);
@@ -512,7 +512,7 @@ static void *execute_often(void *arg)
 	return NULL;
 }
 
-static void masked__32_bytes_are_one_step_for_the_nics_of_a_process(void **state)
+static void masked__32_bytes_are_atomic_among_the_nics_of_a_process(void **state)
 {
 	struct executor x[2] = {{.rig = rig_ready(NULL)}, {.rig = rig_ready(NULL)}};
 	pthread_t threads[2];
@@ -620,23 +620,23 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(masked__wrong_sizes_are_refused_when_posted),
-		cmocka_unit_test(masked__an_operation_of_another_kind_is_refused),
-		cmocka_unit_test(masked__not_on_uc_or_ud_and_not_inline),
+		cmocka_unit_test(masked__an_operation_not_matching_the_opcode_is_refused),
+		cmocka_unit_test(masked__refused_on_uc_and_ud_and_with_inline),
 		cmocka_unit_test(masked__size_over_the_qps_limit),
-		cmocka_unit_test(masked__limits_that_there_are_not),
-		cmocka_unit_test(masked__requests_are_as_described),
+		cmocka_unit_test(masked__invalid_max_atomic_arg_is_refused),
+		cmocka_unit_test(masked__request_packets_carry_all_operands),
 		cmocka_unit_test(masked__a_request_byte_by_byte),
-		cmocka_unit_test(masked__responses_are_as_described),
+		cmocka_unit_test(masked__8_byte_results_use_atomic_ack_and_others_ext_atomic_ack),
 		cmocka_unit_test(masked__from_post_to_completion),
 		cmocka_unit_test(masked__replies_in_network_order),
 		cmocka_unit_test(masked__standard_replies_in_network_order),
 		cmocka_unit_test(masked__AT_01_address_must_be_a_multiple_of_the_size),
 		cmocka_unit_test(masked__AT_10_unknown_sizes_and_lengths_are_refused),
 		cmocka_unit_test(masked__AT_10_key_rights_and_range),
-		cmocka_unit_test(masked__AT_10_RO_05_more_than_the_resources),
-		cmocka_unit_test(masked__not_for_a_uc_or_ud_qp),
-		cmocka_unit_test(masked__memory_that_has_gone_leaves_no_lock),
-		cmocka_unit_test(masked__32_bytes_are_one_step_for_the_nics_of_a_process),
+		cmocka_unit_test(masked__AT_10_RO_05_requests_over_max_dest_rd_atomic_are_refused),
+		cmocka_unit_test(masked__requests_to_a_uc_or_ud_qp_are_dropped),
+		cmocka_unit_test(masked__a_memory_fault_releases_the_lock),
+		cmocka_unit_test(masked__32_bytes_are_atomic_among_the_nics_of_a_process),
 		cmocka_unit_test(masked__RP_04_a_duplicate_gets_the_saved_value),
 		cmocka_unit_test(masked__AT_08_exactly_once_under_loss_and_duplication),
 		cmocka_unit_test(masked__wrong_responses),

@@ -211,7 +211,7 @@ static void mem__memory_that_is_no_longer_mapped_is_an_error_and_no_crash(void *
 	rig_destroy(rig);
 }
 
-static void mem__regions_can_have_rkeys_of_their_owners_choice(void **state)
+static void mem__regions_can_have_a_chosen_rkey_per_pd(void **state)
 {
 	struct rig *rig = rig_create(NULL);
 	struct nic_pd *other;
@@ -247,7 +247,7 @@ int main(void)
 		cmocka_unit_test(mem__MR_01_failed_rereg_changes_nothing),
 		cmocka_unit_test(mem__registration_of_a_range_that_wraps_is_refused),
 		cmocka_unit_test(mem__receive_buffers_need_a_valid_lkey_with_local_write),
-		cmocka_unit_test(mem__regions_can_have_rkeys_of_their_owners_choice),
+		cmocka_unit_test(mem__regions_can_have_a_chosen_rkey_per_pd),
 		cmocka_unit_test(mem__memory_that_is_no_longer_mapped_is_an_error_and_no_crash),
 	};
 

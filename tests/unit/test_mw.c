@@ -169,7 +169,7 @@ static void mw__MW_05_type_1_is_never_zero_based(void **state)
 	rig_destroy(rig);
 }
 
-static void mw__MW_05_type_2_must_be_free(void **state)
+static void mw__MW_05_a_bound_type_2_window_cannot_be_rebound(void **state)
 {
 	struct rig *rig = rig_ready(NULL);
 	struct nic_send_wr inv = {.wr_id = 5, .opcode = NIC_WR_LOCAL_INV};
@@ -270,7 +270,7 @@ static void mw__MW_07_rebind_of_type_1_kills_the_old_key(void **state)
 
 /* The application increments its copy of the key for each bind that it posts. If a bind fails, the window keeps its
  * key; the next bind that succeeds gives the window the key that the application has posted. */
-static void mw__MW_07_failed_and_flushed_binds_of_type_1_change_no_key(void **state)
+static void mw__MW_07_failed_and_flushed_type_1_binds_keep_the_old_key(void **state)
 {
 	struct rig *rig = rig_ready(NULL);
 	struct win w;
@@ -440,7 +440,7 @@ static void mw__MW_10_send_with_invalidate_frees_the_window(void **state)
 	rig_destroy(rig);
 }
 
-static void mw__MW_10_invalid_invalidate_ends_the_connection_through_the_receive_wqe(void **state)
+static void mw__MW_10_an_invalid_invalidate_fails_the_receive_and_the_qp(void **state)
 {
 	/* An unknown key, a region's, a type 1 window's; each in SEND ONLY and SEND LAST. */
 	for (unsigned i = 0; i < 6; i++) {
@@ -465,7 +465,7 @@ static void mw__MW_10_invalid_invalidate_ends_the_connection_through_the_receive
 	}
 }
 
-static void mw__MW_11_low_byte_of_a_type_2_key_is_the_consumers(void **state)
+static void mw__MW_11_consumers_choose_only_the_low_byte_of_type_2_keys(void **state)
 {
 	struct rig *rig = rig_ready(NULL);
 	struct win w;
@@ -519,12 +519,12 @@ int main(void)
 		cmocka_unit_test(mw__MW_03_region_needs_bind_right_and_local_write_for_writing_windows),
 		cmocka_unit_test(mw__MW_04_range_must_lie_inside_the_region),
 		cmocka_unit_test(mw__MW_05_type_1_is_never_zero_based),
-		cmocka_unit_test(mw__MW_05_type_2_must_be_free),
+		cmocka_unit_test(mw__MW_05_a_bound_type_2_window_cannot_be_rebound),
 		cmocka_unit_test(mw__MW_05_type_2_may_be_zero_based),
 		cmocka_unit_test(mw__MW_06_type_2_needs_a_region_and_a_length),
 		cmocka_unit_test(mw__MW_06_type_1_with_zero_length_is_unbound),
 		cmocka_unit_test(mw__MW_07_rebind_of_type_1_kills_the_old_key),
-		cmocka_unit_test(mw__MW_07_failed_and_flushed_binds_of_type_1_change_no_key),
+		cmocka_unit_test(mw__MW_07_failed_and_flushed_type_1_binds_keep_the_old_key),
 		cmocka_unit_test(mw__MW_07_deallocated_window_is_dead),
 		cmocka_unit_test(mw__MW_08_type_1_serves_its_pd_and_type_2_its_qp),
 		cmocka_unit_test(mw__MW_08_rights_and_range_are_those_of_the_window),
@@ -532,8 +532,8 @@ int main(void)
 		cmocka_unit_test(mw__MW_09_only_bound_type_2_windows_can_be_invalidated),
 		cmocka_unit_test(mw__MW_09_a_window_is_invalidated_once),
 		cmocka_unit_test(mw__MW_10_send_with_invalidate_frees_the_window),
-		cmocka_unit_test(mw__MW_10_invalid_invalidate_ends_the_connection_through_the_receive_wqe),
-		cmocka_unit_test(mw__MW_11_low_byte_of_a_type_2_key_is_the_consumers),
+		cmocka_unit_test(mw__MW_10_an_invalid_invalidate_fails_the_receive_and_the_qp),
+		cmocka_unit_test(mw__MW_11_consumers_choose_only_the_low_byte_of_type_2_keys),
 		cmocka_unit_test(mw__object_gone_before_its_bind_runs),
 	};
 

@@ -107,7 +107,7 @@ static void opcode__find_is_the_inverse_of_get(void **state)
 	assert_int_equal(found, 25 + 12 + 2 + 25 + 1 + 6);
 }
 
-static void opcode__find_knows_what_a_service_lacks(void **state)
+static void opcode__find_returns_null_for_opcodes_a_service_lacks(void **state)
 {
 	assert_null(op_find(OP_UD, OP_WRITE, OP_ONLY, OP_PLAIN));
 	assert_null(op_find(OP_UD, OP_SEND, OP_FIRST, OP_PLAIN));
@@ -149,7 +149,7 @@ static void opcode__RQ_04_immediate_and_invalidate_only_in_the_last_packet(void 
 	}
 }
 
-static void opcode__responses_are_told_from_requests(void **state)
+static void opcode__responses_are_distinguished_from_requests(void **state)
 {
 	for (unsigned v = 0; v < 256; v++) {
 		const struct opcode *op = op_get((uint8_t)v);
@@ -161,7 +161,7 @@ static void opcode__responses_are_told_from_requests(void **state)
 	}
 }
 
-static void opcode__requests_and_acks_carry_no_payload(void **state)
+static void opcode__read_and_atomic_requests_acks_flush_and_cnp_have_no_payload(void **state)
 {
 	static const uint8_t bare[] = {0x0c, 0x11, 0x12, 0x13, 0x14, 0x1c};
 
@@ -226,11 +226,11 @@ int main(void)
 		cmocka_unit_test(opcode__header_lengths_are_those_of_the_specification),
 		cmocka_unit_test(opcode__rows_carry_their_own_value_service_and_a_name),
 		cmocka_unit_test(opcode__find_is_the_inverse_of_get),
-		cmocka_unit_test(opcode__find_knows_what_a_service_lacks),
+		cmocka_unit_test(opcode__find_returns_null_for_opcodes_a_service_lacks),
 		cmocka_unit_test(opcode__RQ_03_reth_of_a_message_only_in_its_first_packet),
 		cmocka_unit_test(opcode__RQ_04_immediate_and_invalidate_only_in_the_last_packet),
-		cmocka_unit_test(opcode__responses_are_told_from_requests),
-		cmocka_unit_test(opcode__requests_and_acks_carry_no_payload),
+		cmocka_unit_test(opcode__responses_are_distinguished_from_requests),
+		cmocka_unit_test(opcode__read_and_atomic_requests_acks_flush_and_cnp_have_no_payload),
 		cmocka_unit_test(opcode__RQ_04_a_message_is_first_middles_last_or_only),
 		cmocka_unit_test(opcode__an_open_message_continues_only_with_its_own_kind),
 	};

@@ -50,7 +50,7 @@ static void packet__golden_send_has_its_fields(void **state)
 	assert_int_equal(p.payload - p.ip, packet_payload_offset(p.op, true));
 }
 
-static void packet__golden_others_have_their_fields(void **state)
+static void packet__golden_ack_atomic_ud_and_cnp_have_their_fields(void **state)
 {
 	uint8_t bytes[256];
 	struct packet p;
@@ -82,7 +82,7 @@ static void packet__golden_others_have_their_fields(void **state)
 
 /* ---- refused packets --------------------------------------------------------------------------------- */
 
-static void packet__HV_01_every_truncation_is_refused_without_reading_on(void **state)
+static void packet__HV_01_every_truncation_is_refused_without_overread(void **state)
 {
 	uint8_t bytes[256];
 	struct packet p;
@@ -174,7 +174,7 @@ static void packet__HV_03_length_must_be_a_multiple_of_four(void **state)
 	}
 }
 
-static void packet__HV_03_payload_behind_an_opcode_that_has_none_is_dropped(void **state)
+static void packet__HV_03_payload_after_an_opcode_without_payload_is_dropped(void **state)
 {
 	uint8_t bytes[512] = {0};
 
@@ -350,14 +350,14 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(packet__golden_packets_parse_and_encode_to_the_same_bytes),
 		cmocka_unit_test(packet__golden_send_has_its_fields),
-		cmocka_unit_test(packet__golden_others_have_their_fields),
-		cmocka_unit_test(packet__HV_01_every_truncation_is_refused_without_reading_on),
+		cmocka_unit_test(packet__golden_ack_atomic_ud_and_cnp_have_their_fields),
+		cmocka_unit_test(packet__HV_01_every_truncation_is_refused_without_overread),
 		cmocka_unit_test(packet__HV_01_shorter_than_bth_and_icrc_is_dropped),
 		cmocka_unit_test(packet__HV_02_unknown_opcode_is_dropped_whatever_its_length),
 		cmocka_unit_test(packet__HV_03_shorter_than_its_header_chain_is_dropped),
 		cmocka_unit_test(packet__HV_03_pad_larger_than_payload_is_dropped),
 		cmocka_unit_test(packet__HV_03_length_must_be_a_multiple_of_four),
-		cmocka_unit_test(packet__HV_03_payload_behind_an_opcode_that_has_none_is_dropped),
+		cmocka_unit_test(packet__HV_03_payload_after_an_opcode_without_payload_is_dropped),
 		cmocka_unit_test(packet__more_than_4096_bytes_of_payload_are_dropped),
 		cmocka_unit_test(packet__HV_04_transport_version_other_than_0_is_dropped),
 		cmocka_unit_test(packet__HV_05_wrong_icrc_is_dropped),

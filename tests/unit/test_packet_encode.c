@@ -140,7 +140,7 @@ static void assert_same(const struct packet *a, const struct packet *b)
 	assert_memory_equal(a->payload, b->payload, a->payload_len);
 }
 
-static void encode__every_opcode_comes_back_as_it_was(void **state)
+static void encode__every_opcode_survives_an_encode_and_parse_round_trip(void **state)
 {
 	static const uint32_t lens[] = {0, 1, 2, 3, 4, 5, 8, 64, 255, 256, 257, 1023, 1024, 4093, 4096};
 	static uint8_t payload[4096], buf[NIC_FRAME_MAX];
@@ -177,7 +177,7 @@ static void encode__HV_06_icrc_is_that_of_the_specification(void **state)
 	}
 }
 
-static void encode__RQ_06_pad_is_zero_and_fills_up_to_four(void **state)
+static void encode__RQ_06_payload_is_padded_with_zeros_to_a_multiple_of_four(void **state)
 {
 	static const uint8_t payload[8] = {1, 2, 3, 4, 5, 6, 7, 8};
 	uint8_t buf[NIC_FRAME_MAX];
@@ -225,7 +225,7 @@ static void encode__HV_07_reserved_bits_are_sent_as_zero(void **state)
 	}
 }
 
-static void encode__RQ_05_solicited_and_ack_request_bits_are_their_own(void **state)
+static void encode__RQ_05_solicited_migreq_and_ackreq_set_separate_bits(void **state)
 {
 	uint8_t buf[NIC_FRAME_MAX];
 
@@ -241,7 +241,7 @@ static void encode__RQ_05_solicited_and_ack_request_bits_are_their_own(void **st
 	}
 }
 
-static void encode__payload_already_in_place_is_left_there(void **state)
+static void encode__payload_already_in_the_frame_gives_the_same_bytes(void **state)
 {
 	static uint8_t copied[NIC_FRAME_MAX], in_place[NIC_FRAME_MAX];
 	uint8_t payload[999];
@@ -311,12 +311,12 @@ static void encode__ipv4_header_checksum_is_right_for_extreme_headers(void **sta
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(encode__every_opcode_comes_back_as_it_was),
+		cmocka_unit_test(encode__every_opcode_survives_an_encode_and_parse_round_trip),
 		cmocka_unit_test(encode__HV_06_icrc_is_that_of_the_specification),
-		cmocka_unit_test(encode__RQ_06_pad_is_zero_and_fills_up_to_four),
+		cmocka_unit_test(encode__RQ_06_payload_is_padded_with_zeros_to_a_multiple_of_four),
 		cmocka_unit_test(encode__HV_07_reserved_bits_are_sent_as_zero),
-		cmocka_unit_test(encode__RQ_05_solicited_and_ack_request_bits_are_their_own),
-		cmocka_unit_test(encode__payload_already_in_place_is_left_there),
+		cmocka_unit_test(encode__RQ_05_solicited_migreq_and_ackreq_set_separate_bits),
+		cmocka_unit_test(encode__payload_already_in_the_frame_gives_the_same_bytes),
 		cmocka_unit_test(encode__in_two_steps_gives_the_same_bytes),
 		cmocka_unit_test(encode__ipv4_header_checksum_is_right_for_extreme_headers),
 	};

@@ -20,7 +20,7 @@ static bool bit_masked(bool v4, unsigned bit)
 	return (byte == 0 && bit % 8 < 4) || (byte >= 1 && byte <= 3) || byte == 7;
 }
 
-static void packet__HV_06_icrc_leaves_out_what_routers_change_and_nothing_else(void **state)
+static void packet__HV_06_icrc_excludes_only_fields_that_routers_change(void **state)
 {
 	uint8_t bytes[256], changed[256];
 
@@ -136,7 +136,7 @@ static void packet__hidden_ip_id_is_recovered(void **state)
 	}
 }
 
-static void packet__id_zero_is_no_recovery(void **state)
+static void packet__ip_id_zero_is_not_reported_as_recovered(void **state)
 {
 	uint8_t bytes[256];
 	unsigned len = util_unhex(SEND_V4, bytes);
@@ -158,7 +158,7 @@ static void packet__id_zero_is_no_recovery(void **state)
 	assert_int_equal(packet_parse(&frame, &p), PACKET_BAD_ICRC);
 }
 
-static void packet__HV_05_ipv6_has_no_id_that_could_explain_damage(void **state)
+static void packet__HV_05_ipv6_icrc_damage_is_not_attributed_to_an_ip_id(void **state)
 {
 	static const uint8_t zero[256], with_id[256] = {[4] = 0x12, [5] = 0x34};
 	uint8_t bytes[256];
@@ -197,7 +197,7 @@ static void packet__HV_05_damage_is_refused_when_the_ip_id_is_hidden(void **stat
 	}
 }
 
-static void packet__a_carrier_that_vouches_spares_the_icrc(void **state)
+static void packet__no_icrc_flag_skips_the_icrc_check_but_no_other_check(void **state)
 {
 	uint8_t bytes[256];
 	unsigned len = util_unhex(SEND_V4, bytes);
@@ -215,16 +215,16 @@ static void packet__a_carrier_that_vouches_spares_the_icrc(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(packet__HV_06_icrc_leaves_out_what_routers_change_and_nothing_else),
+		cmocka_unit_test(packet__HV_06_icrc_excludes_only_fields_that_routers_change),
 		cmocka_unit_test(packet__HV_06_icrc_covers_the_pad),
 		cmocka_unit_test(packet__HV_07_reserved_bits_and_fecn_becn_are_ignored),
 		cmocka_unit_test(packet__udp_checksum_is_kept_but_not_looked_at),
 		cmocka_unit_test(packet__congestion_experienced_is_read_from_the_ecn_bits),
 		cmocka_unit_test(packet__hidden_ip_id_is_recovered),
-		cmocka_unit_test(packet__id_zero_is_no_recovery),
-		cmocka_unit_test(packet__HV_05_ipv6_has_no_id_that_could_explain_damage),
+		cmocka_unit_test(packet__ip_id_zero_is_not_reported_as_recovered),
+		cmocka_unit_test(packet__HV_05_ipv6_icrc_damage_is_not_attributed_to_an_ip_id),
 		cmocka_unit_test(packet__HV_05_damage_is_refused_when_the_ip_id_is_hidden),
-		cmocka_unit_test(packet__a_carrier_that_vouches_spares_the_icrc),
+		cmocka_unit_test(packet__no_icrc_flag_skips_the_icrc_check_but_no_other_check),
 	};
 
 	guard = util_guard_map();

@@ -55,7 +55,7 @@ static bool pending(struct rig *rig, uint32_t path)
 	return nic_paths_pending(rig->nic)[path / 64] >> path % 64 & 1;
 }
 
-static void path__a_connected_qp_asks_once_and_keeps_to_its_path(void **state)
+static void path__a_connected_qp_is_routed_once_and_keeps_its_path(void **state)
 {
 	uint32_t path;
 	struct rig *rig = create(NIC_QPT_RC, 0, &path);
@@ -82,7 +82,7 @@ static void path__a_connected_qp_asks_once_and_keeps_to_its_path(void **state)
 	rig_destroy(rig);
 }
 
-static void path__without_icrc_both_ways(void **state)
+static void path__no_icrc_path_sends_and_accepts_packets_without_icrc(void **state)
 {
 	uint32_t path;
 	struct rig *rig = create(NIC_QPT_RC, NIC_PATH_NO_ICRC, &path);
@@ -107,7 +107,7 @@ static void path__without_icrc_both_ways(void **state)
 	rig_destroy(rig);
 }
 
-static void path__a_body_elsewhere_is_where_payload_comes_from(void **state)
+static void path__a_frame_with_a_separate_body_takes_its_payload_from_it(void **state)
 {
 	struct rig *rig = rig_ready(NULL);
 	struct packet p = rig_peer_data(rig, SEND_ONLY, RIG_RQ_PSN, 0, RIG_MTU);
@@ -125,7 +125,7 @@ static void path__a_body_elsewhere_is_where_payload_comes_from(void **state)
 	rig_destroy(rig);
 }
 
-static void path__lossless_is_not_limited_in_bytes(void **state)
+static void path__lossless_path_ignores_the_inflight_limit(void **state)
 {
 	static const uint32_t flags[] = {0, NIC_PATH_LOSSLESS};
 
@@ -156,7 +156,7 @@ static bool taken_asks(struct rig *rig, uint32_t path)
 	return p.ackreq;
 }
 
-static void path__lossless_asks_for_acks_that_somebody_waits_for(void **state)
+static void path__lossless_path_sets_ackreq_for_signaled_requests_only(void **state)
 {
 	struct rig *rig = rig_create(&(struct rig_opts){.sig_none = true, .nic.route = route});
 	int path = nic_path_open(rig->nic, NIC_PATH_LOSSLESS);
@@ -176,7 +176,7 @@ static void path__lossless_asks_for_acks_that_somebody_waits_for(void **state)
 	rig_destroy(rig);
 }
 
-static void path__lossless_asks_not_for_what_is_unawaited(void **state)
+static void path__lossless_path_sets_no_ackreq_for_unawaited_requests(void **state)
 {
 	struct rig *rig = rig_create(&(struct rig_opts){.nic.route = route});
 	struct nic_send_wr wr;
@@ -195,7 +195,7 @@ static void path__lossless_asks_not_for_what_is_unawaited(void **state)
 	rig_destroy(rig);
 }
 
-static void path__lossless_answers_when_there_is_time_or_when_idle(void **state)
+static void path__lossless_path_acks_on_ackreq_idle_delay_or_many_requests(void **state)
 {
 	struct rig *rig = rig_create(&(struct rig_opts){.nic = {.route = route, .ack_delay_ns = 1000}});
 	struct nic_tx_frame frame;
@@ -250,7 +250,7 @@ static void path__an_ack_goes_before_a_request(void **state)
 	rig_destroy(rig);
 }
 
-static void path__each_datagram_has_its_own(void **state)
+static void path__each_datagram_uses_its_own_path_in_posting_order(void **state)
 {
 	uint32_t path;
 	struct rig *rig = create(NIC_QPT_UD, 0, &path);
@@ -289,7 +289,7 @@ static void path__each_datagram_has_its_own(void **state)
 }
 
 /** A NOP has no path: it does not inherit that of the datagram which had the same place in the send queue before. */
-static void path__nop_does_not_follow_a_datagram_of_old(void **state)
+static void path__nop_does_not_inherit_the_path_of_an_earlier_datagram(void **state)
 {
 	uint32_t path;
 	struct rig *rig = create(NIC_QPT_UD, 0, &path);
@@ -352,7 +352,7 @@ static void check_behind(const struct nic_send_wr *nothing)
 	rig_destroy(rig);
 }
 
-static void path__what_is_behind_a_request_that_sends_nothing_takes_its_own(void **state)
+static void path__a_datagram_after_a_request_without_packets_uses_its_own_path(void **state)
 {
 	const struct nic_send_wr nop = {.wr_id = 1, .opcode = NIC_WR_NOP};
 	const struct nic_send_wr oversize = {.wr_id = 1, .opcode = NIC_WR_SEND};
@@ -417,7 +417,7 @@ static void check_not_lost(enum nic_qp_type type)
 	rig_destroy(rig);
 }
 
-static void path__what_connected_qps_send_is_not_lost(void **state)
+static void path__packets_of_connected_qps_are_not_discarded(void **state)
 {
 	(void)state;
 	check_not_lost(NIC_QPT_RC);
@@ -426,7 +426,7 @@ static void path__what_connected_qps_send_is_not_lost(void **state)
 
 /** An endpoint's request on a path that discards packets: it is sent again, and fails in the end. A pending ACK is
  *  kept. */
-static void path__what_endpoints_send_is_lost_and_sent_again(void **state)
+static void path__discarded_endpoint_requests_are_retransmitted_until_they_fail(void **state)
 {
 	uint32_t path;
 	struct rig *rig = create(NIC_QPT_RC, 0, &path);
@@ -452,7 +452,7 @@ static void path__what_endpoints_send_is_lost_and_sent_again(void **state)
 	rig_destroy(rig);
 }
 
-static void path__what_would_have_left_by_a_closed_path_leaves_by_path_0(void **state)
+static void path__packets_for_a_closed_path_are_sent_by_path_0(void **state)
 {
 	uint32_t path;
 	struct rig *rig = create(NIC_QPT_RC, NIC_PATH_NO_ICRC, &path);
@@ -477,7 +477,7 @@ static void path__what_would_have_left_by_a_closed_path_leaves_by_path_0(void **
 
 /** When a path closes, its packets are sent again even if no retry is left, as this does not count as a retry.
  *  Acknowledged packets are not sent again. */
-static void path__a_closed_path_costs_no_retry(void **state)
+static void path__closing_a_path_consumes_no_retry(void **state)
 {
 	uint32_t path;
 	struct rig *rig = create(NIC_QPT_RC, 0, &path);
@@ -509,7 +509,7 @@ static void path__a_closed_path_costs_no_retry(void **state)
 
 /** A path closes during a READ: the rest is requested again by path 0, but responses to the first request, which the
  *  peer had sent before, are still accepted. */
-static void path__a_closed_path_leaves_a_read_its_pieces(void **state)
+static void path__a_read_accepts_earlier_responses_after_its_path_closes(void **state)
 {
 	static const uint8_t answers[] = {READ_RESP_FIRST,  READ_RESP_MIDDLE, READ_RESP_MIDDLE,
 					  READ_RESP_MIDDLE, READ_RESP_MIDDLE, READ_RESP_LAST};
@@ -533,7 +533,7 @@ static void path__a_closed_path_leaves_a_read_its_pieces(void **state)
 	rig_destroy(rig);
 }
 
-static void path__a_route_that_is_not_open_is_path_0(void **state)
+static void path__a_route_to_an_unopened_path_falls_back_to_path_0(void **state)
 {
 	uint32_t path;
 	struct rig *rig = create(NIC_QPT_RC, 0, &path);
@@ -551,7 +551,7 @@ static void path__a_route_that_is_not_open_is_path_0(void **state)
 	rig_destroy(rig);
 }
 
-static void path__there_are_so_many_and_numbers_come_back(void **state)
+static void path__the_number_is_limited_and_closed_numbers_are_reused(void **state)
 {
 	struct rig *rig = rig_create(NULL);
 
@@ -581,7 +581,7 @@ static int post_late(struct nic_trig_work *trig)
 }
 
 /* Asking whether a path has packets pending may start triggered work; the packets that it posts are reported. */
-static void path__what_is_started_by_the_question_is_pending(void **state)
+static void path__pending_check_reports_packets_of_work_it_triggers(void **state)
 {
 	uint32_t path;
 	struct rig *rig = create(NIC_QPT_RC, 0, &path);
@@ -607,26 +607,26 @@ static void path__what_is_started_by_the_question_is_pending(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(path__a_connected_qp_asks_once_and_keeps_to_its_path),
-		cmocka_unit_test(path__without_icrc_both_ways),
-		cmocka_unit_test(path__a_body_elsewhere_is_where_payload_comes_from),
-		cmocka_unit_test(path__lossless_is_not_limited_in_bytes),
-		cmocka_unit_test(path__lossless_asks_for_acks_that_somebody_waits_for),
-		cmocka_unit_test(path__lossless_asks_not_for_what_is_unawaited),
-		cmocka_unit_test(path__lossless_answers_when_there_is_time_or_when_idle),
+		cmocka_unit_test(path__a_connected_qp_is_routed_once_and_keeps_its_path),
+		cmocka_unit_test(path__no_icrc_path_sends_and_accepts_packets_without_icrc),
+		cmocka_unit_test(path__a_frame_with_a_separate_body_takes_its_payload_from_it),
+		cmocka_unit_test(path__lossless_path_ignores_the_inflight_limit),
+		cmocka_unit_test(path__lossless_path_sets_ackreq_for_signaled_requests_only),
+		cmocka_unit_test(path__lossless_path_sets_no_ackreq_for_unawaited_requests),
+		cmocka_unit_test(path__lossless_path_acks_on_ackreq_idle_delay_or_many_requests),
 		cmocka_unit_test(path__an_ack_goes_before_a_request),
-		cmocka_unit_test(path__each_datagram_has_its_own),
-		cmocka_unit_test(path__nop_does_not_follow_a_datagram_of_old),
-		cmocka_unit_test(path__what_is_behind_a_request_that_sends_nothing_takes_its_own),
+		cmocka_unit_test(path__each_datagram_uses_its_own_path_in_posting_order),
+		cmocka_unit_test(path__nop_does_not_inherit_the_path_of_an_earlier_datagram),
+		cmocka_unit_test(path__a_datagram_after_a_request_without_packets_uses_its_own_path),
 		cmocka_unit_test(path__datagrams_can_be_lost),
-		cmocka_unit_test(path__what_connected_qps_send_is_not_lost),
-		cmocka_unit_test(path__what_endpoints_send_is_lost_and_sent_again),
-		cmocka_unit_test(path__what_would_have_left_by_a_closed_path_leaves_by_path_0),
-		cmocka_unit_test(path__a_closed_path_costs_no_retry),
-		cmocka_unit_test(path__a_closed_path_leaves_a_read_its_pieces),
-		cmocka_unit_test(path__a_route_that_is_not_open_is_path_0),
-		cmocka_unit_test(path__there_are_so_many_and_numbers_come_back),
-		cmocka_unit_test(path__what_is_started_by_the_question_is_pending),
+		cmocka_unit_test(path__packets_of_connected_qps_are_not_discarded),
+		cmocka_unit_test(path__discarded_endpoint_requests_are_retransmitted_until_they_fail),
+		cmocka_unit_test(path__packets_for_a_closed_path_are_sent_by_path_0),
+		cmocka_unit_test(path__closing_a_path_consumes_no_retry),
+		cmocka_unit_test(path__a_read_accepts_earlier_responses_after_its_path_closes),
+		cmocka_unit_test(path__a_route_to_an_unopened_path_falls_back_to_path_0),
+		cmocka_unit_test(path__the_number_is_limited_and_closed_numbers_are_reused),
+		cmocka_unit_test(path__pending_check_reports_packets_of_work_it_triggers),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -124,7 +124,7 @@ static void expect_at(struct liar *l, unsigned i, uint32_t at)
 
 /* ---- tests ----------------------------------------------------------------------------------------------------- */
 
-static void ahead__several_are_read_by_one_call(void **state)
+static void ahead__one_call_reads_the_payloads_of_several_packets(void **state)
 {
 	struct liar l;
 
@@ -143,7 +143,7 @@ static void ahead__several_are_read_by_one_call(void **state)
 }
 
 /** Each call reads ahead only as many payloads as this turn of the link can process: no payload is read twice. */
-static void ahead__no_more_than_a_turn(void **state)
+static void ahead__reads_no_more_payloads_than_the_turn_can_process(void **state)
 {
 	enum { N = 40 };
 	uint64_t before = 0;
@@ -167,7 +167,7 @@ static void ahead__no_more_than_a_turn(void **state)
 }
 
 /** A single call reads ahead only as many payloads as fit into NIC_PIECES_MAX pieces. */
-static void ahead__no_more_pieces_than_a_call_takes(void **state)
+static void ahead__one_call_reads_at_most_nic_pieces_max_pieces(void **state)
 {
 	struct liar l;
 
@@ -185,7 +185,7 @@ static void ahead__no_more_pieces_than_a_call_takes(void **state)
 
 /** While the application polls for two completions, a call reads two payloads; further payloads are read by later
  * calls. */
-static void ahead__no_more_than_is_polled_for(void **state)
+static void ahead__one_call_reads_no_more_payloads_than_completions_polled(void **state)
 {
 	struct liar l;
 
@@ -201,7 +201,7 @@ static void ahead__no_more_than_is_polled_for(void **state)
 }
 
 /** Every payload read ahead is processed, even if the poller gets the last completion it polls for in between. */
-static void ahead__all_that_is_read_has_its_turn(void **state)
+static void ahead__payloads_read_are_processed_even_if_the_poll_is_satisfied(void **state)
 {
 	struct liar l;
 
@@ -222,7 +222,7 @@ static void ahead__all_that_is_read_has_its_turn(void **state)
 }
 
 /** Two WRITEs to identical or overlapping addresses: the second one's payload is complete in the end. */
-static void ahead__in_the_order_of_the_ring(void **state)
+static void ahead__overlapping_writes_are_applied_in_ring_order(void **state)
 {
 	static const uint32_t other[] = {0, ONE - 64, ONE - 32, ONE - ONE / 2, ONE};
 
@@ -256,7 +256,7 @@ static void expect_no_last_bytes(const struct liar *l, uint32_t at)
 }
 
 /** A payload is revoked after it was read: part of it is in memory, but neither it nor later packets are delivered. */
-static void ahead__what_is_taken_back_meanwhile_is_not_delivered(void **state)
+static void ahead__a_payload_revoked_after_the_read_is_not_delivered(void **state)
 {
 	(void)state;
 	for (unsigned which = 0; which < 3; which++) {
@@ -310,7 +310,7 @@ static void less(const struct liar *l)
 }
 
 /** A misbehaving sender rewrites an entry that was already examined: the entry's current contents are executed. */
-static void ahead__what_is_changed_meanwhile_is_read_again(void **state)
+static void ahead__an_entry_changed_after_the_read_is_read_again(void **state)
 {
 	struct liar l;
 
@@ -340,7 +340,7 @@ static void ahead__what_is_changed_meanwhile_is_read_again(void **state)
 }
 
 /** Reading ahead stops at an entry that is revoked or is no reference. */
-static void ahead__up_to_what_is_something_else(void **state)
+static void ahead__stops_at_a_revoked_entry_or_a_non_reference(void **state)
 {
 	struct liar l;
 	uint64_t second;
@@ -369,7 +369,7 @@ static void ahead__up_to_what_is_something_else(void **state)
 
 /** The second packet's memory is unmapped, at the sender or at the receiver: the first packet is delivered
  * nevertheless. */
-static void ahead__the_others_memory_may_be_gone(void **state)
+static void ahead__a_packet_is_delivered_if_a_later_ones_memory_is_unmapped(void **state)
 {
 	void *closed = mmap(NULL, ONE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
@@ -439,7 +439,7 @@ static void ring_doorbells(struct pmd_engine *e, uint64_t last_step_ns)
 }
 
 /** Ringing a doorbell receives no payloads, unless the engine's last full step was too long ago: then it makes one. */
-static void ahead__doorbells_leave_them(void **state)
+static void ahead__a_doorbell_receives_payloads_only_if_a_step_is_overdue(void **state)
 {
 	unsigned put_in = 0;
 	struct liar l;
@@ -471,7 +471,7 @@ static void post_read(struct end *a, const struct end *b, uint32_t to, uint32_t 
 }
 
 /** Three READ responses wait in the link: the call that fetches the first payload also fetches the other two. */
-static void ahead__answers(void **state)
+static void ahead__one_call_reads_several_read_responses(void **state)
 {
 	struct end a, b;
 
@@ -582,7 +582,7 @@ static void three_offers(struct talker *to, struct talker *from)
 }
 
 /** Three offers whose receives were posted in the opposite order: one call fetches all payloads. */
-static void ahead__offers(void **state)
+static void ahead__one_call_reads_several_offers(void **state)
 {
 	struct talker to, from;
 	struct end a, b;
@@ -610,7 +610,7 @@ static void ahead__offers(void **state)
 
 /** The second offer's receive has an address that no mapping can have, so the kernel fails the call for all three: the
  * first offer still completes. */
-static void ahead__an_address_that_is_none(void **state)
+static void ahead__an_invalid_receive_address_does_not_fail_an_earlier_offer(void **state)
 {
 	void *nowhere = (void *)(uintptr_t)(INT64_MAX / 4096 * 4096 - 2 * ONE);
 	struct talker to, from;
@@ -637,20 +637,20 @@ static void ahead__an_address_that_is_none(void **state)
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(ahead__several_are_read_by_one_call),
-		cmocka_unit_test(ahead__no_more_than_a_turn),
-		cmocka_unit_test(ahead__no_more_pieces_than_a_call_takes),
-		cmocka_unit_test(ahead__no_more_than_is_polled_for),
-		cmocka_unit_test(ahead__all_that_is_read_has_its_turn),
-		cmocka_unit_test(ahead__in_the_order_of_the_ring),
-		cmocka_unit_test(ahead__what_is_taken_back_meanwhile_is_not_delivered),
-		cmocka_unit_test(ahead__what_is_changed_meanwhile_is_read_again),
-		cmocka_unit_test(ahead__up_to_what_is_something_else),
-		cmocka_unit_test(ahead__the_others_memory_may_be_gone),
-		cmocka_unit_test(ahead__doorbells_leave_them),
-		cmocka_unit_test(ahead__answers),
-		cmocka_unit_test(ahead__offers),
-		cmocka_unit_test(ahead__an_address_that_is_none),
+		cmocka_unit_test(ahead__one_call_reads_the_payloads_of_several_packets),
+		cmocka_unit_test(ahead__reads_no_more_payloads_than_the_turn_can_process),
+		cmocka_unit_test(ahead__one_call_reads_at_most_nic_pieces_max_pieces),
+		cmocka_unit_test(ahead__one_call_reads_no_more_payloads_than_completions_polled),
+		cmocka_unit_test(ahead__payloads_read_are_processed_even_if_the_poll_is_satisfied),
+		cmocka_unit_test(ahead__overlapping_writes_are_applied_in_ring_order),
+		cmocka_unit_test(ahead__a_payload_revoked_after_the_read_is_not_delivered),
+		cmocka_unit_test(ahead__an_entry_changed_after_the_read_is_read_again),
+		cmocka_unit_test(ahead__stops_at_a_revoked_entry_or_a_non_reference),
+		cmocka_unit_test(ahead__a_packet_is_delivered_if_a_later_ones_memory_is_unmapped),
+		cmocka_unit_test(ahead__a_doorbell_receives_payloads_only_if_a_step_is_overdue),
+		cmocka_unit_test(ahead__one_call_reads_several_read_responses),
+		cmocka_unit_test(ahead__one_call_reads_several_offers),
+		cmocka_unit_test(ahead__an_invalid_receive_address_does_not_fail_an_earlier_offer),
 	};
 
 	if (ends_devices(device, 2, NULL) != 2)

@@ -97,7 +97,7 @@ static bool by_counter(void)
 	return kernel_reads == before;
 }
 
-static void clock__needs_the_kernel_now_and_then_only(void **state)
+static void clock__reads_the_kernel_clock_less_than_1000_times_a_second(void **state)
 {
 	unsigned before;
 
@@ -123,7 +123,7 @@ static void clock__a_counter_that_goes_back_an_hour_is_found_at_once(void **stat
 	assert_true(by_counter());
 }
 
-static void clock__a_counter_that_goes_back_to_after_the_last_tie_does_not_take_time_with_it(void **state)
+static void clock__time_does_not_go_back_with_a_counter_that_passed_its_tie(void **state)
 {
 	uint64_t before, far;
 
@@ -143,7 +143,7 @@ static void clock__a_counter_that_goes_back_to_after_the_last_tie_does_not_take_
 	expect_time(HOUR_NS / 60);
 }
 
-static void clock__a_counter_that_goes_on_an_hour_is_found_at_once(void **state)
+static void clock__a_counter_that_jumps_ahead_an_hour_is_found_at_once(void **state)
 {
 	(void)state;
 	start();
@@ -152,7 +152,7 @@ static void clock__a_counter_that_goes_on_an_hour_is_found_at_once(void **state)
 	assert_true(by_counter());
 }
 
-static void clock__a_counter_that_stood_still_is_caught_up_with(void **state)
+static void clock__catches_up_after_the_counter_stood_still(void **state)
 {
 	(void)state;
 	start();
@@ -165,7 +165,7 @@ static void clock__a_counter_that_stood_still_is_caught_up_with(void **state)
 
 /** The counter has stopped, so the latest tie never expires. Threads that slept by the kernel's clock compare the
  * clocks and find that out. */
-static void clock__a_counter_that_stands_still_for_good_is_given_up(void **state)
+static void clock__a_permanently_stopped_counter_is_abandoned(void **state)
 {
 	(void)state;
 	start();
@@ -199,7 +199,7 @@ static void clock__a_rate_that_is_off_by_1_percent_is_mended(void **state)
 	}
 }
 
-static void clock__a_counter_that_disagrees_again_and_again_is_given_up(void **state)
+static void clock__a_counter_that_repeatedly_disagrees_is_abandoned(void **state)
 {
 	(void)state;
 	start();
@@ -240,7 +240,7 @@ static void clock__a_tie_in_the_middle_of_a_read_is_noticed(void **state)
 	clock_of_test.seq++;
 }
 
-static void clock__nobody_waits_for_whoever_ties(void **state)
+static void clock__readers_do_not_wait_for_a_thread_making_a_tie(void **state)
 {
 	(void)state;
 	start();
@@ -270,7 +270,7 @@ static void *reader(void *arg)
 	return NULL;
 }
 
-static void clock__threads_read_while_it_is_tied_and_jumps(void **state)
+static void clock__concurrent_readers_see_correct_time_during_ties_and_jumps(void **state)
 {
 	pthread_t threads[3];
 	uint64_t wrong[3] = {0};
@@ -294,7 +294,7 @@ static void clock__threads_read_while_it_is_tied_and_jumps(void **state)
 	}
 }
 
-static void clock__the_process_s_own_goes_on_as_the_kernel_s(void **state)
+static void clock__the_process_clock_follows_the_kernel_clock(void **state)
 {
 	uint64_t before, ns, last = 0;
 
@@ -317,19 +317,19 @@ static void clock__the_process_s_own_goes_on_as_the_kernel_s(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(clock__needs_the_kernel_now_and_then_only),
+		cmocka_unit_test(clock__reads_the_kernel_clock_less_than_1000_times_a_second),
 		cmocka_unit_test(clock__a_counter_that_goes_back_an_hour_is_found_at_once),
-		cmocka_unit_test(clock__a_counter_that_goes_back_to_after_the_last_tie_does_not_take_time_with_it),
-		cmocka_unit_test(clock__a_counter_that_goes_on_an_hour_is_found_at_once),
-		cmocka_unit_test(clock__a_counter_that_stood_still_is_caught_up_with),
-		cmocka_unit_test(clock__a_counter_that_stands_still_for_good_is_given_up),
+		cmocka_unit_test(clock__time_does_not_go_back_with_a_counter_that_passed_its_tie),
+		cmocka_unit_test(clock__a_counter_that_jumps_ahead_an_hour_is_found_at_once),
+		cmocka_unit_test(clock__catches_up_after_the_counter_stood_still),
+		cmocka_unit_test(clock__a_permanently_stopped_counter_is_abandoned),
 		cmocka_unit_test(clock__a_rate_that_is_off_by_1_percent_is_mended),
-		cmocka_unit_test(clock__a_counter_that_disagrees_again_and_again_is_given_up),
+		cmocka_unit_test(clock__a_counter_that_repeatedly_disagrees_is_abandoned),
 		cmocka_unit_test(clock__a_counter_that_jumps_once_an_hour_is_kept),
 		cmocka_unit_test(clock__a_tie_in_the_middle_of_a_read_is_noticed),
-		cmocka_unit_test(clock__nobody_waits_for_whoever_ties),
-		cmocka_unit_test(clock__threads_read_while_it_is_tied_and_jumps),
-		cmocka_unit_test(clock__the_process_s_own_goes_on_as_the_kernel_s),
+		cmocka_unit_test(clock__readers_do_not_wait_for_a_thread_making_a_tie),
+		cmocka_unit_test(clock__concurrent_readers_see_correct_time_during_ties_and_jumps),
+		cmocka_unit_test(clock__the_process_clock_follows_the_kernel_clock),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -308,7 +308,7 @@ static void cm__connects_two_functions_of_a_device(void **state)
 	pmd_close(side.engine);
 }
 
-static void cm__a_port_that_nobody_has_is_refused(void **state)
+static void cm__a_request_to_an_unserved_port_is_rejected(void **state)
 {
 	struct pmd_cm_stats stats;
 
@@ -333,7 +333,7 @@ static void cm__a_port_that_nobody_has_is_refused(void **state)
 	pmd_close(side.engine);
 }
 
-static void cm__a_killed_server_is_disconnected(void **state)
+static void cm__the_client_of_a_killed_server_is_disconnected(void **state)
 {
 	(void)state;
 	for (unsigned of = 0; of < 2; of++) {
@@ -345,7 +345,7 @@ static void cm__a_killed_server_is_disconnected(void **state)
 	}
 }
 
-static void cm__a_server_that_leaves_is_disconnected(void **state)
+static void cm__the_client_of_a_server_that_closes_is_disconnected(void **state)
 {
 	(void)state;
 	connected(1);
@@ -417,7 +417,7 @@ static void cm__a_flood_of_requests_is_limited(void **state)
 
 /** If the device serves more ports than the kernel's steering program can list, the daemon hands on the requests for
  * the others. */
-static void cm__a_port_that_is_not_listed_is_served(void **state)
+static void cm__the_daemon_forwards_requests_for_ports_that_are_not_listed(void **state)
 {
 	enum { FUNCTIONS = 3 };
 	struct server others[FUNCTIONS];
@@ -504,7 +504,7 @@ static void cm__a_port_has_one_owner_on_a_device(void **state)
 	pmd_close(side.engine);
 }
 
-static void cm__a_port_may_be_shared_until_somebody_listens(void **state)
+static void cm__a_port_may_be_shared_until_one_owner_listens(void **state)
 {
 	struct pmd_cm_port *first;
 
@@ -553,14 +553,14 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(cm__connects_two_devices, devices_anew),
 		cmocka_unit_test_setup(cm__connects_two_functions_of_a_device, devices_anew),
-		cmocka_unit_test_setup(cm__a_port_that_nobody_has_is_refused, devices_anew),
-		cmocka_unit_test_setup(cm__a_killed_server_is_disconnected, devices_anew),
-		cmocka_unit_test_setup(cm__a_server_that_leaves_is_disconnected, devices_anew),
+		cmocka_unit_test_setup(cm__a_request_to_an_unserved_port_is_rejected, devices_anew),
+		cmocka_unit_test_setup(cm__the_client_of_a_killed_server_is_disconnected, devices_anew),
+		cmocka_unit_test_setup(cm__the_client_of_a_server_that_closes_is_disconnected, devices_anew),
 		cmocka_unit_test_setup(cm__a_flood_of_requests_is_limited, devices_anew),
-		cmocka_unit_test_setup(cm__a_port_that_is_not_listed_is_served, devices_anew),
+		cmocka_unit_test_setup(cm__the_daemon_forwards_requests_for_ports_that_are_not_listed, devices_anew),
 		cmocka_unit_test_setup(cm__a_killed_daemon_disturbs_nothing, devices_anew),
 		cmocka_unit_test_setup(cm__a_port_has_one_owner_on_a_device, devices_anew),
-		cmocka_unit_test_setup(cm__a_port_may_be_shared_until_somebody_listens, devices_anew),
+		cmocka_unit_test_setup(cm__a_port_may_be_shared_until_one_owner_listens, devices_anew),
 		cmocka_unit_test_setup(cm__ports_of_active_sides_differ, devices_anew),
 	};
 

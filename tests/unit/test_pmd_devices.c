@@ -60,7 +60,7 @@ static void devices__guid_is_stable(void **state)
 	assert_true(dev[1].node_guid == guid);
 }
 
-static void devices__interface_name(void **state)
+static void devices__an_interface_name_gives_its_address(void **state)
 {
 	(void)state;
 	assert_int_equal(parse("lo"), 1);
@@ -130,7 +130,7 @@ static void devices__defaults_name_an_address_once(void **state)
 	assert_string_equal(dev[2].netdev, "pf-b");
 }
 
-static void devices__max_is_kept(void **state)
+static void devices__no_more_than_the_maximum_are_returned(void **state)
 {
 	(void)state;
 	memset(dev, 0xee, sizeof(dev));
@@ -138,7 +138,7 @@ static void devices__max_is_kept(void **state)
 	assert_int_equal((uint8_t)dev[2].name[0], 0xee);
 }
 
-static void devices__bad_input_gets_one_sentence(void **state)
+static void devices__invalid_input_returns_a_one_line_error(void **state)
 {
 	static const char *const bad[] = {
 		"nosuchif0",
@@ -209,11 +209,11 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(devices__list_of_addresses),
 		cmocka_unit_test(devices__guid_is_stable),
-		cmocka_unit_test(devices__interface_name),
+		cmocka_unit_test(devices__an_interface_name_gives_its_address),
 		cmocka_unit_test(devices__ethdev_takes_commas_and_slashes),
 		cmocka_unit_test(devices__default_is_never_empty),
-		cmocka_unit_test(devices__max_is_kept),
-		cmocka_unit_test(devices__bad_input_gets_one_sentence),
+		cmocka_unit_test(devices__no_more_than_the_maximum_are_returned),
+		cmocka_unit_test(devices__invalid_input_returns_a_one_line_error),
 		cmocka_unit_test(devices__too_long_arguments_are_refused),
 		cmocka_unit_test(devices__defaults_name_an_address_once), /* puts the process into a net namespace */
 		cmocka_unit_test(mtu__follows_the_interface_or_the_setting),

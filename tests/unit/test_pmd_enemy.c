@@ -353,7 +353,7 @@ static unsigned spoilt(const struct ring_in_danger *d)
 	return __atomic_load_n(&d->spoilt, __ATOMIC_RELAXED);
 }
 
-static void enemy__SE_10_a_scribbler_disturbs_nobody_else(void **state)
+static void enemy__SE_10_random_ring_writes_do_not_disturb_other_traffic(void **state)
 {
 	void *(*const roles[3])(void *) = {sender, scribbler, scribbler};
 	void *const args[3] = {NULL, &t.to, &t.from};
@@ -401,7 +401,7 @@ static void enemy__SE_10_a_scribbler_disturbs_nobody_else(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(enemy__SE_10_a_scribbler_disturbs_nobody_else),
+		cmocka_unit_test(enemy__SE_10_random_ring_writes_do_not_disturb_other_traffic),
 	};
 
 	if (ends_devices(device, 2, NULL) != 2)

@@ -107,7 +107,7 @@ static void engine__ping_pong_one_sleeps(void **state)
 }
 
 /** A process that neither polls nor waits for events still serves RDMA: its engine's thread does the work. */
-static void engine__one_sided_target_does_nothing(void **state)
+static void engine__a_target_that_does_not_poll_serves_rdma(void **state)
 {
 	struct end a, b;
 	struct nic_wc wc;
@@ -172,7 +172,7 @@ static void engine__same_device_is_one_engine(void **state)
 	pmd_close(three);
 }
 
-static void engine__opening_leaves_the_caller_as_it_was(void **state)
+static void engine__opening_keeps_the_cpu_affinity_and_signal_mask(void **state)
 {
 	cpu_set_t cpus, cpus_after;
 	sigset_t mask, mask_after;
@@ -203,7 +203,7 @@ static void on_child(int sig)
 
 /** Opening a device starts its daemon when there is none. The daemon is no child of the program, and no descriptor
  * leaks. */
-static void engine__the_daemon_is_nobodys_child(void **state)
+static void engine__the_daemon_is_not_a_child_of_the_program(void **state)
 {
 	const struct sigaction action = {.sa_handler = on_child};
 	struct pmd_device d = device[0];
@@ -236,7 +236,7 @@ static void engine__the_daemon_is_nobodys_child(void **state)
 	assert_int_equal(sigaction(SIGCHLD, &before, NULL), 0);
 }
 
-static void engine__bad_devices_get_one_sentence(void **state)
+static void engine__unusable_devices_return_an_error_message(void **state)
 {
 	struct sockaddr_in sa = {.sin_family = AF_INET, .sin_port = htons(NIC_UDP_PORT)};
 	struct pmd_device d = device[0];
@@ -360,7 +360,7 @@ static int open_without_sys(void)
 
 /** With an empty /sys, opening fails with an error message. This test comes first, because later DPDK is already
  * running. */
-static void engine__starting_without_sys_gets_one_sentence(void **state)
+static void engine__starting_without_sys_returns_an_error_message(void **state)
 {
 	(void)state;
 	assert_int_equal(open_without_sys(), 1);
@@ -376,16 +376,16 @@ static void engine__opening_needs_no_sys_once_dpdk_runs(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(engine__starting_without_sys_gets_one_sentence),
-		cmocka_unit_test(engine__opening_leaves_the_caller_as_it_was),
+		cmocka_unit_test(engine__starting_without_sys_returns_an_error_message),
+		cmocka_unit_test(engine__opening_keeps_the_cpu_affinity_and_signal_mask),
 		cmocka_unit_test(engine__same_device_is_one_engine),
 		cmocka_unit_test(engine__ping_pong_both_poll),
 		cmocka_unit_test(engine__ping_pong_both_sleep),
 		cmocka_unit_test(engine__ping_pong_one_sleeps),
-		cmocka_unit_test(engine__one_sided_target_does_nothing),
+		cmocka_unit_test(engine__a_target_that_does_not_poll_serves_rdma),
 		cmocka_unit_test(engine__unmapped_target_is_an_error_not_a_crash),
-		cmocka_unit_test(engine__the_daemon_is_nobodys_child),
-		cmocka_unit_test(engine__bad_devices_get_one_sentence),
+		cmocka_unit_test(engine__the_daemon_is_not_a_child_of_the_program),
+		cmocka_unit_test(engine__unusable_devices_return_an_error_message),
 		cmocka_unit_test(engine__forked_child_has_no_device),
 		cmocka_unit_test(engine__opening_and_closing_are_no_cancellation_points),
 		cmocka_unit_test(engine__opening_needs_no_sys_once_dpdk_runs),

@@ -127,7 +127,7 @@ static void flood(const char *iface, const uint8_t frame[FRAME], unsigned count)
 	close(fd);
 }
 
-static void ethdev__foreign_traffic_takes_no_room(void **state)
+static void ethdev__foreign_traffic_does_not_fill_the_ring(void **state)
 {
 	static const struct {
 		const char *from;
@@ -261,7 +261,7 @@ static void ethdev__resolves_ahead_of_packets(void **state)
 
 /** pmd_resolve() gives up an address that nobody has after NEIGH_TRIES requests. For multicast addresses and the own
  * address it sends no request. */
-static void ethdev__resolves_nobody(void **state)
+static void ethdev__resolving_an_absent_address_gives_up(void **state)
 {
 	const struct nic_gid groups[] = {{.raw = {0xff, 0x0e, [10] = 0xff, 0xff, 224, 0, 0, 9}},
 					 {.raw = {[10] = 0xff, 0xff, 224, 0, 0, 9}}};
@@ -298,7 +298,7 @@ static int interface_flags(const char *iface)
 	return req.ifr_flags;
 }
 
-static void ethdev__v6_leaves_the_interface_as_it_was(void **state)
+static void ethdev__v6_sets_neither_promisc_nor_allmulti(void **state)
 {
 	struct pmd_device d;
 	struct end a;
@@ -379,7 +379,7 @@ static void ethdev__mtu_that_does_not_fit_is_refused(void **state)
 	exchange("10.80.0.1" PF(0, "pf-c") ";10.80.0.2" PF(1, "pf-d"));
 }
 
-static void ethdev__as_many_devices_as_there_may_be(void **state)
+static void ethdev__the_maximum_number_of_devices_can_open(void **state)
 {
 	struct pmd_device d[PMD_DEVICES_MAX];
 	struct pmd_engine *e[PMD_DEVICES_MAX];
@@ -468,7 +468,7 @@ static void ethdev__forked_child_keeps_no_socket(void **state)
 
 /** An ethdev device belongs to one process and gets all packets, so a service's port is checked only within this
  * engine. */
-static void ethdev__services_are_the_engines_own(void **state)
+static void ethdev__service_ports_are_owned_per_engine(void **state)
 {
 	struct nic_send_wr wr = {.opcode = NIC_WR_SEND};
 	struct nic_av av;
@@ -522,7 +522,7 @@ static void *progress_while_cancelled(void *arg)
 
 /** libpcap waits in system calls that are cancellation points: a cancelled thread must not end there while the engine
  * is locked. */
-static void ethdev__pcap_poll_ends_no_thread(void **state)
+static void ethdev__pcap_poll_is_no_cancellation_point(void **state)
 {
 	struct pmd_engine *e;
 	struct pmd_device d;
@@ -547,19 +547,19 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(ethdev__carries_both_families),
 		cmocka_unit_test(ethdev__link_local_addresses_are_on_link),
-		cmocka_unit_test(ethdev__foreign_traffic_takes_no_room),
+		cmocka_unit_test(ethdev__foreign_traffic_does_not_fill_the_ring),
 		cmocka_unit_test(ethdev__full_ring_is_counted),
 		cmocka_unit_test(ethdev__two_devices_share_an_interface),
 		cmocka_unit_test(ethdev__resolves_ahead_of_packets),
-		cmocka_unit_test(ethdev__resolves_nobody),
-		cmocka_unit_test(ethdev__v6_leaves_the_interface_as_it_was),
+		cmocka_unit_test(ethdev__resolving_an_absent_address_gives_up),
+		cmocka_unit_test(ethdev__v6_sets_neither_promisc_nor_allmulti),
 		cmocka_unit_test(ethdev__SE_11_no_port_is_promiscuous),
 		cmocka_unit_test(ethdev__mtu_that_does_not_fit_is_refused),
-		cmocka_unit_test(ethdev__as_many_devices_as_there_may_be),
+		cmocka_unit_test(ethdev__the_maximum_number_of_devices_can_open),
 		cmocka_unit_test(ethdev__survives_an_interface_that_was_down),
 		cmocka_unit_test(ethdev__forked_child_keeps_no_socket),
-		cmocka_unit_test(ethdev__services_are_the_engines_own),
-		cmocka_unit_test(ethdev__pcap_poll_ends_no_thread),
+		cmocka_unit_test(ethdev__service_ports_are_owned_per_engine),
+		cmocka_unit_test(ethdev__pcap_poll_is_no_cancellation_point),
 	};
 
 	have_wire = namespace_enter() && namespace_veth("pf-a", "pf-b", WIRE_MTU);

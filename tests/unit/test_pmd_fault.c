@@ -168,7 +168,7 @@ static void fault__losses_follow_from_seed_and_function(void **state)
 }
 
 /** A probability of duplicates added to the rule does not change which packets are lost. */
-static void fault__one_probability_leaves_other_decisions_as_they_were(void **state)
+static void fault__adding_duplicates_does_not_change_which_packets_are_lost(void **state)
 {
 	struct pmd_fault *a = fault_with(1, "set loss=300000000 seed=9"),
 			 *b = fault_with(1, "set loss=300000000 dup=100 delay=0 reorder=0 seed=9");
@@ -192,7 +192,7 @@ static void fault__one_probability_leaves_other_decisions_as_they_were(void **st
 	pmd_fault_destroy(b);
 }
 
-static void fault__a_qp_goes_its_own_way(void **state)
+static void fault__a_qp_rule_overrides_the_general_rule(void **state)
 {
 	struct pmd_fault *f = fault_with(1, "set loss=1000000000");
 
@@ -211,7 +211,7 @@ static void fault__a_qp_goes_its_own_way(void **state)
 }
 
 /** Corruption flips exactly one bit, and the ICRC covers this bit. */
-static void fault__corruption_is_one_bit_that_is_found(void **state)
+static void fault__corruption_flips_one_bit_and_is_detected(void **state)
 {
 	struct pmd_fault *f = fault_with(1, "set corrupt=1000000000 seed=1 dir=both");
 	uint8_t before[256];
@@ -240,7 +240,7 @@ static void fault__corruption_is_one_bit_that_is_found(void **state)
 	pmd_fault_destroy(f);
 }
 
-static void fault__duplicates_follow(void **state)
+static void fault__duplicates_are_sent_after_the_originals(void **state)
 {
 	struct pmd_fault *f = fault_with(1, "set dup=1000000000");
 
@@ -263,7 +263,7 @@ static void fault__duplicates_follow(void **state)
 }
 
 /** A packet that is held back is sent right after the third packet that overtakes it, or after a timeout. */
-static void fault__reordering(void **state)
+static void fault__a_held_packet_is_sent_after_the_gap_or_a_timeout(void **state)
 {
 	struct pmd_fault *f = fault_with(1, "set qp=9 reorder=1000000000 gap=3");
 
@@ -284,7 +284,7 @@ static void fault__reordering(void **state)
 	pmd_fault_destroy(f);
 }
 
-static void fault__delay(void **state)
+static void fault__packets_are_held_for_delay_and_jitter(void **state)
 {
 	struct pmd_fault *f = fault_with(1, "set delay=1000");
 	uint32_t last = 0;
@@ -330,7 +330,7 @@ static void fault__held_packets_are_bounded(void **state)
 	pmd_fault_destroy(f); /* frees the packets still held */
 }
 
-static void fault__reception(void **state)
+static void fault__received_packets_are_delayed_duplicated_and_lost(void **state)
 {
 	struct pmd_fault *f = fault_with(1, "set delay=1000 dup=1000000000 dir=rx");
 	uint8_t bytes[256], copy[256];
@@ -365,7 +365,7 @@ static void fault__reception(void **state)
 }
 
 /** Random lengths, flags and contents do no harm. */
-static void fault__anything_is_taken(void **state)
+static void fault__random_received_frames_do_no_harm(void **state)
 {
 	struct pmd_fault *f = fault_with(1, "set loss=100000000 corrupt=500000000 reorder=300000000 dup=300000000 "
 					    "jitter=5 dir=both");
@@ -396,15 +396,15 @@ int main(void)
 		cmocka_unit_test(fault__commands_are_checked),
 		cmocka_unit_test(fault__a_rule_is_replaced_as_a_whole),
 		cmocka_unit_test(fault__losses_follow_from_seed_and_function),
-		cmocka_unit_test(fault__one_probability_leaves_other_decisions_as_they_were),
-		cmocka_unit_test(fault__a_qp_goes_its_own_way),
-		cmocka_unit_test(fault__corruption_is_one_bit_that_is_found),
-		cmocka_unit_test(fault__duplicates_follow),
-		cmocka_unit_test(fault__reordering),
-		cmocka_unit_test(fault__delay),
+		cmocka_unit_test(fault__adding_duplicates_does_not_change_which_packets_are_lost),
+		cmocka_unit_test(fault__a_qp_rule_overrides_the_general_rule),
+		cmocka_unit_test(fault__corruption_flips_one_bit_and_is_detected),
+		cmocka_unit_test(fault__duplicates_are_sent_after_the_originals),
+		cmocka_unit_test(fault__a_held_packet_is_sent_after_the_gap_or_a_timeout),
+		cmocka_unit_test(fault__packets_are_held_for_delay_and_jitter),
 		cmocka_unit_test(fault__held_packets_are_bounded),
-		cmocka_unit_test(fault__reception),
-		cmocka_unit_test(fault__anything_is_taken),
+		cmocka_unit_test(fault__received_packets_are_delayed_duplicated_and_lost),
+		cmocka_unit_test(fault__random_received_frames_do_no_harm),
 	};
 
 	guard = util_guard_map();

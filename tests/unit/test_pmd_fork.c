@@ -55,7 +55,7 @@ static int use_device(const struct pmd_device *d, int mark, int turn_in, int tur
 	return bad;
 }
 
-static void fork__after_close_parent_and_child_have_a_heap_each(void **state)
+static void fork__parent_and_child_have_separate_heaps_after_close(void **state)
 {
 	int down[2], up[2], status;
 	struct pmd_engine *e;
@@ -111,7 +111,7 @@ static void fork__the_heap_is_private(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(fork__after_close_parent_and_child_have_a_heap_each),
+		cmocka_unit_test(fork__parent_and_child_have_separate_heaps_after_close),
 		cmocka_unit_test(fork__the_heap_is_private),
 	};
 

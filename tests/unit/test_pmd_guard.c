@@ -61,7 +61,7 @@ static void guard__good_access_returns_true(void **state)
 	munmap(p, page);
 }
 
-static void guard__unmapped_and_protected_memory(void **state)
+static void guard__access_to_unmapped_or_protected_memory_returns_false(void **state)
 {
 	char *good = map(1, PROT_READ | PROT_WRITE), *gone = map(1, PROT_READ | PROT_WRITE), *ro = map(1, PROT_READ);
 	char *pair[2] = {good, gone};
@@ -80,7 +80,7 @@ static void guard__unmapped_and_protected_memory(void **state)
 	munmap(ro, page);
 }
 
-static void guard__truncated_file_raises_sigbus(void **state)
+static void guard__access_beyond_a_truncated_file_returns_false(void **state)
 {
 	int fd = memfd_create("t", 0);
 	char *p;
@@ -109,7 +109,7 @@ static void *thread_with_blocked_signals(void *arg)
 	return NULL;
 }
 
-static void guard__threads_have_their_own(void **state)
+static void guard__each_of_many_threads_recovers_from_its_own_faults(void **state)
 {
 	char *gone = map(1, PROT_NONE); /* not unmapped: a new thread's stack could get its addresses */
 	pthread_t t[40];		/* more threads than the guard has places in reserve */
@@ -402,7 +402,7 @@ static void die_in_a_circle_of_libraries(char *gone)
 	touch(gone);
 }
 
-static void guard__circle_of_libraries_kills(void **state)
+static void guard__a_loop_of_library_handlers_kills_the_process(void **state)
 {
 	int status = child_status(die_in_a_circle_of_libraries);
 
@@ -458,7 +458,7 @@ static void *run_and_count(void *arg)
 }
 
 /** Threads with faults of the application's own take none of the guard's limited room for threads. */
-static void guard__faults_of_the_application_take_no_room(void **state)
+static void guard__application_faults_use_none_of_the_room_for_threads(void **state)
 {
 	char *gone = map(1, PROT_NONE);
 	pthread_t crowd[CROWD], t;
@@ -540,18 +540,18 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(guard__good_access_returns_true),
-		cmocka_unit_test(guard__unmapped_and_protected_memory),
-		cmocka_unit_test(guard__truncated_file_raises_sigbus),
-		cmocka_unit_test(guard__threads_have_their_own),
+		cmocka_unit_test(guard__access_to_unmapped_or_protected_memory_returns_false),
+		cmocka_unit_test(guard__access_beyond_a_truncated_file_returns_false),
+		cmocka_unit_test(guard__each_of_many_threads_recovers_from_its_own_faults),
 		cmocka_unit_test(guard__faults_of_the_application_go_to_its_handler),
 		cmocka_unit_test(guard__handler_installed_later_is_chained_after_a_check),
 		cmocka_unit_test(guard__faults_without_a_handler_kill),
 		cmocka_unit_test(guard__a_signal_that_is_ignored_stays_so),
 		cmocka_unit_test(guard__handler_of_a_loaded_library_allocates_nothing),
 		cmocka_unit_test(guard__two_libraries_find_the_application_s_handler),
-		cmocka_unit_test(guard__circle_of_libraries_kills),
+		cmocka_unit_test(guard__a_loop_of_library_handlers_kills_the_process),
 		cmocka_unit_test(guard__works_when_all_keys_are_taken),
-		cmocka_unit_test(guard__faults_of_the_application_take_no_room),
+		cmocka_unit_test(guard__application_faults_use_none_of_the_room_for_threads),
 		cmocka_unit_test(range__mapped_and_writable),
 		cmocka_unit_test(range__long_ranges_are_not_populated),
 		cmocka_unit_test(range__overflow_is_a_fault),

@@ -107,7 +107,7 @@ static void idle__vain_wakes_without_polls_cost_nothing(void **state)
 
 /** A packet that the thread receives just after a poll, or because a poller yielded, costs credit: the poller would
  * have received it. */
-static void idle__a_pollers_packets_cost_credit(void **state)
+static void idle__packets_taken_from_a_poller_cost_credit(void **state)
 {
 	struct world w;
 	struct idle_step step;
@@ -133,7 +133,7 @@ static void idle__a_pollers_packets_cost_credit(void **state)
 }
 
 /** Packets that the thread receives while application threads are busy moving other packets do not raise its credit. */
-static void idle__what_is_found_beside_help_earns_nothing(void **state)
+static void idle__packets_found_while_threads_help_earn_no_credit(void **state)
 {
 	struct world w;
 
@@ -150,7 +150,7 @@ static void idle__what_is_found_beside_help_earns_nothing(void **state)
 }
 
 /** Packets that pollers receive while the thread serves lower its credit. */
-static void idle__what_pollers_find_costs_credit(void **state)
+static void idle__packets_found_by_pollers_cost_credit(void **state)
 {
 	struct world w;
 
@@ -166,7 +166,7 @@ static void idle__what_pollers_find_costs_credit(void **state)
 	assert_int_equal(w.t.credit, 1 - 2 * IDLE_CREDIT_FIND);
 }
 
-static void idle__serves_for_a_program_that_says_it_sleeps(void **state)
+static void idle__keeps_serving_a_program_that_announces_a_sleep(void **state)
 {
 	struct world w;
 
@@ -278,7 +278,7 @@ static void idle__serves_again_when_polling_stops(void **state)
 }
 
 /** The thread can check late whether others still poll: what counts is whether they polled when the check was due. */
-static void idle__a_late_look_does_not_mistake_polling(void **state)
+static void idle__a_late_check_still_recognizes_polling(void **state)
 {
 	struct world w;
 	uint64_t due_ns;
@@ -315,7 +315,7 @@ static void idle__a_late_look_does_not_mistake_polling(void **state)
 
 /** The time at which the thread's check was due: as scheduled, or now if it comes early; after a slice timed by the
  * kernel's tick, IDLE_SLICE_MIN_NS before now. */
-static void idle__when_a_look_was_due(void **state)
+static void idle__computes_when_a_check_was_due(void **state)
 {
 	(void)state;
 	assert_int_equal(idle_look_due_ns(START_NS, false, START_NS + 5), START_NS);
@@ -377,7 +377,7 @@ static void idle__slices_grow_with_polling(void **state)
 
 /** While one wait of an application thread lasts, slices grow and in the end have no bound. Those longer than
  * IDLE_SLICE_MAX_NS are deep: the end of the wait must wake the thread. The next wait starts with IDLE_SLICE_MAX_NS. */
-static void idle__slices_of_one_wait_are_unbounded(void **state)
+static void idle__slices_grow_without_bound_during_one_wait(void **state)
 {
 	struct world w;
 	struct idle_slice slice;
@@ -490,7 +490,7 @@ static void idle__a_waiter_spins_after_short_sleeps(void **state)
 
 /* ---- the port ----------------------------------------------------------------------------------------------- */
 
-static void idle__the_port_rests_longer_the_longer_it_is_empty(void **state)
+static void idle__the_port_is_read_less_often_the_longer_it_is_empty(void **state)
 {
 	struct idle_port p = {0};
 	uint64_t now_ns = START_NS, pause_ns = IDLE_PORT_PAUSE_MIN_NS;
@@ -511,7 +511,7 @@ static void idle__the_port_rests_longer_the_longer_it_is_empty(void **state)
 	assert_true(idle_port_is_due(&p, true, 0, now_ns));
 }
 
-static void idle__the_port_rests_longest_while_links_are_busy(void **state)
+static void idle__the_port_is_read_least_often_while_links_are_busy(void **state)
 {
 	struct idle_port p = {.looked_ns = START_NS, .pause_ns = IDLE_PORT_PAUSE_NS};
 	const uint64_t longest_ns = (uint64_t)IDLE_PORT_PAUSE_NS << IDLE_PORT_BUSY_SHIFT;
@@ -617,7 +617,7 @@ static void idle__intervals_grow_while_nothing_arrives(void **state)
 	assert_int_equal(idle_interval_ns(next, 1), 0);
 }
 
-static void idle__a_sleeper_is_rung_for_what_it_does_not_know(void **state)
+static void idle__the_doorbell_rings_for_work_or_an_earlier_deadline(void **state)
 {
 	(void)state;
 	assert_false(idle_rings(0, true, 0)); /* the thread is awake */
@@ -633,31 +633,31 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(idle__looks_on_after_vain_wakes),
 		cmocka_unit_test(idle__vain_wakes_without_polls_cost_nothing),
-		cmocka_unit_test(idle__a_pollers_packets_cost_credit),
-		cmocka_unit_test(idle__what_is_found_beside_help_earns_nothing),
-		cmocka_unit_test(idle__what_pollers_find_costs_credit),
-		cmocka_unit_test(idle__serves_for_a_program_that_says_it_sleeps),
+		cmocka_unit_test(idle__packets_taken_from_a_poller_cost_credit),
+		cmocka_unit_test(idle__packets_found_while_threads_help_earn_no_credit),
+		cmocka_unit_test(idle__packets_found_by_pollers_cost_credit),
+		cmocka_unit_test(idle__keeps_serving_a_program_that_announces_a_sleep),
 		cmocka_unit_test(idle__modes_other_than_auto_always_serve),
 		cmocka_unit_test(idle__leaves_packets_to_a_poller),
 		cmocka_unit_test(idle__naps_after_traffic),
 		cmocka_unit_test(idle__looks_on_while_threads_poll),
 		cmocka_unit_test(idle__serves_again_when_polling_stops),
-		cmocka_unit_test(idle__a_late_look_does_not_mistake_polling),
-		cmocka_unit_test(idle__when_a_look_was_due),
+		cmocka_unit_test(idle__a_late_check_still_recognizes_polling),
+		cmocka_unit_test(idle__computes_when_a_check_was_due),
 		cmocka_unit_test(idle__looks_on_while_threads_move_packets),
 		cmocka_unit_test(idle__slices_grow_with_polling),
-		cmocka_unit_test(idle__slices_of_one_wait_are_unbounded),
+		cmocka_unit_test(idle__slices_grow_without_bound_during_one_wait),
 		cmocka_unit_test(idle__learns_from_packets_that_waited),
 		cmocka_unit_test(idle__waits_for_a_lock_refused_often),
 		cmocka_unit_test(idle__a_waiter_spins_after_short_sleeps),
-		cmocka_unit_test(idle__the_port_rests_longer_the_longer_it_is_empty),
-		cmocka_unit_test(idle__the_port_rests_longest_while_links_are_busy),
+		cmocka_unit_test(idle__the_port_is_read_less_often_the_longer_it_is_empty),
+		cmocka_unit_test(idle__the_port_is_read_least_often_while_links_are_busy),
 		cmocka_unit_test(idle__a_port_that_owes_answers_is_due),
 		cmocka_unit_test(idle__a_poller_yields_after_empty_polls),
 		cmocka_unit_test(idle__yields_come_sooner_while_they_pay),
 		cmocka_unit_test(idle__a_sleep_ends_with_the_next_deadline),
 		cmocka_unit_test(idle__intervals_grow_while_nothing_arrives),
-		cmocka_unit_test(idle__a_sleeper_is_rung_for_what_it_does_not_know),
+		cmocka_unit_test(idle__the_doorbell_rings_for_work_or_an_earlier_deadline),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

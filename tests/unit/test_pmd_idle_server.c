@@ -49,7 +49,7 @@ static void idle_server__spins_after_short_sleeps_only(void **state)
 }
 
 /** An occasional long sleep, due to a kernel tick or another thread's turn on the CPU, does not prevent spinning. */
-static void idle_server__a_long_sleep_now_and_then_is_no_matter(void **state)
+static void idle_server__an_occasional_long_sleep_does_not_prevent_spinning(void **state)
 {
 	uint64_t now_ns = 1000000;
 	struct idle_server s;
@@ -83,7 +83,7 @@ static void idle_server__spins_as_long_as_packets_come(void **state)
 }
 
 /** Where spinning keeps the sender from the CPU, each vain spin doubles the number of short sleeps before the next. */
-static void idle_server__spinning_in_vain_is_tried_ever_less_often(void **state)
+static void idle_server__vain_spins_double_the_sleeps_before_the_next_spin(void **state)
 {
 	uint64_t now_ns = 1000000;
 	struct idle_server s;
@@ -103,7 +103,7 @@ static void idle_server__spinning_in_vain_is_tried_ever_less_often(void **state)
 	assert_int_equal(sleeps_until_spin(&s, 1000, 10000, &now_ns), 2 * IDLE_SPIN_AFTER);
 }
 
-static void idle_server__a_burst_is_spun_for_at_once_unless_in_vain(void **state)
+static void idle_server__a_burst_starts_a_spin_unless_the_last_was_in_vain(void **state)
 {
 	uint64_t now_ns = LONG_NS;
 	struct idle_server s;
@@ -151,7 +151,7 @@ static void idle_server__gathers_after_thin_wakes_as_long_as_it_pays(void **stat
 
 /** Ping-pong: no second packet arrives before the first is answered, so gathering only adds delay and is tried ever
  * less often. */
-static void idle_server__gathering_in_vain_is_tried_ever_less_often(void **state)
+static void idle_server__vain_gathering_is_tried_less_and_less_often(void **state)
 {
 	struct idle_server s;
 
@@ -165,7 +165,7 @@ static void idle_server__gathering_in_vain_is_tried_ever_less_often(void **state
 }
 
 /** A wake-up without packets, by a timer or a doorbell, does not count as one with few packets. */
-static void idle_server__a_wake_for_nothing_is_no_thin_one(void **state)
+static void idle_server__a_wake_without_packets_does_not_count_as_thin(void **state)
 {
 	struct idle_server s;
 
@@ -181,7 +181,7 @@ static void idle_server__a_wake_for_nothing_is_no_thin_one(void **state)
 }
 
 /** Packets that arrive during a spin say nothing about whether gathering pays. */
-static void idle_server__a_spin_says_nothing_about_gathering(void **state)
+static void idle_server__packets_during_a_spin_do_not_affect_gathering(void **state)
 {
 	uint64_t now_ns = LONG_NS;
 	struct idle_server s;
@@ -198,7 +198,7 @@ static void idle_server__a_spin_says_nothing_about_gathering(void **state)
 }
 
 /** Packets arrive as fast as they are processed: no wake-ups are needed, and the thread soon spins. */
-static void idle_server__an_averted_sleep_is_short_and_not_thin(void **state)
+static void idle_server__an_averted_sleep_counts_as_short_but_not_as_thin(void **state)
 {
 	uint64_t now_ns = LONG_NS;
 	struct idle_server s;
@@ -220,15 +220,15 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(idle_server__spins_after_short_sleeps_only),
-		cmocka_unit_test(idle_server__a_long_sleep_now_and_then_is_no_matter),
+		cmocka_unit_test(idle_server__an_occasional_long_sleep_does_not_prevent_spinning),
 		cmocka_unit_test(idle_server__spins_as_long_as_packets_come),
-		cmocka_unit_test(idle_server__spinning_in_vain_is_tried_ever_less_often),
-		cmocka_unit_test(idle_server__a_burst_is_spun_for_at_once_unless_in_vain),
+		cmocka_unit_test(idle_server__vain_spins_double_the_sleeps_before_the_next_spin),
+		cmocka_unit_test(idle_server__a_burst_starts_a_spin_unless_the_last_was_in_vain),
 		cmocka_unit_test(idle_server__gathers_after_thin_wakes_as_long_as_it_pays),
-		cmocka_unit_test(idle_server__gathering_in_vain_is_tried_ever_less_often),
-		cmocka_unit_test(idle_server__a_wake_for_nothing_is_no_thin_one),
-		cmocka_unit_test(idle_server__a_spin_says_nothing_about_gathering),
-		cmocka_unit_test(idle_server__an_averted_sleep_is_short_and_not_thin),
+		cmocka_unit_test(idle_server__vain_gathering_is_tried_less_and_less_often),
+		cmocka_unit_test(idle_server__a_wake_without_packets_does_not_count_as_thin),
+		cmocka_unit_test(idle_server__packets_during_a_spin_do_not_affect_gathering),
+		cmocka_unit_test(idle_server__an_averted_sleep_counts_as_short_but_not_as_thin),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -48,7 +48,7 @@ static int read_key(const char *text, mode_t mode, struct pmd_key *key)
 	return pmd_key_read(key, err, sizeof(err));
 }
 
-static void key__none_without_the_setting(void **state)
+static void key__an_unset_variable_means_no_key(void **state)
 {
 	struct pmd_key key = {.set = true};
 
@@ -58,7 +58,7 @@ static void key__none_without_the_setting(void **state)
 	assert_false(key.set);
 }
 
-static void key__32_hexadecimal_digits(void **state)
+static void key__32_hexadecimal_digits_are_accepted(void **state)
 {
 	static const char *const good[] = {KEY_1, KEY_1 "\n", KEY_1 "\r\n", "000102030405060708090A0B0C0D0E0F  \n\n"};
 	struct pmd_key key;
@@ -115,7 +115,7 @@ static void key__SE_08_a_wrong_setting_is_an_error(void **state)
 	assert_int_equal(pmd_key_read(&key, err, sizeof(err)), -EINVAL);
 }
 
-static void key__SE_08_a_file_that_others_know_is_refused(void **state)
+static void key__SE_08_a_file_accessible_to_others_is_refused(void **state)
 {
 	static const mode_t bad[] = {0604, 0602, 0620, 0644, 0666, 0601, 0660};
 	struct pmd_key key;
@@ -238,7 +238,7 @@ static void key__SE_08_engines_with_one_key_talk(void **state)
 	end_close(&b);
 }
 
-static void key__SE_08_engines_without_a_key_are_as_ever(void **state)
+static void key__SE_08_engines_without_a_key_communicate(void **state)
 {
 	struct end a, b;
 
@@ -251,17 +251,17 @@ static void key__SE_08_engines_without_a_key_are_as_ever(void **state)
 	end_close(&b);
 }
 
-static void key__SE_08_who_has_none_is_not_heard(void **state)
+static void key__SE_08_packets_without_a_tag_are_dropped(void **state)
 {
 	refuse(NULL, KEY_1, NIC_CNT_rx_key_missing);
 }
 
-static void key__SE_08_who_has_none_does_not_hear(void **state)
+static void key__SE_08_tagged_packets_are_dropped_without_a_key(void **state)
 {
 	refuse(KEY_1, NULL, NIC_CNT_rx_key_unknown);
 }
 
-static void key__SE_08_who_has_another_is_not_heard(void **state)
+static void key__SE_08_packets_tagged_with_another_key_are_dropped(void **state)
 {
 	refuse(KEY_2, KEY_1, NIC_CNT_rx_key_wrong);
 }
@@ -269,17 +269,17 @@ static void key__SE_08_who_has_another_is_not_heard(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(key__none_without_the_setting),
-		cmocka_unit_test(key__32_hexadecimal_digits),
+		cmocka_unit_test(key__an_unset_variable_means_no_key),
+		cmocka_unit_test(key__32_hexadecimal_digits_are_accepted),
 		cmocka_unit_test(key__SE_08_a_wrong_setting_is_an_error),
-		cmocka_unit_test(key__SE_08_a_file_that_others_know_is_refused),
+		cmocka_unit_test(key__SE_08_a_file_accessible_to_others_is_refused),
 		cmocka_unit_test(key__the_mtu_leaves_room_for_a_tag),
 		cmocka_unit_test(key__a_device_does_not_open_without_its_key),
 		cmocka_unit_test(key__SE_08_engines_with_one_key_talk),
-		cmocka_unit_test(key__SE_08_engines_without_a_key_are_as_ever),
-		cmocka_unit_test(key__SE_08_who_has_none_is_not_heard),
-		cmocka_unit_test(key__SE_08_who_has_none_does_not_hear),
-		cmocka_unit_test(key__SE_08_who_has_another_is_not_heard),
+		cmocka_unit_test(key__SE_08_engines_without_a_key_communicate),
+		cmocka_unit_test(key__SE_08_packets_without_a_tag_are_dropped),
+		cmocka_unit_test(key__SE_08_tagged_packets_are_dropped_without_a_key),
+		cmocka_unit_test(key__SE_08_packets_tagged_with_another_key_are_dropped),
 	};
 	int rc;
 

@@ -62,7 +62,7 @@ static void be_away(struct end *a, struct end *b)
 
 /** A program that was off the CPU reads all packets that have arrived at its port before a timer may expire: the last
  * of them is the ACK. */
-static void late__answers_that_lie_in_the_port_are_answers(void **state)
+static void late__an_ack_waiting_in_the_port_prevents_a_timeout(void **state)
 {
 	struct end a, b;
 
@@ -77,7 +77,7 @@ static void late__answers_that_lie_in_the_port_are_answers(void **state)
 
 /** A program that was off the CPU finds an ACK in a link although each of its polls stops at one completion: no timer
  * expires. */
-static void late__answers_that_lie_in_a_link_are_answers(void **state)
+static void late__an_ack_waiting_in_a_link_prevents_a_timeout(void **state)
 {
 	struct end a, b;
 	struct nic_wc wc;
@@ -113,7 +113,7 @@ static void late__answers_that_lie_in_a_link_are_answers(void **state)
 }
 
 /** If a peer does not answer, the ACK timer expires although other packets arrive. */
-static void late__who_is_silent_is_noticed(void **state)
+static void late__the_ack_timer_expires_for_a_silent_peer(void **state)
 {
 	struct end a, b;
 
@@ -131,7 +131,7 @@ static void late__who_is_silent_is_noticed(void **state)
 
 /** If a peer does not answer, the ACK timer expires although the program rarely makes progress and always finds packets
  * of other requests. */
-static void late__who_is_silent_is_noticed_by_who_looks_seldom(void **state)
+static void late__the_ack_timer_expires_although_rare_polls_find_packets(void **state)
 {
 	struct end a, b;
 
@@ -151,10 +151,10 @@ static void late__who_is_silent_is_noticed_by_who_looks_seldom(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(late__answers_that_lie_in_the_port_are_answers),
-		cmocka_unit_test(late__answers_that_lie_in_a_link_are_answers),
-		cmocka_unit_test(late__who_is_silent_is_noticed),
-		cmocka_unit_test(late__who_is_silent_is_noticed_by_who_looks_seldom),
+		cmocka_unit_test(late__an_ack_waiting_in_the_port_prevents_a_timeout),
+		cmocka_unit_test(late__an_ack_waiting_in_a_link_prevents_a_timeout),
+		cmocka_unit_test(late__the_ack_timer_expires_for_a_silent_peer),
+		cmocka_unit_test(late__the_ack_timer_expires_although_rare_polls_find_packets),
 	};
 
 	if (ends_devices(device, 2, NULL) != 2)

@@ -217,7 +217,7 @@ static void *visit(void *arg)
 }
 
 /** While two sides play ping-pong, a third end connects, sends a message and closes again and again. */
-static void link_threads__visitors_do_not_disturb(void **state)
+static void link_threads__a_third_end_opening_and_closing_does_not_disturb(void **state)
 {
 	struct side a = {0}, b = {0};
 	pthread_t thread[3];
@@ -235,10 +235,14 @@ static void link_threads__visitors_do_not_disturb(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(link_threads__both_poll),  cmocka_unit_test(link_threads__both_sleep),
-		cmocka_unit_test(link_threads__one_sleeps), cmocka_unit_test(link_threads__both_wait),
-		cmocka_unit_test(link_threads__one_waits),  cmocka_unit_test(link_threads__only_threads_serve),
-		cmocka_unit_test(link_threads__no_threads), cmocka_unit_test(link_threads__visitors_do_not_disturb),
+		cmocka_unit_test(link_threads__both_poll),
+		cmocka_unit_test(link_threads__both_sleep),
+		cmocka_unit_test(link_threads__one_sleeps),
+		cmocka_unit_test(link_threads__both_wait),
+		cmocka_unit_test(link_threads__one_waits),
+		cmocka_unit_test(link_threads__only_threads_serve),
+		cmocka_unit_test(link_threads__no_threads),
+		cmocka_unit_test(link_threads__a_third_end_opening_and_closing_does_not_disturb),
 	};
 
 	if (ends_devices(device, 3, NULL) != 3)

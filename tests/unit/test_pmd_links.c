@@ -48,7 +48,7 @@ static struct nic_qp *qp_to_fake(struct end *e, enum nic_qp_type type)
 /* ---- what a consumer answers ------------------------------------------------------------------------------------ */
 
 /** A second PROTO_LINK_TAKEN breaks the link, and the descriptors that it carries are closed. */
-static void links__an_answer_too_many_leaves_no_descriptors(void **state)
+static void links__a_second_link_taken_breaks_the_link_and_leaks_no_descriptors(void **state)
 {
 	struct fake_consumer f;
 	struct end a;
@@ -117,7 +117,7 @@ static int harmful_bell(unsigned i)
 }
 
 /** A consumer whose bell could do harm is woken by a message over its connection (a knock) instead. */
-static void links__a_bell_that_may_do_harm_is_not_rung(void **state)
+static void links__a_harmful_bell_is_replaced_by_a_knock(void **state)
 {
 	struct fake_consumer f;
 	struct nic_qp *qp;
@@ -268,7 +268,7 @@ static void links__another_user_gets_no_bell(void **state)
 /* ---- the owner of an address ------------------------------------------------------------------------------------ */
 
 /** A daemon that does not answer is asked only once in a while, not for each function number and each datagram. */
-static void links__a_daemon_that_does_not_answer_is_left_alone(void **state)
+static void links__a_silent_daemon_is_not_queried_for_each_datagram(void **state)
 {
 	struct proto_name name;
 	unsigned asked = 0;
@@ -334,7 +334,7 @@ static bool all_sent(struct end *e, const struct nic_qp *qp)
 }
 
 /** A full ring is only retried when a packet is waiting for it, and it does not delay packets to other functions. */
-static void links__a_full_ring_matters_to_who_needs_it(void **state)
+static void links__a_full_ring_is_retried_only_if_needed_and_delays_no_other(void **state)
 {
 	struct fake_consumer f[2];
 	struct nic_qp *qp[2];
@@ -405,7 +405,7 @@ static void links__a_full_ring_that_is_read_is_tried_again_soon(void **state)
 
 /** A thread on a CPU whose clock is slightly behind must not conclude that a full ring's consumer has been inactive for
  * long. */
-static void links__a_clock_that_is_a_little_behind_loses_nothing(void **state)
+static void links__a_cpu_clock_slightly_behind_drops_no_packets(void **state)
 {
 	struct fake_consumer f;
 	struct nic_qp *qp;
@@ -434,7 +434,7 @@ static void links__a_clock_that_is_a_little_behind_loses_nothing(void **state)
 }
 
 /** RC packets wait for a stopped function, with retries at growing intervals, and are sent when it continues. */
-static void links__a_ring_that_stays_full_is_left_alone(void **state)
+static void links__a_ring_that_stays_full_is_retried_rarely_and_drops_nothing(void **state)
 {
 	struct rusage before, after;
 	struct fake_consumer f;
@@ -469,7 +469,7 @@ static void links__a_ring_that_stays_full_is_left_alone(void **state)
 }
 
 /** A datagram for a stopped function is dropped after some time and does not delay later datagrams for ever. */
-static void links__a_datagram_for_a_stopped_function_holds_up_nobody(void **state)
+static void links__a_datagram_to_a_stopped_function_does_not_block_later_ones(void **state)
 {
 	struct nic_av av = {.dgid = device[0].gid};
 	struct nic_send_wr wr = {.opcode = NIC_WR_SEND};
@@ -515,7 +515,7 @@ static void links__a_datagram_for_a_stopped_function_holds_up_nobody(void **stat
 
 /** A consumer that ends a link without having taken it is offered no further links: packets to it use the port. After a
  * consumer has ended a link that it had taken, a new link is made, as a new process may have replaced it. */
-static void links__who_refuses_a_link_is_left_alone(void **state)
+static void links__a_consumer_that_refuses_a_link_is_offered_no_other(void **state)
 {
 	struct fake_consumer f;
 	struct end a;
@@ -556,7 +556,7 @@ static uint64_t cpu_ns(void)
 }
 
 /** While the port is down, unsent packets cost no CPU time; they are sent when the port is up again. */
-static void links__a_port_that_is_down_is_waited_for_asleep(void **state)
+static void links__the_engine_sleeps_while_the_port_is_down(void **state)
 {
 	struct end a, b;
 	struct nic_wc wc;
@@ -583,20 +583,20 @@ static void links__a_port_that_is_down_is_waited_for_asleep(void **state)
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(links__an_answer_too_many_leaves_no_descriptors),
-		cmocka_unit_test(links__a_bell_that_may_do_harm_is_not_rung),
+		cmocka_unit_test(links__a_second_link_taken_breaks_the_link_and_leaks_no_descriptors),
+		cmocka_unit_test(links__a_harmful_bell_is_replaced_by_a_knock),
 		cmocka_unit_test(links__a_good_bell_is_rung),
 		cmocka_unit_test(links__a_bell_that_is_lost_is_rung_again),
 		cmocka_unit_test(links__a_bell_of_another_user_is_not_rung),
 		cmocka_unit_test(links__another_user_gets_no_bell),
-		cmocka_unit_test(links__a_daemon_that_does_not_answer_is_left_alone),
-		cmocka_unit_test(links__a_full_ring_matters_to_who_needs_it),
+		cmocka_unit_test(links__a_silent_daemon_is_not_queried_for_each_datagram),
+		cmocka_unit_test(links__a_full_ring_is_retried_only_if_needed_and_delays_no_other),
 		cmocka_unit_test(links__a_full_ring_that_is_read_is_tried_again_soon),
-		cmocka_unit_test(links__a_clock_that_is_a_little_behind_loses_nothing),
-		cmocka_unit_test(links__a_ring_that_stays_full_is_left_alone),
-		cmocka_unit_test(links__a_datagram_for_a_stopped_function_holds_up_nobody),
-		cmocka_unit_test(links__who_refuses_a_link_is_left_alone),
-		cmocka_unit_test(links__a_port_that_is_down_is_waited_for_asleep),
+		cmocka_unit_test(links__a_cpu_clock_slightly_behind_drops_no_packets),
+		cmocka_unit_test(links__a_ring_that_stays_full_is_retried_rarely_and_drops_nothing),
+		cmocka_unit_test(links__a_datagram_to_a_stopped_function_does_not_block_later_ones),
+		cmocka_unit_test(links__a_consumer_that_refuses_a_link_is_offered_no_other),
+		cmocka_unit_test(links__the_engine_sleeps_while_the_port_is_down),
 	};
 
 	if (ends_devices(device, 4, NULL) != 4)

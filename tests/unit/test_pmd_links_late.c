@@ -56,7 +56,7 @@ static void await_late_link(struct end *e)
 
 /** A link that its consumer does not take is withdrawn. A consumer that comes later finds it withdrawn. The UC
  * and UD packets in it are counted as dropped; its RC packets are not, as they will be retransmitted. */
-static void links__a_link_that_nobody_takes_is_given_up(void **state)
+static void links__a_link_not_taken_by_the_consumer_is_withdrawn(void **state)
 {
 	struct nic_send_wr wr = {.opcode = NIC_WR_SEND};
 	struct nic_av av = {.dgid = device[0].gid};
@@ -108,7 +108,7 @@ static void links__a_link_that_nobody_takes_is_given_up(void **state)
 }
 
 /** A link that the consumer has claimed is kept although its PROTO_LINK_TAKEN is late. */
-static void links__a_link_that_is_taken_without_an_answer_stays(void **state)
+static void links__a_claimed_link_is_kept_although_its_answer_is_late(void **state)
 {
 	struct fake_consumer f;
 	uint32_t path;
@@ -171,7 +171,7 @@ static void fetch_withdrawn(struct fake_consumer *f)
 }
 
 /** While a withdrawn ring with its descriptors is still in the consumer's queue, no second ring is offered. */
-static void links__a_queue_holds_one_ring_that_was_withdrawn(void **state)
+static void links__no_second_ring_is_offered_while_a_withdrawn_one_is_queued(void **state)
 {
 	struct fake_consumer f;
 	struct end a;
@@ -215,10 +215,10 @@ static void links__a_ring_that_was_withdrawn_ends_with_its_device(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(links__a_link_that_nobody_takes_is_given_up),
-		cmocka_unit_test(links__a_link_that_is_taken_without_an_answer_stays),
+		cmocka_unit_test(links__a_link_not_taken_by_the_consumer_is_withdrawn),
+		cmocka_unit_test(links__a_claimed_link_is_kept_although_its_answer_is_late),
 		cmocka_unit_test(links__a_ring_that_was_withdrawn_is_not_read),
-		cmocka_unit_test(links__a_queue_holds_one_ring_that_was_withdrawn),
+		cmocka_unit_test(links__no_second_ring_is_offered_while_a_withdrawn_one_is_queued),
 		cmocka_unit_test(links__a_ring_that_was_withdrawn_ends_with_its_device),
 	};
 

@@ -101,7 +101,7 @@ static void end_wait_beside(struct end *e, struct nic_cq *cq, struct end *other)
 
 /** A poll for one completion stops at it. But a response that the peer sent right after its ACK is received by the same
  * poll. */
-static void links__an_answer_comes_with_the_ack_before_it(void **state)
+static void links__one_poll_receives_an_ack_and_the_response_after_it(void **state)
 {
 	struct end a, b;
 	struct nic_wc wc;
@@ -144,7 +144,7 @@ static void links__an_answer_comes_with_the_ack_before_it(void **state)
 
 /** Packets left in the ring by a dead producer are received, even if the poller has all the completions that it polls
  * for. */
-static void links__what_the_dead_have_said_is_heard(void **state)
+static void links__packets_of_a_dead_producer_are_received(void **state)
 {
 	struct fake_producer p;
 	struct end a;
@@ -168,7 +168,7 @@ static void links__what_the_dead_have_said_is_heard(void **state)
 
 /** Packets of a producer that died before its link was accepted are received, although the acceptance cannot be
  * delivered. */
-static void links__what_the_early_dead_have_said_is_heard(void **state)
+static void links__packets_of_a_producer_dead_before_acceptance_are_received(void **state)
 {
 	struct fake_producer p;
 	struct end a;
@@ -187,7 +187,7 @@ static void links__what_the_early_dead_have_said_is_heard(void **state)
 }
 
 /** When a service ends, its existing link is drained and ends, and a link that arrives too late is refused. */
-static void links__end_with_the_service_that_they_are_to(void **state)
+static void links__a_link_to_a_service_is_drained_and_ends_with_the_service(void **state)
 {
 	struct fake_producer p[2];
 	uint16_t port = 1000;
@@ -219,10 +219,10 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(links__a_busy_link_does_not_starve_others),
 		cmocka_unit_test(links__producers_are_served_alike),
-		cmocka_unit_test(links__an_answer_comes_with_the_ack_before_it),
-		cmocka_unit_test(links__what_the_dead_have_said_is_heard),
-		cmocka_unit_test(links__what_the_early_dead_have_said_is_heard),
-		cmocka_unit_test(links__end_with_the_service_that_they_are_to),
+		cmocka_unit_test(links__one_poll_receives_an_ack_and_the_response_after_it),
+		cmocka_unit_test(links__packets_of_a_dead_producer_are_received),
+		cmocka_unit_test(links__packets_of_a_producer_dead_before_acceptance_are_received),
+		cmocka_unit_test(links__a_link_to_a_service_is_drained_and_ends_with_the_service),
 	};
 
 	if (ends_devices(device, 2, NULL) != 2)

@@ -68,20 +68,20 @@ static void contended(bool holds_long)
 	assert_int_equal(s.mutex.state, 0);
 }
 
-static void mutex__held_for_a_moment(void **state)
+static void mutex__excludes_other_threads_when_held_briefly(void **state)
 {
 	(void)state;
 	contended(false);
 }
 
 /** A thread holds the lock for longer than waiters spin: they sleep, and all get it. */
-static void mutex__held_for_long(void **state)
+static void mutex__excludes_other_threads_when_held_for_long(void **state)
 {
 	(void)state;
 	contended(true);
 }
 
-static void mutex__is_tried(void **state)
+static void mutex__trylock_fails_while_the_lock_is_held(void **state)
 {
 	struct pmd_mutex mutex = {0};
 
@@ -106,7 +106,7 @@ static void *take(void *arg)
 }
 
 /** The holder sees that another thread sleeps waiting for the lock, until that thread has got the lock. */
-static void mutex__tells_when_it_is_wanted(void **state)
+static void mutex__reports_that_a_thread_waits_for_it(void **state)
 {
 	struct pmd_mutex mutex = {0};
 	pthread_t thread;
@@ -127,10 +127,10 @@ static void mutex__tells_when_it_is_wanted(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(mutex__is_tried),
-		cmocka_unit_test(mutex__tells_when_it_is_wanted),
-		cmocka_unit_test(mutex__held_for_a_moment),
-		cmocka_unit_test(mutex__held_for_long),
+		cmocka_unit_test(mutex__trylock_fails_while_the_lock_is_held),
+		cmocka_unit_test(mutex__reports_that_a_thread_waits_for_it),
+		cmocka_unit_test(mutex__excludes_other_threads_when_held_briefly),
+		cmocka_unit_test(mutex__excludes_other_threads_when_held_for_long),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

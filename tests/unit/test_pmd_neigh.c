@@ -162,7 +162,7 @@ static void neigh__resolves_ahead_of_packets(void **state)
 	assert_int_equal(neigh_send(&a.table, &gb, &x, now, mac), NEIGH_READY);
 }
 
-static void neigh__silence_is_retried_then_given_up(void **state)
+static void neigh__an_unanswered_request_is_retried_and_then_fails(void **state)
 {
 	struct nic_gid gb = address(true, 2);
 	uint64_t now = 1000, next;
@@ -212,7 +212,7 @@ static void neigh__queue_is_bounded(void **state)
 	assert_int_equal(a.dropped, NEIGH_QUEUE);
 }
 
-static void neigh__belief_is_refreshed_while_used(void **state)
+static void neigh__an_entry_in_use_is_refreshed(void **state)
 {
 	struct nic_gid gb = address(false, 2);
 	uint64_t now = 1000;
@@ -264,7 +264,7 @@ static void neigh__unsolicited_claims_add_nothing(void **state)
 	assert_int_equal(a.released, 0);
 }
 
-static void neigh__damaged_frames_are_taken_and_ignored(void **state)
+static void neigh__damaged_frames_get_no_reply(void **state)
 {
 	struct nic_gid gb = address(false, 2);
 	uint8_t mac[6];
@@ -317,7 +317,7 @@ static void neigh__table_full_reuses_the_oldest(void **state)
 }
 
 /** However many neighbours are silent, the packets held for them are limited to a part of all packets. */
-static void neigh__packets_held_are_bounded_in_all(void **state)
+static void neigh__packets_held_for_all_neighbours_are_bounded(void **state)
 {
 	struct nic_gid g = address(true, 0);
 	unsigned held = 0;
@@ -339,7 +339,7 @@ static void neigh__packets_held_are_bounded_in_all(void **state)
 	assert_int_equal(neigh_send(&a.table, &g, &x, 1, mac), NEIGH_QUEUED);
 }
 
-static void neigh__requests_that_found_no_room_are_not_counted(void **state)
+static void neigh__requests_not_sent_for_lack_of_room_are_not_counted(void **state)
 {
 	struct nic_gid gb = address(true, 2);
 	uint8_t mac[6];
@@ -355,7 +355,7 @@ static void neigh__requests_that_found_no_room_are_not_counted(void **state)
 	assert_int_equal(a.table.requests, 1);
 }
 
-static void neigh__other_frames_are_left_alone(void **state)
+static void neigh__frames_other_than_arp_and_nd_are_not_consumed(void **state)
 {
 	uint8_t frame[64] = {[12] = 0x08};
 
@@ -409,15 +409,15 @@ int main(void)
 		cmocka_unit_test(neigh__arp_resolves),
 		cmocka_unit_test(neigh__nd_resolves),
 		cmocka_unit_test(neigh__resolves_ahead_of_packets),
-		cmocka_unit_test(neigh__silence_is_retried_then_given_up),
+		cmocka_unit_test(neigh__an_unanswered_request_is_retried_and_then_fails),
 		cmocka_unit_test(neigh__queue_is_bounded),
-		cmocka_unit_test(neigh__belief_is_refreshed_while_used),
+		cmocka_unit_test(neigh__an_entry_in_use_is_refreshed),
 		cmocka_unit_test(neigh__unsolicited_claims_add_nothing),
-		cmocka_unit_test(neigh__damaged_frames_are_taken_and_ignored),
+		cmocka_unit_test(neigh__damaged_frames_get_no_reply),
 		cmocka_unit_test(neigh__table_full_reuses_the_oldest),
-		cmocka_unit_test(neigh__packets_held_are_bounded_in_all),
-		cmocka_unit_test(neigh__requests_that_found_no_room_are_not_counted),
-		cmocka_unit_test(neigh__other_frames_are_left_alone),
+		cmocka_unit_test(neigh__packets_held_for_all_neighbours_are_bounded),
+		cmocka_unit_test(neigh__requests_not_sent_for_lack_of_room_are_not_counted),
+		cmocka_unit_test(neigh__frames_other_than_arp_and_nd_are_not_consumed),
 		cmocka_unit_test(split__run_with_short_tail),
 		cmocka_unit_test(split__single_packet),
 	};

@@ -116,7 +116,7 @@ static void exchange(struct end *x, struct end *y, uint32_t len)
 
 /* ---- questions --------------------------------------------------------------------------------------------------- */
 
-static void observe__status_says_who_this_is(void **state)
+static void observe__status_identifies_the_function(void **state)
 {
 	char text[96], address[PMD_GID_TEXT];
 
@@ -195,7 +195,7 @@ static void observe__qps_come_in_pieces(void **state)
 	has(text);
 }
 
-static void observe__what_makes_no_sense_gets_a_sentence(void **state)
+static void observe__an_invalid_request_returns_an_error_message(void **state)
 {
 	(void)state;
 	for (const char *const *t = (const char *const[]){"", "stat", "statusquo", "fault", "fault set x=1",
@@ -274,7 +274,7 @@ static void capture__sees_every_packet_whole(void **state)
 	assert_int_equal(a.engine->host.taps, 0);
 }
 
-static void capture__filters(void **state)
+static void capture__filters_by_qp_and_direction_and_truncates_to_snaplen(void **state)
 {
 	unsigned directions, len;
 	char text[64];
@@ -337,7 +337,7 @@ static void capture__losses_are_counted(void **state)
 }
 
 /** When a capture ends, a tool whose socket is full is still told how many packets were lost. */
-static void capture__last_words(void **state)
+static void capture__the_number_lost_is_sent_even_to_a_full_socket(void **state)
 {
 	unsigned function, seen, lost, got = 0, len, type;
 
@@ -387,7 +387,7 @@ static void fault__lost_packets_are_sent_again(void **state)
 }
 
 /** A capture shows the packets on the cable: with 100% loss no sent packet, with duplication both copies. */
-static void fault__captures_are_taken_at_the_cable(void **state)
+static void fault__a_capture_shows_sent_packets_after_the_fault_stage(void **state)
 {
 	const struct nic_send_wr wr = {.opcode = NIC_WR_SEND, .flags = NIC_SEND_SIGNALED};
 	unsigned directions;
@@ -434,7 +434,7 @@ static void fault__delayed_packets_wake_the_thread(void **state)
 	assert_null(strstr(in.text, "[\"fault_delayed\",0,"));
 }
 
-static void fault__link_down(void **state)
+static void fault__a_down_rule_takes_the_link_down_until_replaced(void **state)
 {
 	(void)state;
 	assert_int_equal(ask("fault set down=1"), 0);
@@ -454,19 +454,22 @@ static void fault__link_down(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(observe__status_says_who_this_is, setup, teardown),
+		cmocka_unit_test_setup_teardown(observe__status_identifies_the_function, setup, teardown),
 		cmocka_unit_test_setup_teardown(observe__stats_have_every_counter_and_its_sentence, setup, teardown),
 		cmocka_unit_test_setup_teardown(observe__qps_come_in_pieces, setup, teardown),
-		cmocka_unit_test_setup_teardown(observe__what_makes_no_sense_gets_a_sentence, setup, teardown),
+		cmocka_unit_test_setup_teardown(observe__an_invalid_request_returns_an_error_message, setup, teardown),
 		cmocka_unit_test_setup_teardown(observe__a_tool_that_does_not_read_is_cut_off, setup, teardown),
 		cmocka_unit_test_setup_teardown(capture__sees_every_packet_whole, setup, teardown),
-		cmocka_unit_test_setup_teardown(capture__filters, setup, teardown),
+		cmocka_unit_test_setup_teardown(capture__filters_by_qp_and_direction_and_truncates_to_snaplen, setup,
+						teardown),
 		cmocka_unit_test_setup_teardown(capture__losses_are_counted, setup, teardown),
-		cmocka_unit_test_setup_teardown(capture__last_words, setup, teardown),
+		cmocka_unit_test_setup_teardown(capture__the_number_lost_is_sent_even_to_a_full_socket, setup,
+						teardown),
 		cmocka_unit_test_setup_teardown(fault__lost_packets_are_sent_again, setup, teardown),
-		cmocka_unit_test_setup_teardown(fault__captures_are_taken_at_the_cable, setup, teardown),
+		cmocka_unit_test_setup_teardown(fault__a_capture_shows_sent_packets_after_the_fault_stage, setup,
+						teardown),
 		cmocka_unit_test_setup_teardown(fault__delayed_packets_wake_the_thread, setup, teardown),
-		cmocka_unit_test_setup_teardown(fault__link_down, setup, teardown),
+		cmocka_unit_test_setup_teardown(fault__a_down_rule_takes_the_link_down_until_replaced, setup, teardown),
 	};
 	const char *ring = getenv("UROCE_RING");
 

@@ -80,7 +80,7 @@ static struct nic_qp *uc_qp(struct pmd_engine *e, struct nic_pd *pd, struct nic_
 }
 
 /** Each of many CQs has a completion event at the same time: one step must deliver all, as no later step comes. */
-static void progress__no_event_is_left_behind(void **state)
+static void progress__one_step_delivers_the_events_of_all_cqs(void **state)
 {
 	const struct nic_qp_attr error = {.qp_state = NIC_QPS_ERR};
 	const struct nic_recv_wr wr = {.num_sge = 0};
@@ -194,7 +194,7 @@ static pid_t thread_id(void)
 	return found;
 }
 
-static void thread__keeps_the_policy_of_the_application(void **state)
+static void thread__keeps_the_scheduling_policy_of_the_application(void **state)
 {
 	const struct sched_param none = {0};
 	struct pmd_engine *e;
@@ -229,7 +229,7 @@ static void thread__ends_when_its_descriptors_are_closed(void **state)
 
 /** A thread that never sleeps is not woken by new peers: it must look for them itself (the application does not
  *  poll). */
-static void thread__that_never_sleeps_sees_new_peers(void **state)
+static void thread__a_pinned_thread_accepts_links_of_new_peers(void **state)
 {
 	struct pmd_port_stats stats;
 	struct end a, b;
@@ -306,7 +306,7 @@ static void *echo(void *arg)
  * packet woke the thread, it would run before the application and find the packet itself, so it would never learn that
  * the application polls.
  */
-static void thread__leaves_packets_to_who_polls(void **state)
+static void thread__leaves_packets_to_polling_applications(void **state)
 {
 	unsigned long before;
 	struct end a, b;
@@ -504,7 +504,7 @@ static bool link_was_served(struct program *t)
 
 /** While a poller always finds other work, timers still expire, the port is still read, and packets that a full ring
  * did not accept are still sent. */
-static void progress__what_is_due_is_done_whatever_is_found(void **state)
+static void progress__due_work_is_done_whether_or_not_polls_find_packets(void **state)
 {
 	static const struct {
 		void (*start)(struct program *t);
@@ -533,13 +533,14 @@ static void progress__what_is_due_is_done_whatever_is_found(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(progress__no_event_is_left_behind),
+		cmocka_unit_test(progress__one_step_delivers_the_events_of_all_cqs),
 		cmocka_unit_test(progress__full_port_is_tried_again),
-		cmocka_unit_test_setup_teardown(thread__leaves_packets_to_who_polls, on_one_cpu, on_all_cpus),
-		cmocka_unit_test(thread__keeps_the_policy_of_the_application),
+		cmocka_unit_test_setup_teardown(thread__leaves_packets_to_polling_applications, on_one_cpu,
+						on_all_cpus),
+		cmocka_unit_test(thread__keeps_the_scheduling_policy_of_the_application),
 		cmocka_unit_test(thread__ends_when_its_descriptors_are_closed),
-		cmocka_unit_test(thread__that_never_sleeps_sees_new_peers),
-		cmocka_unit_test(progress__what_is_due_is_done_whatever_is_found),
+		cmocka_unit_test(thread__a_pinned_thread_accepts_links_of_new_peers),
+		cmocka_unit_test(progress__due_work_is_done_whether_or_not_polls_find_packets),
 	};
 
 	if (ends_devices(device, 3, NULL) != 3)

@@ -108,7 +108,7 @@ static void proto__garbage_is_never_a_message(void **state)
 	}
 }
 
-static void proto__descriptors_arrive_close_on_exec_and_those_not_asked_for_are_closed(void **state)
+static void proto__descriptors_are_close_on_exec_and_unexpected_ones_are_closed(void **state)
 {
 	uint8_t too_long[PROTO_STRUCT_MAX + 4] = {0};
 	int free_fd = lowest_fd(), fds[2] = {pair[0], pair[1]};
@@ -158,7 +158,7 @@ static void proto__too_many_descriptors_are_refused_and_closed(void **state)
 	assert_int_equal(lowest_fd(), free_fd);
 }
 
-static void proto__a_process_without_room_for_descriptors_hears_of_it(void **state)
+static void proto__receiving_without_free_descriptors_returns_emfile(void **state)
 {
 	int fds[4] = {2, 2, 2, 2}, free_fd = lowest_fd();
 	struct rlimit old, low;
@@ -177,7 +177,7 @@ static void proto__a_process_without_room_for_descriptors_hears_of_it(void **sta
 	assert_int_equal(lowest_fd(), free_fd);
 }
 
-static void proto__a_full_queue_is_said_and_waits_for_nobody(void **state)
+static void proto__sending_to_a_full_queue_returns_eagain_without_blocking(void **state)
 {
 	uint8_t chunk[PROTO_TEXT_MAX] = {0};
 	int rc;
@@ -193,7 +193,7 @@ static void proto__a_full_queue_is_said_and_waits_for_nobody(void **state)
 	pair[1] = dup(2);
 }
 
-static void proto__the_last_words_of_one_who_has_not_listened_arrive(void **state)
+static void proto__a_message_arrives_from_a_peer_that_closed_with_unread_input(void **state)
 {
 	PROTO_MSG(m);
 
@@ -207,7 +207,7 @@ static void proto__the_last_words_of_one_who_has_not_listened_arrive(void **stat
 	pair[0] = dup(2);
 }
 
-static void proto__waiting_ends(void **state)
+static void proto__recv_wait_ends_by_timeout_or_message(void **state)
 {
 	PROTO_MSG(m);
 
@@ -217,7 +217,7 @@ static void proto__waiting_ends(void **state)
 	assert_int_equal(proto_recv_wait(pair[1], &m, 60000), 1);
 }
 
-static void name__those_of_a_device_are_text_and_exclusive(void **state)
+static void name__device_socket_names_are_text_and_exclusive(void **state)
 {
 	static const char expected[] = "\0uroce/127.11.200.1/7";
 	struct proto_name name;
@@ -281,7 +281,7 @@ static int foreigner_allowed(const struct proto_policy *policy)
 	return allowed;
 }
 
-static void peer__a_policy_lets_in_whom_it_names(void **state)
+static void peer__a_policy_allows_only_the_users_or_groups_it_names(void **state)
 {
 	(void)state;
 	if (geteuid() != 0) {
@@ -298,7 +298,7 @@ static void peer__a_policy_lets_in_whom_it_names(void **state)
 	assert_false(foreigner_allowed(&(struct proto_policy){77, 12345}));
 }
 
-static void policy__texts(void **state)
+static void policy__valid_texts_are_parsed_and_invalid_ones_refused(void **state)
 {
 	struct proto_policy p;
 	char err[128] = "";
@@ -330,15 +330,15 @@ int main(void)
 		WITH_PAIR(proto__a_message_arrives_whole),
 		WITH_PAIR(proto__lengths_and_versions_are_checked),
 		WITH_PAIR(proto__garbage_is_never_a_message),
-		WITH_PAIR(proto__descriptors_arrive_close_on_exec_and_those_not_asked_for_are_closed),
+		WITH_PAIR(proto__descriptors_are_close_on_exec_and_unexpected_ones_are_closed),
 		WITH_PAIR(proto__too_many_descriptors_are_refused_and_closed),
-		WITH_PAIR(proto__a_process_without_room_for_descriptors_hears_of_it),
-		WITH_PAIR(proto__a_full_queue_is_said_and_waits_for_nobody),
-		WITH_PAIR(proto__the_last_words_of_one_who_has_not_listened_arrive),
-		WITH_PAIR(proto__waiting_ends),
-		cmocka_unit_test(name__those_of_a_device_are_text_and_exclusive),
-		cmocka_unit_test(peer__a_policy_lets_in_whom_it_names),
-		cmocka_unit_test(policy__texts),
+		WITH_PAIR(proto__receiving_without_free_descriptors_returns_emfile),
+		WITH_PAIR(proto__sending_to_a_full_queue_returns_eagain_without_blocking),
+		WITH_PAIR(proto__a_message_arrives_from_a_peer_that_closed_with_unread_input),
+		WITH_PAIR(proto__recv_wait_ends_by_timeout_or_message),
+		cmocka_unit_test(name__device_socket_names_are_text_and_exclusive),
+		cmocka_unit_test(peer__a_policy_allows_only_the_users_or_groups_it_names),
+		cmocka_unit_test(policy__valid_texts_are_parsed_and_invalid_ones_refused),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

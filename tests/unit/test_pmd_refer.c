@@ -66,7 +66,7 @@ static void exchange(struct end *a, struct end *b, uint32_t len)
 	pmd_unlock(b->engine);
 }
 
-static void refer__long_messages_are_read_where_they_are(void **state)
+static void refer__long_messages_are_read_from_the_senders_memory(void **state)
 {
 	struct pmd_port_stats sa, sb;
 	struct end a, b;
@@ -98,7 +98,7 @@ static uint32_t packets_traced(const struct end *e)
 }
 
 /** A tap sees packets with their payload, whether its engine sends or receives them. */
-static void refer__observers_see_the_payload(void **state)
+static void refer__a_tap_sees_packets_with_their_payload(void **state)
 {
 	struct end a, b;
 
@@ -157,7 +157,7 @@ static void refer__a_wrong_setting_is_refused(void **state)
 }
 
 /** If the sender's memory is unreadable, the sender's request fails. */
-static void refer__memory_that_has_gone_is_its_senders_error(void **state)
+static void refer__unmapped_source_completes_with_a_local_protection_error(void **state)
 {
 	struct end a, b;
 
@@ -172,7 +172,7 @@ static void refer__memory_that_has_gone_is_its_senders_error(void **state)
 }
 
 /** If the receiver's memory is unmapped, the request fails with a remote error; references stay welcome. */
-static void refer__a_target_that_has_gone_is_its_own_error(void **state)
+static void refer__unmapped_target_completes_with_a_remote_error(void **state)
 {
 	struct end a, b;
 
@@ -188,7 +188,7 @@ static void refer__a_target_that_has_gone_is_its_own_error(void **state)
 }
 
 /** A region is deregistered while its bytes are in flight by reference: the receiver does not deliver them. */
-static void refer__what_is_taken_back_is_not_delivered(void **state)
+static void refer__a_payload_revoked_by_deregistration_is_not_delivered(void **state)
 {
 	struct end a, b;
 
@@ -215,7 +215,7 @@ static void refer__what_is_taken_back_is_not_delivered(void **state)
 }
 
 /** Deregistering another region revokes nothing; nor does deregistering the region once all of it has been read. */
-static void refer__other_regions_may_end(void **state)
+static void refer__deregistering_other_or_finished_regions_revokes_nothing(void **state)
 {
 	static uint8_t other[4096];
 	struct nic_mr *mr;
@@ -262,7 +262,7 @@ static int completions(struct end *e)
 
 /** A QP fails because its CQ overflows, which is detected while its payload is being sent by reference: the reference
  * is revoked. */
-static void refer__a_queue_pair_that_is_failing_takes_back(void **state)
+static void refer__a_qp_failing_by_cq_overflow_revokes_its_reference(void **state)
 {
 	const struct nic_send_wr nop = {.opcode = NIC_WR_NOP, .flags = NIC_SEND_SIGNALED};
 	struct end a, b;
@@ -290,7 +290,7 @@ static void refer__a_queue_pair_that_is_failing_takes_back(void **state)
 	end_close(&b);
 }
 
-static void refer__a_queue_pair_that_fails_takes_back(void **state)
+static void refer__a_qp_moved_to_err_revokes_its_reference(void **state)
 {
 	const struct nic_qp_attr attr = {.qp_state = NIC_QPS_ERR};
 	struct end a, b;
@@ -325,7 +325,7 @@ static bool is_welcome(const struct fake_producer *f)
 	return ring_is_welcome(&f->ring);
 }
 
-static void refer__what_is_there_is_read(void **state)
+static void refer__a_payload_in_two_pieces_is_read(void **state)
 {
 	static uint8_t source[2 * LEN];
 	const struct link_piece pieces[2] = {{(uintptr_t)source + 10, 1000}, {(uintptr_t)source + 3000, LEN - 1000}};
@@ -347,7 +347,7 @@ static void refer__what_is_there_is_read(void **state)
 
 /** A SEND with a payload of its own and a reference to other memory is one packet, also for taps: only its own payload
  * is delivered. */
-static void refer__an_offer_is_a_packet_with_its_payload(void **state)
+static void refer__an_offer_delivers_only_its_own_payload_as_one_packet(void **state)
 {
 	static const uint8_t message[16] = "what it says";
 	static uint8_t offered[LEN];
@@ -394,7 +394,7 @@ static void refer__an_offer_is_a_packet_with_its_payload(void **state)
 	}
 }
 
-static void refer__what_makes_no_sense_ends_the_link(void **state)
+static void refer__a_malformed_or_unwelcome_reference_ends_the_link(void **state)
 {
 	static uint8_t source[NIC_REFERENCE_MAX];
 	struct link_piece many[NIC_PIECES_MAX + 1];
@@ -434,7 +434,7 @@ static void refer__what_makes_no_sense_ends_the_link(void **state)
 
 /** References to memory that is not the sender's: the first four fail as unread packets, then references are no longer
  * welcome. */
-static void refer__nothing_to_read_is_no_payload(void **state)
+static void refer__unreadable_references_deliver_nothing_and_become_unwelcome(void **state)
 {
 	void *closed = mmap(NULL, LEN, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	const uint64_t nowhere[] = {0, 8, (uintptr_t)closed, 0xffff800000000000, UINT64_MAX - 100};
@@ -471,7 +471,7 @@ static void refer__nothing_to_read_is_no_payload(void **state)
 }
 
 /** The process number now belongs to another process or program, so its memory is not the sender's and is not read. */
-static void refer__another_memory_is_not_read_from(void **state)
+static void refer__memory_of_a_process_with_a_reused_pid_is_not_read(void **state)
 {
 	static uint8_t source[LEN];
 	struct liar l;
@@ -486,7 +486,7 @@ static void refer__another_memory_is_not_read_from(void **state)
 	liar_close(&l);
 }
 
-static void refer__one_is_revoked_and_others_are_not(void **state)
+static void refer__revoking_one_reference_leaves_the_next_one_valid(void **state)
 {
 	static uint8_t source[LEN];
 	const struct link_piece piece = {(uintptr_t)source, LEN};
@@ -529,7 +529,7 @@ static void producer(struct end *e, const struct nic_qp *qp, int handed_over, in
 	_exit(0);
 }
 
-static void refer__the_dead_are_not_read_from(void **state)
+static void refer__memory_of_an_exited_producer_is_not_read(void **state)
 {
 	int handed_over[2], go[2], status;
 	struct liar l;
@@ -570,23 +570,23 @@ static void refer__the_dead_are_not_read_from(void **state)
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(refer__long_messages_are_read_where_they_are),
-		cmocka_unit_test(refer__observers_see_the_payload),
+		cmocka_unit_test(refer__long_messages_are_read_from_the_senders_memory),
+		cmocka_unit_test(refer__a_tap_sees_packets_with_their_payload),
 		cmocka_unit_test(refer__can_be_switched_off),
 		cmocka_unit_test(refer__a_wrong_setting_is_refused),
-		cmocka_unit_test(refer__memory_that_has_gone_is_its_senders_error),
-		cmocka_unit_test(refer__a_target_that_has_gone_is_its_own_error),
-		cmocka_unit_test(refer__what_is_taken_back_is_not_delivered),
-		cmocka_unit_test(refer__other_regions_may_end),
-		cmocka_unit_test(refer__a_queue_pair_that_is_failing_takes_back),
-		cmocka_unit_test(refer__a_queue_pair_that_fails_takes_back),
-		cmocka_unit_test(refer__what_is_there_is_read),
-		cmocka_unit_test(refer__an_offer_is_a_packet_with_its_payload),
-		cmocka_unit_test(refer__what_makes_no_sense_ends_the_link),
-		cmocka_unit_test(refer__nothing_to_read_is_no_payload),
-		cmocka_unit_test(refer__another_memory_is_not_read_from),
-		cmocka_unit_test(refer__one_is_revoked_and_others_are_not),
-		cmocka_unit_test(refer__the_dead_are_not_read_from),
+		cmocka_unit_test(refer__unmapped_source_completes_with_a_local_protection_error),
+		cmocka_unit_test(refer__unmapped_target_completes_with_a_remote_error),
+		cmocka_unit_test(refer__a_payload_revoked_by_deregistration_is_not_delivered),
+		cmocka_unit_test(refer__deregistering_other_or_finished_regions_revokes_nothing),
+		cmocka_unit_test(refer__a_qp_failing_by_cq_overflow_revokes_its_reference),
+		cmocka_unit_test(refer__a_qp_moved_to_err_revokes_its_reference),
+		cmocka_unit_test(refer__a_payload_in_two_pieces_is_read),
+		cmocka_unit_test(refer__an_offer_delivers_only_its_own_payload_as_one_packet),
+		cmocka_unit_test(refer__a_malformed_or_unwelcome_reference_ends_the_link),
+		cmocka_unit_test(refer__unreadable_references_deliver_nothing_and_become_unwelcome),
+		cmocka_unit_test(refer__memory_of_a_process_with_a_reused_pid_is_not_read),
+		cmocka_unit_test(refer__revoking_one_reference_leaves_the_next_one_valid),
+		cmocka_unit_test(refer__memory_of_an_exited_producer_is_not_read),
 	};
 
 	if (ends_devices(device, 4, NULL) != 4)

@@ -113,7 +113,7 @@ static void ring__keeps_order_and_contents_through_many_laps(void **state)
 	close_both(&b);
 }
 
-static void ring__full_is_full_until_the_consumer_says(void **state)
+static void ring__a_full_ring_stays_full_until_the_consumer_publishes_its_head(void **state)
 {
 	struct both b;
 	uint8_t *place = NULL;
@@ -180,7 +180,7 @@ static void ring__an_empty_ring_gives_its_memory_back(void **state)
 	close_both(&b);
 }
 
-static void ring__what_was_not_committed_is_not_there(void **state)
+static void ring__an_uncommitted_entry_is_invisible_to_the_consumer(void **state)
 {
 	struct both b;
 	uint8_t *place = NULL;
@@ -203,7 +203,7 @@ static void ring__what_was_not_committed_is_not_there(void **state)
 	close_both(&b);
 }
 
-static void ring__a_consumer_refuses_what_makes_no_sense(void **state)
+static void ring__a_consumer_refuses_invalid_lengths_and_skips(void **state)
 {
 	static const uint32_t words[] = {RING_PACKET_MAX + 1, 0x80000000u, 0xfffffffeu, RING_SKIP};
 	struct both b;
@@ -229,7 +229,7 @@ static void ring__a_consumer_refuses_what_makes_no_sense(void **state)
 	close_both(&b);
 }
 
-static void ring__a_producer_refuses_a_head_that_makes_no_sense(void **state)
+static void ring__a_producer_refuses_an_out_of_range_head(void **state)
 {
 	struct both b;
 	uint8_t *place = NULL;
@@ -344,7 +344,7 @@ static void scribble(uint8_t *memory, unsigned seed)
 }
 
 /* Another process writes anywhere at any time: each packet read has a length within the memory, or is refused. */
-static void ring__a_scribbler_harms_only_his_own_packets(void **state)
+static void ring__random_writes_by_the_producer_cause_no_out_of_bounds_read(void **state)
 {
 	struct both b;
 	unsigned good = 0, refused = 0;
@@ -390,15 +390,15 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(ring__keeps_order_and_contents_through_many_laps),
-		cmocka_unit_test(ring__full_is_full_until_the_consumer_says),
+		cmocka_unit_test(ring__a_full_ring_stays_full_until_the_consumer_publishes_its_head),
 		cmocka_unit_test(ring__an_empty_ring_gives_its_memory_back),
-		cmocka_unit_test(ring__what_was_not_committed_is_not_there),
-		cmocka_unit_test(ring__a_consumer_refuses_what_makes_no_sense),
-		cmocka_unit_test(ring__a_producer_refuses_a_head_that_makes_no_sense),
+		cmocka_unit_test(ring__an_uncommitted_entry_is_invisible_to_the_consumer),
+		cmocka_unit_test(ring__a_consumer_refuses_invalid_lengths_and_skips),
+		cmocka_unit_test(ring__a_producer_refuses_an_out_of_range_head),
 		cmocka_unit_test(ring__only_sealed_memory_of_the_right_size_is_mapped),
 		cmocka_unit_test(ring__wakes_a_sleeper_once),
 		cmocka_unit_test(ring__no_packet_and_no_wake_up_is_lost),
-		cmocka_unit_test(ring__a_scribbler_harms_only_his_own_packets),
+		cmocka_unit_test(ring__random_writes_by_the_producer_cause_no_out_of_bounds_read),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -93,7 +93,7 @@ static void at_point(const struct point *p, bool dies)
 	part_end(&part[SENDER]);
 }
 
-static void services__at_each_point(void **state)
+static void services__survive_a_function_killed_or_stopped_at_each_test_point(void **state)
 {
 	unsigned n = 0;
 
@@ -114,7 +114,7 @@ static void services__at_each_point(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(services__at_each_point),
+		cmocka_unit_test(services__survive_a_function_killed_or_stopped_at_each_test_point),
 	};
 
 	if (ends_devices(device, 2, NULL) != 2)

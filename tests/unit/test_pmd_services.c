@@ -173,7 +173,7 @@ static void services__a_port_has_one_server_on_a_device(void **state)
 	end(3);
 }
 
-static void services__any_port_is_one_that_nobody_has(void **state)
+static void services__any_port_allocates_an_unused_port_up_to_the_limit(void **state)
 {
 	static bool taken[65536];
 
@@ -191,7 +191,7 @@ static void services__any_port_is_one_that_nobody_has(void **state)
 }
 
 /** A port that was served lately is not given out again soon, because peers can still send to its former server. */
-static void services__any_port_is_one_that_was_not_served_lately(void **state)
+static void services__any_port_does_not_reuse_a_recently_served_port(void **state)
 {
 	static bool taken[65536];
 
@@ -208,7 +208,7 @@ static void services__any_port_is_one_that_was_not_served_lately(void **state)
 }
 
 /** A port becomes free when its server exits or closes its device, even if child processes of the server live on. */
-static void services__end_with_the_engine_also_where_a_child_lives(void **state)
+static void services__a_port_is_freed_with_its_server_even_if_a_child_lives(void **state)
 {
 	int64_t child[2];
 
@@ -236,7 +236,7 @@ static void services__end_with_the_engine_also_where_a_child_lives(void **state)
 
 /* ---- by links --------------------------------------------------------------------------------------------------- */
 
-static void services__packets_come_by_a_link_from_all_of_this_host(void **state)
+static void services__all_functions_of_the_host_send_by_a_link(void **state)
 {
 	(void)state;
 	start(3, true);
@@ -309,7 +309,7 @@ static void services__a_port_may_go_to_another_function(void **state)
 }
 
 /** Datagrams to unserved ports leave by the network port and leave no state behind. */
-static void services__a_port_that_nobody_serves_costs_a_packet(void **state)
+static void services__datagrams_to_an_unserved_port_leave_no_state(void **state)
 {
 	uint64_t before;
 
@@ -333,7 +333,7 @@ static void services__a_port_that_nobody_serves_costs_a_packet(void **state)
 
 /** A function that receives another function's packet, as when the kernel's GRO merges packets for two functions,
  * forwards it. */
-static void services__a_packet_that_came_to_another_function_is_handed_on(void **state)
+static void services__a_misrouted_packet_is_forwarded_to_its_function(void **state)
 {
 	(void)state;
 	start(3, true);
@@ -348,7 +348,7 @@ static void services__a_packet_that_came_to_another_function_is_handed_on(void *
 }
 
 /** An unused link that was made only to pass on stray packets is closed; one that our own traffic uses stays. */
-static void services__a_link_for_what_came_astray_ends(void **state)
+static void services__an_unused_link_for_stray_packets_is_closed(void **state)
 {
 	int64_t qpn;
 
@@ -377,7 +377,7 @@ static void services__a_link_for_what_came_astray_ends(void **state)
 
 /** When a function is granted a port, the kernel already steers the port's datagrams to it: not even the first one is
  * lost or goes elsewhere. */
-static void services__no_packet_is_too_early(void **state)
+static void services__the_first_datagram_to_a_new_service_arrives(void **state)
 {
 	enum { PORTS = 200 };
 	int64_t before;
@@ -399,7 +399,7 @@ static void services__no_packet_is_too_early(void **state)
 }
 
 /** Without links, the kernel delivers a service's datagrams to the function that serves it. */
-static void services__packets_come_by_udp_from_everywhere(void **state)
+static void services__without_links_all_functions_send_by_udp(void **state)
 {
 	(void)state;
 	start(4, false);
@@ -420,7 +420,7 @@ static void services__packets_come_by_udp_from_everywhere(void **state)
 }
 
 /** A function can start a service while there is no daemon, and a running service survives the daemon's end. */
-static void services__do_not_depend_on_a_daemon_that_lives(void **state)
+static void services__start_and_run_without_a_daemon(void **state)
 {
 	(void)state;
 	start(2, false);
@@ -474,7 +474,7 @@ static void daemon_says(const char *services)
 	}
 }
 
-static void services__are_shown(void **state)
+static void services__the_daemon_status_lists_served_ports(void **state)
 {
 	(void)state;
 	start(2, true);
@@ -490,7 +490,7 @@ static void services__are_shown(void **state)
 
 /** A false claim to a port has no effect, whether before or after the server's own, even if the daemon asks all
  * functions again. */
-static void services__nobody_gets_what_is_anothers(void **state)
+static void services__a_false_claim_to_a_port_has_no_effect(void **state)
 {
 	const uint32_t ports[] = {PORT + 1, PORT, PORT, PORT + 2};
 	int liar;
@@ -526,7 +526,7 @@ static void services__nobody_gets_what_is_anothers(void **state)
 
 /** The kernel can steer only a limited number of ports. One of the functions with too many ports gets the datagrams to
  * all unsteered ports and forwards them; functions with few ports are not affected. */
-static void services__of_too_many_the_last_are_handed_on(void **state)
+static void services__a_function_forwards_datagrams_to_unsteered_ports(void **state)
 {
 	int64_t ports[2][PROTO_SERVICES_MAX];
 
@@ -563,22 +563,22 @@ int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(services__a_port_has_one_server_on_a_device),
-		TEST(services__any_port_is_one_that_nobody_has),
-		TEST(services__any_port_is_one_that_was_not_served_lately),
-		TEST(services__end_with_the_engine_also_where_a_child_lives),
-		TEST(services__packets_come_by_a_link_from_all_of_this_host),
+		TEST(services__any_port_allocates_an_unused_port_up_to_the_limit),
+		TEST(services__any_port_does_not_reuse_a_recently_served_port),
+		TEST(services__a_port_is_freed_with_its_server_even_if_a_child_lives),
+		TEST(services__all_functions_of_the_host_send_by_a_link),
 		TEST(services__each_has_a_route_of_its_own),
 		TEST(services__a_link_that_is_not_used_ends),
 		TEST(services__a_port_may_go_to_another_function),
-		TEST(services__a_port_that_nobody_serves_costs_a_packet),
-		TEST(services__a_packet_that_came_to_another_function_is_handed_on),
-		TEST(services__a_link_for_what_came_astray_ends),
-		TEST(services__no_packet_is_too_early),
-		TEST(services__packets_come_by_udp_from_everywhere),
-		TEST(services__do_not_depend_on_a_daemon_that_lives),
-		TEST(services__are_shown),
-		TEST(services__nobody_gets_what_is_anothers),
-		TEST(services__of_too_many_the_last_are_handed_on),
+		TEST(services__datagrams_to_an_unserved_port_leave_no_state),
+		TEST(services__a_misrouted_packet_is_forwarded_to_its_function),
+		TEST(services__an_unused_link_for_stray_packets_is_closed),
+		TEST(services__the_first_datagram_to_a_new_service_arrives),
+		TEST(services__without_links_all_functions_send_by_udp),
+		TEST(services__start_and_run_without_a_daemon),
+		TEST(services__the_daemon_status_lists_served_ports),
+		TEST(services__a_false_claim_to_a_port_has_no_effect),
+		TEST(services__a_function_forwards_datagrams_to_unsteered_ports),
 	};
 
 	if (ends_devices(device, 2, NULL) != 2)

@@ -197,7 +197,7 @@ static void open__a_failing_epoll_ctl_is_an_error(void **state)
 	run(epoll_case);
 }
 
-static void open__a_panic_of_dpdk_is_an_error_for_good(void **state)
+static void open__a_dpdk_panic_is_a_permanent_error(void **state)
 {
 	(void)state;
 	SKIP_THREADS_AFTER_FORK();
@@ -211,14 +211,14 @@ static void open__without_random_numbers_is_an_error(void **state)
 	run(random_case);
 }
 
-static void open__random_numbers_that_are_refused_later_harm_nobody(void **state)
+static void open__psns_stay_random_if_getrandom_fails_later(void **state)
 {
 	(void)state;
 	SKIP_THREADS_AFTER_FORK();
 	run(later_random_case);
 }
 
-static void open__too_little_address_space_can_be_mended(void **state)
+static void open__succeeds_once_the_address_space_limit_is_raised(void **state)
 {
 	(void)state;
 #ifdef __SANITIZE_ADDRESS__
@@ -237,7 +237,7 @@ static void open__dpdk_leaves_no_thread_and_no_descriptor(void **state)
 }
 
 /** The test vector of RFC 8439, 2.3.2. */
-static void random__a_block_is_that_of_the_standard(void **state)
+static void random__a_block_matches_the_rfc_8439_test_vector(void **state)
 {
 	static const uint8_t expected[64] = {
 		0x10, 0xf1, 0xe7, 0xe4, 0xd1, 0x3b, 0x59, 0x15, 0x50, 0x0f, 0xdd, 0x1f, 0xa3, 0x20, 0x71, 0xc4,
@@ -256,7 +256,7 @@ static void random__a_block_is_that_of_the_standard(void **state)
 }
 
 /** Without getrandom(), random bytes never repeat, and the state does not reveal bytes already given out. */
-static void random__without_the_kernel_bytes_do_not_come_again(void **state)
+static void random__bytes_do_not_repeat_if_getrandom_fails(void **state)
 {
 	uint8_t bytes[2][4096];
 	struct pmd_random r, kept;
@@ -279,13 +279,13 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(open__a_failing_epoll_ctl_is_an_error),
-		cmocka_unit_test(open__a_panic_of_dpdk_is_an_error_for_good),
+		cmocka_unit_test(open__a_dpdk_panic_is_a_permanent_error),
 		cmocka_unit_test(open__without_random_numbers_is_an_error),
-		cmocka_unit_test(open__random_numbers_that_are_refused_later_harm_nobody),
-		cmocka_unit_test(open__too_little_address_space_can_be_mended),
+		cmocka_unit_test(open__psns_stay_random_if_getrandom_fails_later),
+		cmocka_unit_test(open__succeeds_once_the_address_space_limit_is_raised),
 		cmocka_unit_test(open__dpdk_leaves_no_thread_and_no_descriptor),
-		cmocka_unit_test(random__a_block_is_that_of_the_standard),
-		cmocka_unit_test(random__without_the_kernel_bytes_do_not_come_again),
+		cmocka_unit_test(random__a_block_matches_the_rfc_8439_test_vector),
+		cmocka_unit_test(random__bytes_do_not_repeat_if_getrandom_fails),
 	};
 
 	if (ends_devices(device, 1, NULL) != 1)

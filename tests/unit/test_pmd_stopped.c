@@ -465,13 +465,13 @@ static void in_a_process(const char *name)
 	assert_int_equal(WEXITSTATUS(status), 0);
 }
 
-static void stopped__a_peer_that_goes_on_has_everything_once(void **state)
+static void stopped__a_continued_peer_executes_each_request_once(void **state)
 {
 	(void)state;
 	in_a_process("check_stopped_and_continued");
 }
 
-static void stopped__a_peer_that_is_killed_is_an_error(void **state)
+static void stopped__requests_to_a_killed_peer_exceed_their_retries(void **state)
 {
 	(void)state;
 	in_a_process("check_stopped_and_killed");
@@ -483,7 +483,7 @@ static void stopped__a_peer_without_descriptors_is_reached_by_the_port(void **st
 	in_a_process("check_no_descriptors");
 }
 
-static void stopped__a_limit_on_files_ends_nobody(void **state)
+static void stopped__a_file_size_limit_prevents_links_but_kills_no_process(void **state)
 {
 	(void)state;
 	in_a_process("check_limit_0");
@@ -493,10 +493,10 @@ static void stopped__a_limit_on_files_ends_nobody(void **state)
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(stopped__a_peer_that_goes_on_has_everything_once),
-		cmocka_unit_test(stopped__a_peer_that_is_killed_is_an_error),
+		cmocka_unit_test(stopped__a_continued_peer_executes_each_request_once),
+		cmocka_unit_test(stopped__requests_to_a_killed_peer_exceed_their_retries),
 		cmocka_unit_test(stopped__a_peer_without_descriptors_is_reached_by_the_port),
-		cmocka_unit_test(stopped__a_limit_on_files_ends_nobody),
+		cmocka_unit_test(stopped__a_file_size_limit_prevents_links_but_kills_no_process),
 	};
 	const struct CMUnitTest cases[] = {
 		cmocka_unit_test(check_stopped_and_continued), cmocka_unit_test(check_stopped_and_killed),

@@ -272,21 +272,21 @@ static void requests_are_forged(enum way way)
 
 static const enum way ways[] = {ANY_PORT, OTHER_PLACE, SPOOFED};
 
-static void stranger__SE_04_kills_no_qp_whose_peer_has_a_link(void **state)
+static void stranger__SE_04_forged_naks_fail_no_qp_whose_peer_has_a_link(void **state)
 {
 	(void)state;
 	for (unsigned i = 0; i < 3; i++)
 		answers_are_forged(ways[i], NAK_FATAL, true);
 }
 
-static void stranger__SE_04_completes_nothing_whose_peer_has_a_link(void **state)
+static void stranger__SE_04_forged_acks_complete_nothing_if_the_peer_has_a_link(void **state)
 {
 	(void)state;
 	for (unsigned i = 0; i < 3; i++)
 		answers_are_forged(ways[i], 0x1f, true);
 }
 
-static void stranger__SE_04_sends_nothing_to_a_qp_whose_peer_has_a_link(void **state)
+static void stranger__SE_04_forged_sends_reach_no_qp_whose_peer_has_a_link(void **state)
 {
 	(void)state;
 	for (unsigned i = 0; i < 3; i++)
@@ -295,7 +295,7 @@ static void stranger__SE_04_sends_nothing_to_a_qp_whose_peer_has_a_link(void **s
 
 /** Without links, packets from a port other than 4791 are still refused. SPOOFED is not tested: only links and keys
  * protect against it. */
-static void stranger__SE_04_from_another_port_than_4791_reaches_no_qp_without_a_link_either(void **state)
+static void stranger__SE_04_without_links_other_ports_or_addresses_reach_no_qp(void **state)
 {
 	(void)state;
 	setenv("UROCE_RING", "off", 1);
@@ -352,7 +352,7 @@ static void stranger__SE_11_sockets_are_bound_to_configured_addresses_only(void 
 	end_close(&a);
 }
 
-static void stranger__SE_11_no_device_is_on_any_address(void **state)
+static void stranger__SE_11_wildcard_and_multicast_addresses_are_refused(void **state)
 {
 	static const char *const specs[] = {"0.0.0.0", "::", "224.0.0.1", "ff02::1", "255.255.255.255"};
 	struct pmd_device one[PMD_DEVICES_MAX];
@@ -369,12 +369,12 @@ static void stranger__SE_11_no_device_is_on_any_address(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(stranger__SE_04_kills_no_qp_whose_peer_has_a_link),
-		cmocka_unit_test(stranger__SE_04_completes_nothing_whose_peer_has_a_link),
-		cmocka_unit_test(stranger__SE_04_sends_nothing_to_a_qp_whose_peer_has_a_link),
-		cmocka_unit_test(stranger__SE_04_from_another_port_than_4791_reaches_no_qp_without_a_link_either),
+		cmocka_unit_test(stranger__SE_04_forged_naks_fail_no_qp_whose_peer_has_a_link),
+		cmocka_unit_test(stranger__SE_04_forged_acks_complete_nothing_if_the_peer_has_a_link),
+		cmocka_unit_test(stranger__SE_04_forged_sends_reach_no_qp_whose_peer_has_a_link),
+		cmocka_unit_test(stranger__SE_04_without_links_other_ports_or_addresses_reach_no_qp),
 		cmocka_unit_test(stranger__SE_11_sockets_are_bound_to_configured_addresses_only),
-		cmocka_unit_test(stranger__SE_11_no_device_is_on_any_address),
+		cmocka_unit_test(stranger__SE_11_wildcard_and_multicast_addresses_are_refused),
 	};
 
 	if (ends_devices(device, 3, NULL) != 3)

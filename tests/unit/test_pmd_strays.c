@@ -115,7 +115,7 @@ static struct pmd_port_stats stats(uint64_t *no_qp, uint64_t *bad_icrc)
 
 /* ---- what is refused -------------------------------------------------------------------------------------------- */
 
-static void strays__a_service_takes_nothing_but_datagrams(void **state)
+static void strays__rc_packets_to_a_service_are_refused(void **state)
 {
 	uint64_t no_qp, bad_icrc;
 	struct pmd_port_stats s;
@@ -128,7 +128,7 @@ static void strays__a_service_takes_nothing_but_datagrams(void **state)
 	assert_int_equal(s.rx_misrouted_limited + s.rx_misrouted_waiting + s.rx_misrouted_dropped + no_qp, 0);
 }
 
-static void strays__what_is_malformed_goes_no_further(void **state)
+static void strays__packets_with_a_bad_icrc_are_not_forwarded(void **state)
 {
 	uint64_t no_qp, bad_icrc;
 	struct pmd_port_stats s;
@@ -141,7 +141,7 @@ static void strays__what_is_malformed_goes_no_further(void **state)
 	assert_int_equal(s.rx_misrouted_limited + s.rx_misrouted_waiting + s.rx_misrouted_dropped + no_qp, 0);
 }
 
-static void strays__there_is_no_service_at_either_end_of_the_range(void **state)
+static void strays__packets_to_port_0_or_the_multicast_qpn_are_refused(void **state)
 {
 	uint64_t no_qp, bad_icrc;
 	struct pmd_port_stats s;
@@ -163,7 +163,7 @@ static void strays__there_is_no_service_at_either_end_of_the_range(void **state)
 
 /** Each of these packets would need a connection to the daemon to ask which function serves the port: such connections
  * are limited. */
-static void strays__connections_are_limited_whatever_comes(void **state)
+static void strays__daemon_connections_for_unserved_ports_are_rate_limited(void **state)
 {
 	static struct link_route routes[2][ROUTES];
 	struct pmd_links *l = end.engine->host.links;
@@ -187,7 +187,7 @@ static void strays__connections_are_limited_whatever_comes(void **state)
 }
 
 /** After the daemon has said that nobody serves a port, further packets to that port need no new connection. */
-static void strays__a_port_that_nobody_serves_is_asked_for_once(void **state)
+static void strays__the_daemon_is_queried_once_for_an_unserved_port(void **state)
 {
 	uint64_t no_qp, bad_icrc;
 	struct pmd_port_stats s;
@@ -204,7 +204,7 @@ static void strays__a_port_that_nobody_serves_is_asked_for_once(void **state)
 	assert_int_equal(s.rx_misrouted_limited + s.rx_misrouted_dropped, 0);
 }
 
-static void limiter__a_burst_and_then_so_many_a_second(void **state)
+static void limiter__allows_a_burst_and_then_a_fixed_rate(void **state)
 {
 	struct pmd_limiter l = {0};
 	uint64_t now_ns = 1000000000000;
@@ -241,7 +241,7 @@ static bool is_own_kind(void)
 
 /** Other implementations cannot receive segmented runs, so a packet that no QP accepted must not enable runs to its
  * sender. */
-static void peers__a_refused_packet_makes_nobody_one_of_our_own_kind(void **state)
+static void peers__a_refused_packet_does_not_mark_its_sender_as_uroce(void **state)
 {
 	(void)state;
 	send_to_many(STRANGER_UD_SEND, nic_qp_num(end.qp), CHUNK, false);
@@ -250,7 +250,7 @@ static void peers__a_refused_packet_makes_nobody_one_of_our_own_kind(void **stat
 }
 
 /** A packet that no QP accepted must not disable segmented runs to a peer, either. */
-static void peers__a_refused_packet_leaves_the_peers_kind_as_it_is(void **state)
+static void peers__a_refused_packet_does_not_unmark_a_uroce_peer(void **state)
 {
 	struct nic_rx_frame accepted = {.sgid = device[1].gid, .udp_sport = NIC_UDP_PORT};
 	struct sockaddr_in6 from, to;
@@ -277,17 +277,18 @@ static void peers__a_refused_packet_leaves_the_peers_kind_as_it_is(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(strays__a_service_takes_nothing_but_datagrams, setup, teardown),
-		cmocka_unit_test_setup_teardown(strays__what_is_malformed_goes_no_further, setup, teardown),
-		cmocka_unit_test_setup_teardown(strays__there_is_no_service_at_either_end_of_the_range, setup,
+		cmocka_unit_test_setup_teardown(strays__rc_packets_to_a_service_are_refused, setup, teardown),
+		cmocka_unit_test_setup_teardown(strays__packets_with_a_bad_icrc_are_not_forwarded, setup, teardown),
+		cmocka_unit_test_setup_teardown(strays__packets_to_port_0_or_the_multicast_qpn_are_refused, setup,
 						teardown),
-		cmocka_unit_test_setup_teardown(strays__connections_are_limited_whatever_comes, setup, teardown),
-		cmocka_unit_test_setup_teardown(strays__a_port_that_nobody_serves_is_asked_for_once, setup, teardown),
-		cmocka_unit_test(limiter__a_burst_and_then_so_many_a_second),
-		cmocka_unit_test_setup_teardown(peers__a_refused_packet_makes_nobody_one_of_our_own_kind, setup,
+		cmocka_unit_test_setup_teardown(strays__daemon_connections_for_unserved_ports_are_rate_limited, setup,
 						teardown),
-		cmocka_unit_test_setup_teardown(peers__a_refused_packet_leaves_the_peers_kind_as_it_is, setup,
+		cmocka_unit_test_setup_teardown(strays__the_daemon_is_queried_once_for_an_unserved_port, setup,
 						teardown),
+		cmocka_unit_test(limiter__allows_a_burst_and_then_a_fixed_rate),
+		cmocka_unit_test_setup_teardown(peers__a_refused_packet_does_not_mark_its_sender_as_uroce, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(peers__a_refused_packet_does_not_unmark_a_uroce_peer, setup, teardown),
 	};
 
 	if (ends_devices(device, 2, NULL) != 2)

@@ -84,7 +84,7 @@ static void udp__v6_packets_without_a_checksum_are_taken(void **state)
 	port->ops->close(port);
 }
 
-static void udp__empty_datagrams_are_counted_and_hide_nothing(void **state)
+static void udp__empty_datagrams_are_counted_and_block_no_others(void **state)
 {
 	uint8_t data[BYTES] = {0};
 	struct pmd_port *port;
@@ -139,7 +139,7 @@ static void hear(struct pmd_port *port, const struct nic_gid *from, uint16_t spo
 	port->ops->rx_accepted(port, &frame);
 }
 
-static void udp__own_kind_is_forgotten_when_the_address_changes_hands(void **state)
+static void udp__a_packet_from_another_source_port_unmarks_a_uroce_peer(void **state)
 {
 	struct pmd_port *port;
 	struct port_udp *u;
@@ -178,7 +178,7 @@ static unsigned transmit_run(struct pmd_port *port, const struct nic_gid *to)
 	return port->ops->tx_burst(port, frames, 2, 0);
 }
 
-static void udp__one_path_without_segmentation_leaves_the_others_theirs(void **state)
+static void udp__gso_refused_for_one_peer_is_still_used_for_others(void **state)
 {
 	struct pmd_port *port;
 	int on = 1, off = 0;
@@ -236,7 +236,7 @@ static void udp__an_ack_that_is_ordered_stays_first(void **state)
 
 /* ---- fields of the IP header ---------------------------------------------------------------------------------- */
 
-static void udp__refused_traffic_class_is_counted_and_asked_for_again(void **state)
+static void udp__a_refused_traffic_class_is_counted_and_set_again(void **state)
 {
 	uint8_t data[NIC_FRAME_MAX] = {0};
 	struct nic_tx_frame frame = {.data = data,
@@ -323,7 +323,7 @@ static void receive_all(struct pmd_port *port, uint64_t now_ns, unsigned got[3])
 	} while (n > 0 || port->more);
 }
 
-static void udp__all_addresses_are_heard(void **state)
+static void udp__packets_to_all_addresses_are_received(void **state)
 {
 	struct pmd_port *port;
 	uint64_t now_ns = 1000000000;
@@ -356,7 +356,7 @@ static void udp__all_addresses_are_heard(void **state)
 	port->ops->close(port);
 }
 
-static void udp__addresses_come_and_go_under_a_sleeper(void **state)
+static void udp__addresses_are_removed_added_and_replaced_under_a_sleeper(void **state)
 {
 	struct pmd_port *port;
 	char err[256];
@@ -417,7 +417,7 @@ static bool serves_7(void *ctx, uint16_t service)
 	return service == 7;
 }
 
-static void udp__packets_of_other_functions_are_passed_on(void **state)
+static void udp__packets_to_other_functions_go_to_the_stray_handler(void **state)
 {
 	struct pmd_port *port;
 	unsigned got[3], count = 0;
@@ -447,7 +447,7 @@ static void udp__packets_of_other_functions_are_passed_on(void **state)
 
 /** A packet to a service is recognized by its whole QPN: packets to this function's own services are kept, others are
  * strays. */
-static void udp__packets_of_services_are_for_who_serves_them(void **state)
+static void udp__packets_to_services_not_served_here_are_strays(void **state)
 {
 	unsigned got[3], count = 0;
 	struct pmd_port *port;
@@ -501,7 +501,7 @@ static void udp__a_burst_of_nothing_but_strays_is_bounded(void **state)
 
 /** An address flooded by strangers with datagrams that are dropped does not delay reading another one by more than a
  * few bursts. */
-static void udp__a_flooded_address_hides_no_other(void **state)
+static void udp__a_flooded_address_does_not_starve_another(void **state)
 {
 	struct nic_rx_frame frames[PMD_RX_BURST];
 	struct pmd_port *port;
@@ -529,7 +529,7 @@ static void udp__a_flooded_address_hides_no_other(void **state)
 	port->ops->close(port);
 }
 
-static void udp__a_run_is_for_one_function_and_leaves_by_its_own_address(void **state)
+static void udp__a_gso_run_targets_one_function_and_needs_its_source_address(void **state)
 {
 	static uint8_t data[4][NIC_FRAME_MAX];
 	struct nic_tx_frame frames[4] = {{0}};
@@ -621,19 +621,19 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(udp__v6_packets_without_a_checksum_are_taken),
-		cmocka_unit_test(udp__empty_datagrams_are_counted_and_hide_nothing),
+		cmocka_unit_test(udp__empty_datagrams_are_counted_and_block_no_others),
 		cmocka_unit_test(udp__overflow_of_the_socket_is_counted),
-		cmocka_unit_test(udp__own_kind_is_forgotten_when_the_address_changes_hands),
-		cmocka_unit_test(udp__one_path_without_segmentation_leaves_the_others_theirs),
+		cmocka_unit_test(udp__a_packet_from_another_source_port_unmarks_a_uroce_peer),
+		cmocka_unit_test(udp__gso_refused_for_one_peer_is_still_used_for_others),
 		cmocka_unit_test(udp__an_ack_that_is_ordered_stays_first),
-		cmocka_unit_test(udp__refused_traffic_class_is_counted_and_asked_for_again),
-		cmocka_unit_test(udp__all_addresses_are_heard),
-		cmocka_unit_test(udp__addresses_come_and_go_under_a_sleeper),
-		cmocka_unit_test(udp__packets_of_other_functions_are_passed_on),
-		cmocka_unit_test(udp__packets_of_services_are_for_who_serves_them),
+		cmocka_unit_test(udp__a_refused_traffic_class_is_counted_and_set_again),
+		cmocka_unit_test(udp__packets_to_all_addresses_are_received),
+		cmocka_unit_test(udp__addresses_are_removed_added_and_replaced_under_a_sleeper),
+		cmocka_unit_test(udp__packets_to_other_functions_go_to_the_stray_handler),
+		cmocka_unit_test(udp__packets_to_services_not_served_here_are_strays),
 		cmocka_unit_test(udp__a_burst_of_nothing_but_strays_is_bounded),
-		cmocka_unit_test(udp__a_flooded_address_hides_no_other),
-		cmocka_unit_test(udp__a_run_is_for_one_function_and_leaves_by_its_own_address),
+		cmocka_unit_test(udp__a_flooded_address_does_not_starve_another),
+		cmocka_unit_test(udp__a_gso_run_targets_one_function_and_needs_its_source_address),
 		cmocka_unit_test(udp__no_cancellation_under_the_lock),
 	};
 

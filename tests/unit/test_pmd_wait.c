@@ -107,7 +107,7 @@ static void waiter_sleeps(struct waiter *w)
 }
 
 /** A port without a descriptor to sleep on is read repeatedly during a wait, with or without the engine's thread. */
-static void wait__a_port_without_a_descriptor_is_looked_at(void **state)
+static void wait__a_port_without_a_descriptor_is_read_repeatedly(void **state)
 {
 	static const char *const modes[] = {"auto", "inline"};
 
@@ -149,7 +149,7 @@ static void wait_until_asleep(struct pmd_engine *e)
 
 /** The engine's thread wakes to serve, but when it gets the lock, a waiter already serves: the thread must not change
  * the wake-up time that the waiter has set. */
-static void wait__a_thread_that_comes_late_leaves_the_waiter_alone(void **state)
+static void wait__a_late_engine_thread_keeps_the_wake_time_of_the_waiter(void **state)
 {
 	const uint64_t sleeps_until = UINT64_MAX - 1;
 	uint64_t said;
@@ -177,7 +177,7 @@ static void wait__a_thread_that_comes_late_leaves_the_waiter_alone(void **state)
 
 /** The waiter returns and the application does not poll: the engine's thread, which slept during the wait, serves
  * again. */
-static void wait__the_thread_serves_when_the_waiter_has_gone(void **state)
+static void wait__the_engine_thread_serves_again_after_the_waiter_returns(void **state)
 {
 	const struct nic_send_wr wr = {.opcode = NIC_WR_SEND, .flags = NIC_SEND_SIGNALED};
 	struct waiter w;
@@ -209,7 +209,7 @@ static void wait__the_thread_serves_when_the_waiter_has_gone(void **state)
 
 /** If a wait lasts longer than the thread's usual slices, the thread sets thread.deep: then the end of the wait wakes
  * it. */
-static void wait__the_thread_is_called_when_a_longer_wait_ends(void **state)
+static void wait__the_engine_thread_sets_deep_during_a_longer_wait(void **state)
 {
 	bool seen = false;
 	struct waiter w;
@@ -299,7 +299,7 @@ static void wait__packets_that_come_with_the_event_are_received(void **state)
 
 /** A program may make its event descriptor non-blocking at any time, even after it has slept on it: then pmd_wait()
  * returns -EAGAIN. */
-static void wait__nobody_sleeps_for_a_descriptor_that_does_not_block(void **state)
+static void wait__a_nonblocking_descriptor_returns_eagain(void **state)
 {
 	static const char *const modes[] = {"auto", "inline"};
 
@@ -326,7 +326,7 @@ static void wait__nobody_sleeps_for_a_descriptor_that_does_not_block(void **stat
 }
 
 /** Only one application thread serves. A second one gets -EBUSY and does not disturb the first. */
-static void wait__a_second_thread_sleeps_elsewhere(void **state)
+static void wait__a_second_waiter_gets_ebusy(void **state)
 {
 	bool ready = false;
 	struct waiter w;
@@ -345,7 +345,7 @@ static void wait__a_second_thread_sleeps_elsewhere(void **state)
 }
 
 /** A cancelled waiter leaves no state behind: the engine's thread serves again, and other threads can wait. */
-static void wait__a_cancelled_thread_leaves_things_in_order(void **state)
+static void wait__a_cancelled_waiter_leaves_no_state_behind(void **state)
 {
 	struct fake_producer p;
 	struct waiter w;
@@ -381,7 +381,7 @@ static void wait__a_cancelled_thread_leaves_things_in_order(void **state)
 /* ---- what wakes a waiter ---------------------------------------------------------------------------------------- */
 
 /** The bell of a link with packets wakes the waiter, whether it rings before or after the waiter goes to sleep. */
-static void wait__the_bell_is_heard_whenever_it_rings(void **state)
+static void wait__the_bell_wakes_the_waiter_whenever_it_rings(void **state)
 {
 	static const char *const modes[] = {"auto", "inline"};
 
@@ -417,7 +417,7 @@ static void look_at_nothing(struct pmd_port *port)
 }
 
 /** An address change gives the port another descriptor while a waiter sleeps: the waiter then sleeps on the new one. */
-static void wait__a_new_descriptor_of_the_port_wakes(void **state)
+static void wait__the_waiter_sleeps_on_a_new_descriptor_of_the_port(void **state)
 {
 	const uint64_t one = 1;
 	struct waiter w;
@@ -452,7 +452,7 @@ static void wait__a_new_descriptor_of_the_port_wakes(void **state)
 }
 
 /** Timers expire during a wait, with or without an engine thread. */
-static void wait__timers_run(void **state)
+static void wait__timers_expire_during_a_wait(void **state)
 {
 	static const char *const modes[] = {"auto", "inline"};
 	const struct nic_send_wr wr = {.opcode = NIC_WR_SEND, .flags = NIC_SEND_SIGNALED};
@@ -488,17 +488,17 @@ static void wait__timers_run(void **state)
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(wait__a_port_without_a_descriptor_is_looked_at),
-		cmocka_unit_test(wait__a_thread_that_comes_late_leaves_the_waiter_alone),
-		cmocka_unit_test(wait__the_thread_serves_when_the_waiter_has_gone),
-		cmocka_unit_test(wait__the_thread_is_called_when_a_longer_wait_ends),
+		cmocka_unit_test(wait__a_port_without_a_descriptor_is_read_repeatedly),
+		cmocka_unit_test(wait__a_late_engine_thread_keeps_the_wake_time_of_the_waiter),
+		cmocka_unit_test(wait__the_engine_thread_serves_again_after_the_waiter_returns),
+		cmocka_unit_test(wait__the_engine_thread_sets_deep_during_a_longer_wait),
 		cmocka_unit_test(wait__packets_that_come_with_the_event_are_received),
-		cmocka_unit_test(wait__nobody_sleeps_for_a_descriptor_that_does_not_block),
-		cmocka_unit_test(wait__a_second_thread_sleeps_elsewhere),
-		cmocka_unit_test(wait__a_cancelled_thread_leaves_things_in_order),
-		cmocka_unit_test(wait__the_bell_is_heard_whenever_it_rings),
-		cmocka_unit_test(wait__a_new_descriptor_of_the_port_wakes),
-		cmocka_unit_test(wait__timers_run),
+		cmocka_unit_test(wait__a_nonblocking_descriptor_returns_eagain),
+		cmocka_unit_test(wait__a_second_waiter_gets_ebusy),
+		cmocka_unit_test(wait__a_cancelled_waiter_leaves_no_state_behind),
+		cmocka_unit_test(wait__the_bell_wakes_the_waiter_whenever_it_rings),
+		cmocka_unit_test(wait__the_waiter_sleeps_on_a_new_descriptor_of_the_port),
+		cmocka_unit_test(wait__timers_expire_during_a_wait),
 	};
 
 	if (ends_devices(device, 2, NULL) != 2)

@@ -47,7 +47,7 @@ static void post__RQ_13_inline_data_is_taken_during_the_call(void **state)
 	rig_destroy(rig);
 }
 
-static void post__RQ_13_inline_limits(void **state)
+static void post__RQ_13_inline_size_and_opcodes_are_limited(void **state)
 {
 	struct rig *rig = rig_ready(NULL);
 	struct nic_send_wr wr = rig_wr(rig, 1, NIC_WR_SEND, 0, 128);
@@ -87,7 +87,7 @@ static void post__RQ_13_inline_data_needs_no_sges(void **state)
 	rig_destroy(rig);
 }
 
-static void post__RQ_13_inline_message_longer_than_the_path_mtu(void **state)
+static void post__RQ_13_inline_message_over_the_path_mtu_is_segmented(void **state)
 {
 	struct rig *rig = rig_ready(&(struct rig_opts){.cap.max_inline_data = 600});
 	struct nic_send_wr wr = rig_wr(rig, 1, NIC_WR_RDMA_WRITE, 40, 600);
@@ -104,7 +104,7 @@ static void post__RQ_13_inline_message_longer_than_the_path_mtu(void **state)
 	rig_destroy(rig);
 }
 
-static void post__RQ_16_state_of_the_qp_decides(void **state)
+static void post__RQ_16_sends_are_refused_before_rts_and_flushed_in_err(void **state)
 {
 	static const enum nic_qp_type types[] = {NIC_QPT_RC, NIC_QPT_UC};
 
@@ -217,7 +217,7 @@ static void post__RQ_18_a_full_queue_refuses_and_stays_whole(void **state)
 	rig_destroy(rig);
 }
 
-static void post__RQ_18_checking_ahead_says_what_posting_would(void **state)
+static void post__RQ_18_post_check_predicts_the_result_of_posting(void **state)
 {
 	struct rig *rig = rig_ready(&(struct rig_opts){.cap.max_send_wr = 5});
 	struct nic_send_wr wr = rig_wr(rig, 1, NIC_WR_SEND, 0, 8);
@@ -236,7 +236,7 @@ static void post__RQ_18_checking_ahead_says_what_posting_would(void **state)
 	rig_destroy(rig);
 }
 
-static void post__RQ_18_checking_ahead_in_the_error_state(void **state)
+static void post__RQ_18_post_check_in_the_error_state_succeeds(void **state)
 {
 	struct rig *rig = rig_ready(NULL);
 	struct nic_send_wr wr = rig_wr(rig, 1, NIC_WR_SEND, 0, 8);
@@ -252,15 +252,15 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(post__RQ_09_messages_over_2_gib_are_refused),
 		cmocka_unit_test(post__RQ_13_inline_data_is_taken_during_the_call),
-		cmocka_unit_test(post__RQ_13_inline_limits),
+		cmocka_unit_test(post__RQ_13_inline_size_and_opcodes_are_limited),
 		cmocka_unit_test(post__RQ_13_inline_data_needs_no_sges),
-		cmocka_unit_test(post__RQ_13_inline_message_longer_than_the_path_mtu),
-		cmocka_unit_test(post__RQ_16_state_of_the_qp_decides),
+		cmocka_unit_test(post__RQ_13_inline_message_over_the_path_mtu_is_segmented),
+		cmocka_unit_test(post__RQ_16_sends_are_refused_before_rts_and_flushed_in_err),
 		cmocka_unit_test(post__RQ_16_in_sqd_wrs_wait),
 		cmocka_unit_test(post__RQ_17_too_many_sges_and_operations_of_other_services_are_refused),
 		cmocka_unit_test(post__RQ_18_a_full_queue_refuses_and_stays_whole),
-		cmocka_unit_test(post__RQ_18_checking_ahead_says_what_posting_would),
-		cmocka_unit_test(post__RQ_18_checking_ahead_in_the_error_state),
+		cmocka_unit_test(post__RQ_18_post_check_predicts_the_result_of_posting),
+		cmocka_unit_test(post__RQ_18_post_check_in_the_error_state_succeeds),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

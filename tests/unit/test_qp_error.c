@@ -69,7 +69,7 @@ static void qp_error__QS_04_error_found_by_the_nic_flushes_too(void **state)
 
 /* ACKs, responses and timer expiries after the QP's error produce no successful completion, whichever request they are
  * for. */
-static void qp_error__QS_05_in_order_once_each_and_no_success_after_an_error(void **state)
+static void qp_error__QS_05_completes_once_in_order_and_no_success_after_error(void **state)
 {
 	struct rig *rig = rig_ready(NULL);
 
@@ -170,7 +170,7 @@ static void qp_error__QS_09_send_error_leads_uc_and_ud_to_sqe_and_rc_to_err(void
 	}
 }
 
-static void qp_error__QS_10_last_wqe_event_of_a_qp_on_an_srq(void **state)
+static void qp_error__QS_10_only_a_qp_on_an_srq_raises_the_last_wqe_event(void **state)
 {
 	for (unsigned i = 0; i < 4; i++) {
 		bool srq = i & 1, by_nic = i & 2;
@@ -350,11 +350,11 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(qp_error__QS_04_both_queues_are_flushed_and_later_posts_too),
 		cmocka_unit_test(qp_error__QS_04_error_found_by_the_nic_flushes_too),
-		cmocka_unit_test(qp_error__QS_05_in_order_once_each_and_no_success_after_an_error),
+		cmocka_unit_test(qp_error__QS_05_completes_once_in_order_and_no_success_after_error),
 		cmocka_unit_test(qp_error__QS_06_receive_wqe_in_use_is_flushed_exactly_once),
 		cmocka_unit_test(qp_error__QS_06_failing_packet_is_consumed_once),
 		cmocka_unit_test(qp_error__QS_09_send_error_leads_uc_and_ud_to_sqe_and_rc_to_err),
-		cmocka_unit_test(qp_error__QS_10_last_wqe_event_of_a_qp_on_an_srq),
+		cmocka_unit_test(qp_error__QS_10_only_a_qp_on_an_srq_raises_the_last_wqe_event),
 		cmocka_unit_test(qp_error__QS_11_peer_in_err_or_reset_ends_in_retries_exceeded),
 		cmocka_unit_test(qp_error__QS_12_a_qp_with_wqes_and_a_bound_window_may_be_destroyed),
 		cmocka_unit_test(qp_error__QS_13_destroy_takes_the_completions_of_the_qp),

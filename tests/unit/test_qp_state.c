@@ -172,7 +172,7 @@ static void qp_state__QS_02_legal_and_illegal_transitions(void **state)
 	}
 }
 
-static void qp_state__QS_02_each_required_attribute_is_required_and_no_other_is_taken(void **state)
+static void qp_state__QS_02_missing_required_or_extra_attributes_are_refused(void **state)
 {
 	uint32_t must, may;
 
@@ -324,7 +324,7 @@ static void qp_state__QS_07_reset_clears_everything_for_reuse(void **state)
 }
 
 /* A reset from RTS, without ERR in between, forgets queued requests, responses and a delayed ACK. */
-static void qp_state__QS_07_reset_from_rts_forgets_what_was_to_be_sent(void **state)
+static void qp_state__QS_07_reset_from_rts_discards_all_pending_packets(void **state)
 {
 	struct rig *rig = rig_ready(&(struct rig_opts){.nic.ack_delay_ns = 1000});
 
@@ -340,7 +340,7 @@ static void qp_state__QS_07_reset_from_rts_forgets_what_was_to_be_sent(void **st
 	rig_destroy(rig);
 }
 
-static void qp_state__QS_08_sqd_finishes_what_has_begun_and_reports(void **state)
+static void qp_state__QS_08_sqd_finishes_the_open_message_and_reports_drained(void **state)
 {
 	struct rig *rig = rig_ready(NULL);
 
@@ -414,14 +414,14 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(qp_state__QS_01_new_qp_is_in_reset),
 		cmocka_unit_test(qp_state__QS_02_legal_and_illegal_transitions),
-		cmocka_unit_test(qp_state__QS_02_each_required_attribute_is_required_and_no_other_is_taken),
+		cmocka_unit_test(qp_state__QS_02_missing_required_or_extra_attributes_are_refused),
 		cmocka_unit_test(qp_state__QS_02_illegal_values_are_refused),
 		cmocka_unit_test(qp_state__QS_02_path_mtu_over_the_port_mtu_is_refused),
 		cmocka_unit_test(qp_state__QS_03_receives_are_posted_from_init_on),
 		cmocka_unit_test(qp_state__QS_03_receive_posted_in_init_is_used),
 		cmocka_unit_test(qp_state__QS_07_reset_clears_everything_for_reuse),
-		cmocka_unit_test(qp_state__QS_07_reset_from_rts_forgets_what_was_to_be_sent),
-		cmocka_unit_test(qp_state__QS_08_sqd_finishes_what_has_begun_and_reports),
+		cmocka_unit_test(qp_state__QS_07_reset_from_rts_discards_all_pending_packets),
+		cmocka_unit_test(qp_state__QS_08_sqd_finishes_the_open_message_and_reports_drained),
 		cmocka_unit_test(qp_state__QS_08_drained_event_only_when_asked_and_at_once_when_idle),
 		cmocka_unit_test(qp_state__QS_18_a_qpn_is_not_reused_soon),
 	};

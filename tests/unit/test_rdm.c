@@ -49,7 +49,7 @@ static void rdm__a_message_is_delivered(void **state)
 }
 
 /** INJECT takes messages up to NIC_RDM_INJECT_MAX, and the caller may reuse the buffer as soon as the call returns. */
-static void rdm__what_is_injected_is_the_callers_again(void **state)
+static void rdm__an_injected_buffer_may_be_reused_at_once(void **state)
 {
 	struct rdm_rig *rig = rdm_rig_create(2, 2);
 	struct rdm_node *a = &rig->node[0], *b = &rig->node[1];
@@ -94,7 +94,7 @@ static void rdm__segments_on_both_sides(void **state)
 	rdm_rig_destroy(rig);
 }
 
-static void rdm__a_message_that_is_too_long_is_cut(void **state)
+static void rdm__a_message_longer_than_its_receive_is_truncated(void **state)
 {
 	static const uint32_t lengths[] = {100, 5000, 60000};
 	struct rdm_rig *rig = rdm_rig_create(2, 4);
@@ -124,7 +124,7 @@ static void rdm__a_message_that_is_too_long_is_cut(void **state)
 	rdm_rig_destroy(rig);
 }
 
-static void rdm__tags_and_sources_find_their_receives(void **state)
+static void rdm__messages_match_receives_by_tag_and_source(void **state)
 {
 	struct rdm_rig *rig = rdm_rig_create(3, 5);
 	struct rdm_node *a = &rig->node[0], *b = &rig->node[1], *c = &rig->node[2];
@@ -184,7 +184,7 @@ static void rdm__messages_are_taken_in_order(void **state)
 	rdm_rig_destroy(rig);
 }
 
-static void rdm__a_buffer_takes_many_messages(void **state)
+static void rdm__a_multi_receive_buffer_takes_many_messages(void **state)
 {
 	struct rdm_rig *rig = rdm_rig_create(2, 7);
 	struct rdm_node *a = &rig->node[0], *b = &rig->node[1];
@@ -279,7 +279,7 @@ static void rdm__a_receive_can_be_cancelled(void **state)
 }
 
 /** A SEND with DELIVERY completes only when a receive has got the message. */
-static void rdm__delivery_is_told(void **state)
+static void rdm__a_send_with_delivery_completes_when_received(void **state)
 {
 	struct rdm_rig *rig = rdm_rig_create(2, 10);
 	struct rdm_node *a = &rig->node[0], *b = &rig->node[1];
@@ -394,7 +394,7 @@ static void rdm__write_after_read(void **state)
 	rdm_rig_destroy(rig);
 }
 
-static void rdm__elements_in_segments(void **state)
+static void rdm__element_operations_work_across_segments(void **state)
 {
 	enum { N = 400 };
 	struct rdm_rig *rig = rdm_rig_create(2, 13);
@@ -448,7 +448,7 @@ static void rdm__elements_in_segments(void **state)
 }
 
 /** Injected operands may be reused at once, even before the connection is up; result buffers may not. */
-static void rdm__injected_elements(void **state)
+static void rdm__injected_operands_may_be_reused_at_once(void **state)
 {
 	struct rdm_rig *rig = rdm_rig_create(2, 14);
 	struct rdm_node *a = &rig->node[0], *b = &rig->node[1];
@@ -492,7 +492,7 @@ static void rdm__injected_elements(void **state)
 }
 
 /** If a region is addressed by offsets, the memory itself must be aligned, not the offset. */
-static void rdm__elements_by_offsets(void **state)
+static void rdm__element_alignment_is_checked_on_memory_not_on_offset(void **state)
 {
 	struct rdm_rig *rig = rdm_rig_create(2, 16);
 	struct rdm_node *a = &rig->node[0], *b = &rig->node[1];
@@ -530,7 +530,7 @@ static void rdm__elements_by_offsets(void **state)
 }
 
 /** An endpoint can be its own peer. */
-static void rdm__to_itself(void **state)
+static void rdm__an_endpoint_sends_to_itself(void **state)
 {
 	struct rdm_rig *rig = rdm_rig_create(1, 15);
 	struct rdm_node *a = &rig->node[0];
@@ -583,7 +583,7 @@ static uint64_t *words(struct rdm_node *n, uint32_t at)
 }
 
 /** An operation on a receive is executed, whether it arrives before or after the receive is posted. */
-static void rdm__a_receive_can_be_operated_on(void **state)
+static void rdm__an_operation_on_a_tagged_receive_is_executed(void **state)
 {
 	struct rdm_rig *rig = rdm_rig_create(2, 17);
 	struct rdm_node *a = &rig->node[0], *b = &rig->node[1];
@@ -682,7 +682,7 @@ static void rdm__operations_that_do_not_fit_are_refused(void **state)
 }
 
 /** A tagged operation that the target discards completes with an error; so does one whose peer disappears. */
-static void rdm__operations_end_without_a_receive(void **state)
+static void rdm__operations_fail_if_discarded_or_if_the_peer_is_lost(void **state)
 {
 	struct rdm_rig *rig = rdm_rig_create(2, 20);
 	struct rdm_node *a = &rig->node[0], *b = &rig->node[1];
@@ -712,7 +712,7 @@ static void rdm__operations_end_without_a_receive(void **state)
 
 /* ---- datagrams ------------------------------------------------------------------------------------------------ */
 
-static void rdm__datagrams_come_once_or_not_at_all(void **state)
+static void rdm__datagrams_beyond_the_buffer_room_are_dropped(void **state)
 {
 	struct rdm_rig *rig = rdm_rig_create(2, 16);
 	struct rdm_node *a = &rig->node[0], *b = &rig->node[1];
@@ -770,27 +770,27 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(rdm__a_message_is_delivered),
-		cmocka_unit_test(rdm__what_is_injected_is_the_callers_again),
+		cmocka_unit_test(rdm__an_injected_buffer_may_be_reused_at_once),
 		cmocka_unit_test(rdm__segments_on_both_sides),
-		cmocka_unit_test(rdm__a_message_that_is_too_long_is_cut),
-		cmocka_unit_test(rdm__tags_and_sources_find_their_receives),
+		cmocka_unit_test(rdm__a_message_longer_than_its_receive_is_truncated),
+		cmocka_unit_test(rdm__messages_match_receives_by_tag_and_source),
 		cmocka_unit_test(rdm__messages_are_taken_in_order),
-		cmocka_unit_test(rdm__a_buffer_takes_many_messages),
+		cmocka_unit_test(rdm__a_multi_receive_buffer_takes_many_messages),
 		cmocka_unit_test(rdm__peek_claim_discard),
 		cmocka_unit_test(rdm__a_receive_can_be_cancelled),
-		cmocka_unit_test(rdm__delivery_is_told),
+		cmocka_unit_test(rdm__a_send_with_delivery_completes_when_received),
 		cmocka_unit_test(rdm__fence_waits_for_all_before),
 		cmocka_unit_test(rdm__rma_from_and_to_segments),
 		cmocka_unit_test(rdm__write_after_read),
-		cmocka_unit_test(rdm__elements_in_segments),
-		cmocka_unit_test(rdm__injected_elements),
-		cmocka_unit_test(rdm__elements_by_offsets),
-		cmocka_unit_test(rdm__to_itself),
-		cmocka_unit_test(rdm__a_receive_can_be_operated_on),
+		cmocka_unit_test(rdm__element_operations_work_across_segments),
+		cmocka_unit_test(rdm__injected_operands_may_be_reused_at_once),
+		cmocka_unit_test(rdm__element_alignment_is_checked_on_memory_not_on_offset),
+		cmocka_unit_test(rdm__an_endpoint_sends_to_itself),
+		cmocka_unit_test(rdm__an_operation_on_a_tagged_receive_is_executed),
 		cmocka_unit_test(rdm__operations_and_messages_match_in_order),
 		cmocka_unit_test(rdm__operations_that_do_not_fit_are_refused),
-		cmocka_unit_test(rdm__operations_end_without_a_receive),
-		cmocka_unit_test(rdm__datagrams_come_once_or_not_at_all),
+		cmocka_unit_test(rdm__operations_fail_if_discarded_or_if_the_peer_is_lost),
+		cmocka_unit_test(rdm__datagrams_beyond_the_buffer_room_are_dropped),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -127,7 +127,7 @@ static void hear(struct party *p)
 }
 
 /** Connection requests that are accepted make connections, even on a network that loses a third of all packets. */
-static void cm__who_is_accepted_is_connected(void **state)
+static void cm__an_accepted_request_connects_under_packet_loss(void **state)
 {
 	(void)state;
 	for (unsigned seed = 0; seed < 40; seed++) {
@@ -151,7 +151,7 @@ static void cm__who_is_accepted_is_connected(void **state)
 	}
 }
 
-static void cm__who_is_refused_is_told(void **state)
+static void cm__a_refusal_reaches_the_requester_under_packet_loss(void **state)
 {
 	(void)state;
 	for (unsigned seed = 0; seed < 40; seed++) {
@@ -175,7 +175,7 @@ static void cm__who_is_refused_is_told(void **state)
 	}
 }
 
-static void cm__nobody_there(void **state)
+static void cm__a_request_to_an_unused_address_fails_as_unreachable(void **state)
 {
 	struct two t;
 	struct nic_rdm_addr nobody;
@@ -195,7 +195,7 @@ static void cm__nobody_there(void **state)
 
 /** A request to an address without a listener is refused by the peer's NIC. If the refusal is lost, the caller repeats
  * the request. */
-static void cm__who_asks_the_wrong_one_is_refused(void **state)
+static void cm__a_request_without_a_listener_is_refused(void **state)
 {
 	(void)state;
 	for (unsigned seed = 0; seed < 20; seed++)
@@ -220,7 +220,7 @@ static void cm__who_asks_the_wrong_one_is_refused(void **state)
 }
 
 /** A connected endpoint ignores calls from connectionless endpoints. */
-static void cm__nobody_else_gets_in(void **state)
+static void cm__a_connected_endpoint_ignores_connectionless_peers(void **state)
 {
 	struct two t;
 	const struct nic_iov iov = {NULL, 0};
@@ -237,7 +237,7 @@ static void cm__nobody_else_gets_in(void **state)
 	rdm_rig_destroy(t.rig);
 }
 
-static void cm__the_end_is_told(void **state)
+static void cm__a_disconnect_or_lost_peer_gives_a_shutdown_event(void **state)
 {
 	(void)state;
 	for (unsigned how = 0; how < 3; how++) {
@@ -278,7 +278,7 @@ static bool ack_waits(struct rdm_rig *rig, unsigned from, const uint8_t *ip, uin
 	return false;
 }
 
-static void cm__the_end_may_overtake_the_last_answer(void **state)
+static void cm__a_bye_may_overtake_the_last_ack(void **state)
 {
 	struct two t;
 
@@ -301,7 +301,7 @@ static void cm__the_end_may_overtake_the_last_answer(void **state)
 }
 
 /** When an endpoint with delayed ACKs shuts down, the last request is acknowledged before the BYE. */
-static void cm__the_end_does_not_take_the_last_answer_along(void **state)
+static void cm__shutdown_still_answers_the_last_request(void **state)
 {
 	(void)state;
 	for (unsigned read = 0; read < 2; read++) {
@@ -343,7 +343,7 @@ static void cm__the_end_does_not_take_the_last_answer_along(void **state)
 	}
 }
 
-static void cm__data_has_as_much_room_as_is_said(void **state)
+static void cm__private_data_of_maximum_length_is_delivered(void **state)
 {
 	struct two t;
 	char data[NIC_RDM_CM_DATA_MAX + 1];
@@ -363,7 +363,7 @@ static void cm__data_has_as_much_room_as_is_said(void **state)
 }
 
 /** A listener accepts late: the caller repeats its request, but the application gets it once. */
-static void cm__a_listener_may_take_its_time(void **state)
+static void cm__a_late_accept_connects_and_the_request_is_reported_once(void **state)
 {
 	struct two t;
 	uint32_t request;
@@ -382,7 +382,7 @@ static void cm__a_listener_may_take_its_time(void **state)
 }
 
 /** The caller disappears before its request is accepted: the accepted endpoint reports that its peer is unreachable. */
-static void cm__who_has_asked_may_go(void **state)
+static void cm__accepting_a_vanished_requester_fails_as_unreachable(void **state)
 {
 	struct two t;
 	uint32_t request;
@@ -400,7 +400,7 @@ static void cm__who_has_asked_may_go(void **state)
 }
 
 /** Hosts that were stopped while they were connecting do not count that time as waiting: they still connect. */
-static void cm__who_was_stopped_still_connects(void **state)
+static void cm__a_stop_does_not_count_toward_the_connect_timeout(void **state)
 {
 	struct two t;
 
@@ -456,7 +456,7 @@ static uint64_t give_up(bool others)
 
 /** A host is idle for a while and then starts a caller. The idle time must not count as a stop of the process, or the
  * host's other callers would wait longer before they give up. */
-static void cm__who_begins_takes_nobody_time(void **state)
+static void cm__a_new_request_does_not_prolong_the_timeout_of_others(void **state)
 {
 	(void)state;
 	assert_in_range(give_up(true), 0, give_up(false) + SECOND);
@@ -465,19 +465,19 @@ static void cm__who_begins_takes_nobody_time(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(cm__who_is_accepted_is_connected),
-		cmocka_unit_test(cm__who_is_refused_is_told),
-		cmocka_unit_test(cm__nobody_there),
-		cmocka_unit_test(cm__who_asks_the_wrong_one_is_refused),
-		cmocka_unit_test(cm__nobody_else_gets_in),
-		cmocka_unit_test(cm__the_end_is_told),
-		cmocka_unit_test(cm__the_end_may_overtake_the_last_answer),
-		cmocka_unit_test(cm__the_end_does_not_take_the_last_answer_along),
-		cmocka_unit_test(cm__data_has_as_much_room_as_is_said),
-		cmocka_unit_test(cm__a_listener_may_take_its_time),
-		cmocka_unit_test(cm__who_has_asked_may_go),
-		cmocka_unit_test(cm__who_was_stopped_still_connects),
-		cmocka_unit_test(cm__who_begins_takes_nobody_time),
+		cmocka_unit_test(cm__an_accepted_request_connects_under_packet_loss),
+		cmocka_unit_test(cm__a_refusal_reaches_the_requester_under_packet_loss),
+		cmocka_unit_test(cm__a_request_to_an_unused_address_fails_as_unreachable),
+		cmocka_unit_test(cm__a_request_without_a_listener_is_refused),
+		cmocka_unit_test(cm__a_connected_endpoint_ignores_connectionless_peers),
+		cmocka_unit_test(cm__a_disconnect_or_lost_peer_gives_a_shutdown_event),
+		cmocka_unit_test(cm__a_bye_may_overtake_the_last_ack),
+		cmocka_unit_test(cm__shutdown_still_answers_the_last_request),
+		cmocka_unit_test(cm__private_data_of_maximum_length_is_delivered),
+		cmocka_unit_test(cm__a_late_accept_connects_and_the_request_is_reported_once),
+		cmocka_unit_test(cm__accepting_a_vanished_requester_fails_as_unreachable),
+		cmocka_unit_test(cm__a_stop_does_not_count_toward_the_connect_timeout),
+		cmocka_unit_test(cm__a_new_request_does_not_prolong_the_timeout_of_others),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -115,7 +115,7 @@ static void connect_with(enum fate fate, unsigned nth, bool both)
 	rdm_rig_destroy(rig);
 }
 
-static void rdm__calls_may_be_lost_doubled_and_late(void **state)
+static void rdm__connecting_survives_lost_duplicate_and_late_packets(void **state)
 {
 	(void)state;
 	for (unsigned fate = 0; fate < FATES; fate++)
@@ -123,7 +123,7 @@ static void rdm__calls_may_be_lost_doubled_and_late(void **state)
 			connect_with((enum fate)fate, nth, false);
 }
 
-static void rdm__both_may_begin(void **state)
+static void rdm__both_sides_may_connect_at_once_despite_packet_faults(void **state)
 {
 	(void)state;
 	for (unsigned fate = 0; fate < FATES; fate++)
@@ -164,7 +164,7 @@ static void old_call(bool arrived_before)
 	rdm_rig_destroy(rig);
 }
 
-static void rdm__a_call_of_who_has_gone_is_late(void **state)
+static void rdm__a_late_hello_from_before_a_restart_ends_no_connection(void **state)
 {
 	(void)state;
 	old_call(false);
@@ -184,7 +184,7 @@ static void refused(struct rdm_node *from, struct rdm_node *to, uintptr_t contex
 
 /** A call for a former connection arrives again when the nodes are unconnected (`idle`) or connected again: it does no
  * harm. */
-static void rdm__a_call_of_long_ago_is_late(void **state)
+static void rdm__a_late_hello_for_a_former_connection_is_harmless(void **state)
 {
 	(void)state;
 	for (unsigned idle = 0; idle < 2; idle++) {
@@ -213,7 +213,7 @@ static void rdm__a_call_of_long_ago_is_late(void **state)
 
 /** b connects, but its WELCOME is lost and then its connection fails: b must answer a's repeated calls, so that a does
  * not give up. */
-static void rdm__who_calls_is_called_back(void **state)
+static void rdm__repeated_hellos_are_answered_after_a_lost_welcome(void **state)
 {
 	struct rdm_rig *rig = rdm_rig_create(2, 32);
 	struct rdm_node *a = &rig->node[0], *b = &rig->node[1];
@@ -238,7 +238,7 @@ static void rdm__who_calls_is_called_back(void **state)
 
 /* ---- peers that go -------------------------------------------------------------------------------------------- */
 
-static void rdm__nobody_is_there(void **state)
+static void rdm__requests_to_an_absent_peer_fail_after_the_connect_timeout(void **state)
 {
 	struct rdm_rig *rig = rdm_rig_create(2, 40);
 	struct rdm_node *a = &rig->node[0], *b = &rig->node[1];
@@ -263,7 +263,7 @@ static void rdm__nobody_is_there(void **state)
 	rdm_rig_destroy(rig);
 }
 
-static void rdm__a_peer_comes_again(void **state)
+static void rdm__a_restarted_peer_is_reconnected(void **state)
 {
 	struct rdm_rig *rig = rdm_rig_create(2, 41);
 	struct rdm_node *a = &rig->node[0], *b = &rig->node[1];
@@ -294,7 +294,7 @@ static bool cut_after(struct rdm_rig *rig, unsigned from, const uint8_t *ip, uin
 
 /** The sender disappears in the middle of a message, with or without a receive posted, and restarts or not: a receive
  * gets PEER_LOST, and an unreceived message is discarded. */
-static void rdm__the_sender_goes_amid_a_message(void **state)
+static void rdm__a_partial_message_from_a_lost_sender_fails_its_receive(void **state)
 {
 	(void)state;
 	for (unsigned mode = 0; mode < 8; mode++) {
@@ -341,7 +341,7 @@ static void rdm__the_sender_goes_amid_a_message(void **state)
 }
 
 /** A peer disappears before all operands of its operation on a receive have arrived: nothing is changed. */
-static void rdm__who_operates_goes_amid_its_operands(void **state)
+static void rdm__an_operation_cut_off_amid_its_operands_changes_nothing(void **state)
 {
 	(void)state;
 	for (unsigned early = 0; early < 2; early++) {
@@ -388,7 +388,7 @@ static void rdm__who_operates_goes_amid_its_operands(void **state)
 }
 
 /** The sender of an offered long message disappears: the message is no longer found. */
-static void rdm__an_offer_goes_with_its_sender(void **state)
+static void rdm__an_offer_is_discarded_when_its_sender_is_lost(void **state)
 {
 	const struct nic_rdm_recv look = {.context = (void *)3, .flags = NIC_RDM_CLAIM};
 	struct nic_rdm_done found;
@@ -412,7 +412,7 @@ static void rdm__an_offer_goes_with_its_sender(void **state)
 }
 
 /** The receiver of an offer disappears, and restarts or not: the sender gets its buffer back, with an error. */
-static void rdm__the_receiver_goes_while_an_offer_waits(void **state)
+static void rdm__a_waiting_offer_fails_when_its_receiver_is_lost(void **state)
 {
 	(void)state;
 	for (unsigned again = 0; again < 2; again++) {
@@ -446,7 +446,7 @@ static bool cut_from_0(struct rdm_rig *rig, unsigned from, const uint8_t *ip, ui
 
 /** The sender or the receiver of a long message disappears while it is read, and restarts or not: the other side gets
  * an error. */
-static void rdm__one_goes_while_it_is_read(void **state)
+static void rdm__a_long_message_fails_if_either_side_is_lost_during_the_read(void **state)
 {
 	(void)state;
 	for (unsigned mode = 0; mode < 4; mode++) {
@@ -479,7 +479,7 @@ static void rdm__one_goes_while_it_is_read(void **state)
 /* ---- errors of requests --------------------------------------------------------------------------------------- */
 
 /** An RMA with a wrong key ends the connection; requests posted afterwards use a new one. */
-static void rdm__a_wrong_key(void **state)
+static void rdm__requests_after_a_wrong_rkey_use_a_new_connection(void **state)
 {
 	struct rdm_rig *rig = rdm_rig_create(2, 50);
 	struct rdm_node *a = &rig->node[0], *b = &rig->node[1];
@@ -529,7 +529,7 @@ static void rdm__a_wrong_key(void **state)
 
 /** The application has unmapped the memory of a request or of a receive: the request or receive fails, and the
  * connection recovers. */
-static void rdm__memory_that_is_not_there(void **state)
+static void rdm__unmapped_memory_fails_its_request_or_receive(void **state)
 {
 	static const uint32_t lengths[] = {100, 5000, LONG};
 
@@ -596,7 +596,7 @@ static void read_from(struct rdm_node *from, struct rdm_node *to, uintptr_t cont
 }
 
 /** A READ request that is repeated while its response is sent is served again, but counts once for the endpoint. */
-static void rdm__a_READ_is_served_once_however_often_it_is_asked_for(void **state)
+static void rdm__a_repeated_READ_request_is_counted_once(void **state)
 {
 	(void)state;
 	for (unsigned nth = 0; nth < (PIECE + 1023) / 1024; nth++) {
@@ -617,7 +617,7 @@ static void rdm__a_READ_is_served_once_however_often_it_is_asked_for(void **stat
 }
 
 /** Many READs, while request and response packets are lost and duplicated: each is served once. */
-static void rdm__READs_are_served_once_on_a_bad_network(void **state)
+static void rdm__READs_are_counted_once_on_a_lossy_network(void **state)
 {
 	struct rdm_rig *rig = rdm_rig_create(2, 52);
 	struct rdm_node *a = &rig->node[0], *b = &rig->node[1];
@@ -636,22 +636,22 @@ static void rdm__READs_are_served_once_on_a_bad_network(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(rdm__calls_may_be_lost_doubled_and_late),
-		cmocka_unit_test(rdm__both_may_begin),
-		cmocka_unit_test(rdm__a_call_of_who_has_gone_is_late),
-		cmocka_unit_test(rdm__a_call_of_long_ago_is_late),
-		cmocka_unit_test(rdm__who_calls_is_called_back),
-		cmocka_unit_test(rdm__nobody_is_there),
-		cmocka_unit_test(rdm__a_peer_comes_again),
-		cmocka_unit_test(rdm__the_sender_goes_amid_a_message),
-		cmocka_unit_test(rdm__who_operates_goes_amid_its_operands),
-		cmocka_unit_test(rdm__an_offer_goes_with_its_sender),
-		cmocka_unit_test(rdm__the_receiver_goes_while_an_offer_waits),
-		cmocka_unit_test(rdm__one_goes_while_it_is_read),
-		cmocka_unit_test(rdm__a_wrong_key),
-		cmocka_unit_test(rdm__memory_that_is_not_there),
-		cmocka_unit_test(rdm__a_READ_is_served_once_however_often_it_is_asked_for),
-		cmocka_unit_test(rdm__READs_are_served_once_on_a_bad_network),
+		cmocka_unit_test(rdm__connecting_survives_lost_duplicate_and_late_packets),
+		cmocka_unit_test(rdm__both_sides_may_connect_at_once_despite_packet_faults),
+		cmocka_unit_test(rdm__a_late_hello_from_before_a_restart_ends_no_connection),
+		cmocka_unit_test(rdm__a_late_hello_for_a_former_connection_is_harmless),
+		cmocka_unit_test(rdm__repeated_hellos_are_answered_after_a_lost_welcome),
+		cmocka_unit_test(rdm__requests_to_an_absent_peer_fail_after_the_connect_timeout),
+		cmocka_unit_test(rdm__a_restarted_peer_is_reconnected),
+		cmocka_unit_test(rdm__a_partial_message_from_a_lost_sender_fails_its_receive),
+		cmocka_unit_test(rdm__an_operation_cut_off_amid_its_operands_changes_nothing),
+		cmocka_unit_test(rdm__an_offer_is_discarded_when_its_sender_is_lost),
+		cmocka_unit_test(rdm__a_waiting_offer_fails_when_its_receiver_is_lost),
+		cmocka_unit_test(rdm__a_long_message_fails_if_either_side_is_lost_during_the_read),
+		cmocka_unit_test(rdm__requests_after_a_wrong_rkey_use_a_new_connection),
+		cmocka_unit_test(rdm__unmapped_memory_fails_its_request_or_receive),
+		cmocka_unit_test(rdm__a_repeated_READ_request_is_counted_once),
+		cmocka_unit_test(rdm__READs_are_counted_once_on_a_lossy_network),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -116,7 +116,7 @@ static void expect_some(struct rdm_node *from, struct rdm_node *to, uintptr_t co
 /* ---- what is asked for later ---------------------------------------------------------------------------------- */
 
 /** After a peer has left and restarted, requests of any kind, at once or later, reach it over a new connection. */
-static void rdm__who_has_left_comes_again(void **state)
+static void rdm__requests_reach_a_peer_that_left_and_restarted(void **state)
 {
 	(void)state;
 	for (unsigned what = 0; what < 6; what++) {
@@ -150,7 +150,7 @@ static void rdm__who_has_left_comes_again(void **state)
 
 /** A leaving endpoint receives no further requests, accepts no connections, and tells each peer once, whatever the
  * peers send. */
-static void rdm__who_goes_has_heard_all(void **state)
+static void rdm__a_leaving_endpoint_accepts_no_requests_or_connections(void **state)
 {
 	struct rdm_rig *rig = rig_of(3, 6);
 	struct rdm_node *a = &rig->node[0], *b = &rig->node[1], *c = &rig->node[2];
@@ -185,7 +185,7 @@ static void rdm__who_goes_has_heard_all(void **state)
 }
 
 /** A fenced request that waits when its peer leaves is sent to the peer's successor. */
-static void rdm__what_waits_is_for_the_next(void **state)
+static void rdm__a_waiting_fenced_request_goes_to_the_peers_successor(void **state)
 {
 	struct rdm_rig *rig = rig_of(2, 7);
 	struct rdm_node *a = &rig->node[0], *b = &rig->node[1];
@@ -216,7 +216,7 @@ static void rdm__what_waits_is_for_the_next(void **state)
 
 /** Messages sent before a BYE arrive after it and are still received; a message that needs an answer from the leaving
  * peer fails once the peer has gone. */
-static void rdm__what_was_said_before_arrives(void **state)
+static void rdm__messages_sent_before_a_bye_are_received_after_it(void **state)
 {
 	static const struct {
 		uint32_t flags, len, status;
@@ -254,7 +254,7 @@ static void rdm__what_was_said_before_arrives(void **state)
 
 /** Late messages from before a BYE are received although the peer has restarted or a new request is waiting; the next
  * endpoint's connection is not affected. */
-static void rdm__and_so_does_what_follows(void **state)
+static void rdm__late_messages_are_received_after_the_sender_restarts(void **state)
 {
 	(void)state;
 	for (unsigned i = 0; i < 2; i++) {
@@ -285,7 +285,7 @@ static void rdm__and_so_does_what_follows(void **state)
 }
 
 /** A leaving endpoint still answers requests that arrived earlier, even if their receive is posted later. */
-static void rdm__who_goes_answers(void **state)
+static void rdm__a_leaving_endpoint_still_answers_earlier_requests(void **state)
 {
 	(void)state;
 	for (unsigned i = 0; i < 4; i++) {
@@ -311,7 +311,7 @@ static void rdm__who_goes_answers(void **state)
 }
 
 /** A leaving endpoint still gets answers to its requests, even if they are lost at first. */
-static void rdm__who_goes_is_answered(void **state)
+static void rdm__a_leaving_endpoint_still_gets_answers(void **state)
 {
 	struct rdm_rig *rig = rig_of(2, 13);
 	struct rdm_node *a = &rig->node[0], *b = &rig->node[1];
@@ -333,7 +333,7 @@ static void rdm__who_goes_is_answered(void **state)
 /* ---- requests in flight --------------------------------------------------------------------------------------- */
 
 /** A request in flight when its peer's BYE arrives is not given up at once: a late ACK still completes it. */
-static void rdm__what_is_under_way_is_not_given_up(void **state)
+static void rdm__a_late_ack_completes_a_request_after_the_peers_bye(void **state)
 {
 	struct rdm_rig *rig = rig_of(2, 3);
 	struct rdm_node *a = &rig->node[0], *b = &rig->node[1];
@@ -361,7 +361,7 @@ static void rdm__what_is_under_way_is_not_given_up(void **state)
 }
 
 /** An RMA that is posted in several parts finishes on the connection on which it began, although the peer leaves. */
-static void rdm__what_has_begun_goes_on(void **state)
+static void rdm__a_begun_multipart_rma_finishes_after_the_peers_bye(void **state)
 {
 	struct rdm_rig *rig = rig_of(2, 10);
 	struct rdm_node *a = &rig->node[0], *b = &rig->node[1];
@@ -397,7 +397,7 @@ static void rdm__what_has_begun_goes_on(void **state)
 
 /** An unacknowledged request or an unreceived offer fails when the peer leaves; requests posted later reach its
  * successor. */
-static void rdm__what_comes_later_is_not_lost_with_it(void **state)
+static void rdm__requests_after_a_failed_one_reach_the_peers_successor(void **state)
 {
 	(void)state;
 	for (unsigned i = 0; i < 2; i++) {
@@ -425,7 +425,7 @@ static void rdm__what_comes_later_is_not_lost_with_it(void **state)
 /* ---- recipients of BYE ---------------------------------------------------------------------------------------- */
 
 /** If a BYE is lost, the next request fails; a BYE that is late or belongs to an old connection is ignored. */
-static void rdm__bye_is_of_one_connection(void **state)
+static void rdm__a_bye_affects_only_its_own_connection(void **state)
 {
 	struct rdm_rig *rig = rig_of(2, 4);
 	struct rdm_node *a = &rig->node[0], *b = &rig->node[1];
@@ -451,7 +451,7 @@ static void rdm__bye_is_of_one_connection(void **state)
 }
 
 /** An endpoint that has got a BYE from its peer sends none back. */
-static void rdm__who_has_heard_need_not_tell(void **state)
+static void rdm__an_endpoint_that_received_a_bye_sends_none_back(void **state)
 {
 	struct rdm_rig *rig = rig_of(2, 12);
 
@@ -465,7 +465,7 @@ static void rdm__who_has_heard_need_not_tell(void **state)
 
 /** Node b leaves just before or at the time of node a's next probe; node a no longer waits for it, so later requests
  * still succeed. */
-static void rdm__who_was_waited_for_before_is_not_probed(void **state)
+static void rdm__requests_succeed_after_a_peer_leaves_at_probe_time(void **state)
 {
 	(void)state;
 	for (uint64_t at_ns = KEEPALIVE - A_WHILE; at_ns <= KEEPALIVE; at_ns += A_WHILE / 20) {
@@ -496,7 +496,7 @@ static void counted(void *ctx, const struct nic_rdm_done *done)
 }
 
 /** Leaving with more peers than can be told at once: all are told in turn. */
-static void rdm__all_are_told(void **state)
+static void rdm__leaving_sends_byes_to_150_peers_in_turn(void **state)
 {
 	struct rdm_rig *rig = rig_of(2, 5);
 	struct rdm_node *hub = &rig->node[0], *n = &rig->node[1];
@@ -561,7 +561,7 @@ static void near_open(struct near *n)
 
 /** When an endpoint leaves, other endpoints of the same NIC know it at once: their next request goes to the next
  * endpoint with this address. */
-static void rdm__neighbours_hear_at_once(void **state)
+static void rdm__endpoints_on_the_same_nic_notice_a_leave_without_a_bye(void **state)
 {
 	struct nic_rdm *near;
 	struct near n;
@@ -585,7 +585,7 @@ static void rdm__neighbours_hear_at_once(void **state)
 
 /** An endpoint leaves before its neighbour on the same NIC knows that the two are connected. The packet that completes
  * the connection still arrives at the neighbour, so a BYE has to follow it. */
-static void rdm__a_neighbour_may_have_to_hear_of_more(void **state)
+static void rdm__leaving_sends_a_bye_to_a_half_connected_local_peer(void **state)
 {
 	struct nic_rdm_peer *peer, *back;
 	struct nic_rdm *near;
@@ -617,22 +617,22 @@ static void rdm__a_neighbour_may_have_to_hear_of_more(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(rdm__who_has_left_comes_again),
-		cmocka_unit_test(rdm__who_goes_has_heard_all),
-		cmocka_unit_test(rdm__what_waits_is_for_the_next),
-		cmocka_unit_test(rdm__what_was_said_before_arrives),
-		cmocka_unit_test(rdm__and_so_does_what_follows),
-		cmocka_unit_test(rdm__who_goes_answers),
-		cmocka_unit_test(rdm__who_goes_is_answered),
-		cmocka_unit_test(rdm__what_is_under_way_is_not_given_up),
-		cmocka_unit_test(rdm__what_has_begun_goes_on),
-		cmocka_unit_test(rdm__what_comes_later_is_not_lost_with_it),
-		cmocka_unit_test(rdm__bye_is_of_one_connection),
-		cmocka_unit_test(rdm__who_has_heard_need_not_tell),
-		cmocka_unit_test(rdm__who_was_waited_for_before_is_not_probed),
-		cmocka_unit_test(rdm__all_are_told),
-		cmocka_unit_test(rdm__neighbours_hear_at_once),
-		cmocka_unit_test(rdm__a_neighbour_may_have_to_hear_of_more),
+		cmocka_unit_test(rdm__requests_reach_a_peer_that_left_and_restarted),
+		cmocka_unit_test(rdm__a_leaving_endpoint_accepts_no_requests_or_connections),
+		cmocka_unit_test(rdm__a_waiting_fenced_request_goes_to_the_peers_successor),
+		cmocka_unit_test(rdm__messages_sent_before_a_bye_are_received_after_it),
+		cmocka_unit_test(rdm__late_messages_are_received_after_the_sender_restarts),
+		cmocka_unit_test(rdm__a_leaving_endpoint_still_answers_earlier_requests),
+		cmocka_unit_test(rdm__a_leaving_endpoint_still_gets_answers),
+		cmocka_unit_test(rdm__a_late_ack_completes_a_request_after_the_peers_bye),
+		cmocka_unit_test(rdm__a_begun_multipart_rma_finishes_after_the_peers_bye),
+		cmocka_unit_test(rdm__requests_after_a_failed_one_reach_the_peers_successor),
+		cmocka_unit_test(rdm__a_bye_affects_only_its_own_connection),
+		cmocka_unit_test(rdm__an_endpoint_that_received_a_bye_sends_none_back),
+		cmocka_unit_test(rdm__requests_succeed_after_a_peer_leaves_at_probe_time),
+		cmocka_unit_test(rdm__leaving_sends_byes_to_150_peers_in_turn),
+		cmocka_unit_test(rdm__endpoints_on_the_same_nic_notice_a_leave_without_a_bye),
+		cmocka_unit_test(rdm__leaving_sends_a_bye_to_a_half_connected_local_peer),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

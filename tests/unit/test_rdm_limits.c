@@ -52,7 +52,7 @@ static struct rdm_rig *small_rig(uint64_t seed)
 }
 
 /** Unexpected messages beyond the buffer limit wait at the sender; messages with a matching receive still arrive. */
-static void rdm__messages_that_nobody_asks_for(void **state)
+static void rdm__unexpected_messages_beyond_the_limit_wait_at_the_sender(void **state)
 {
 	struct rdm_rig *rig = small_rig(60);
 	struct rdm_node *a = &rig->node[0], *b = &rig->node[1];
@@ -83,7 +83,7 @@ static void rdm__messages_that_nobody_asks_for(void **state)
 }
 
 /** Room freed by short messages can be used by long ones, and vice versa. */
-static void rdm__room_is_for_all_lengths(void **state)
+static void rdm__buffer_room_is_shared_by_short_and_long_messages(void **state)
 {
 	struct rdm_rig *rig = small_rig(61);
 	struct rdm_node *a = &rig->node[0], *b = &rig->node[1];
@@ -102,7 +102,7 @@ static void rdm__room_is_for_all_lengths(void **state)
 	rdm_rig_destroy(rig);
 }
 
-static void rdm__so_many_at_a_time(void **state)
+static void rdm__requests_and_receives_beyond_the_limits_are_refused(void **state)
 {
 	struct rdm_rig *rig = small_rig(62);
 	struct rdm_node *a = &rig->node[0], *b = &rig->node[1];
@@ -138,7 +138,7 @@ static void rdm__so_many_at_a_time(void **state)
 
 /** A peer can change a message in shared memory after it was checked for room: the endpoint uses the header that it
  * checked. */
-static void rdm__what_is_said_may_change(void **state)
+static void rdm__a_header_changed_after_its_check_has_no_effect(void **state)
 {
 	struct rdm_rig *rig = small_rig(63);
 	struct rdm_node *a = &rig->node[0], *b = &rig->node[1];
@@ -188,7 +188,7 @@ static int operate(struct rdm_node *a, struct rdm_node *b, uintptr_t context, ui
 
 /** Operations that wait for a matching receive take room only for their operands. Their results take none from
  * messages: the requester still buffers as many messages as fit. */
-static void rdm__what_is_asked_for_takes_no_room_from_messages(void **state)
+static void rdm__operation_results_take_no_message_buffer_room(void **state)
 {
 	struct rdm_rig *rig = small_rig(65);
 	struct rdm_node *a = &rig->node[0], *b = &rig->node[1];
@@ -222,7 +222,7 @@ static bool cut_after(struct rdm_rig *rig, unsigned from, const uint8_t *ip, uin
 
 /** A multi-receive buffer is canceled in the middle of a message: first the message completes, then the buffer's end is
  * reported, even if the sender disappears. */
-static void rdm__a_buffer_is_canceled_amid_a_message(void **state)
+static void rdm__a_buffer_canceled_amid_a_message_ends_after_it(void **state)
 {
 	(void)state;
 	for (unsigned how = 0; how < 4; how++) {
@@ -260,7 +260,7 @@ static void rdm__a_buffer_is_canceled_amid_a_message(void **state)
 }
 
 /** A header with a tag but without IS_TAGGED is invalid, as no receive could match it. */
-static void rdm__a_tag_without_the_flag_makes_no_sense(void **state)
+static void rdm__a_tag_without_the_tagged_flag_is_invalid(void **state)
 {
 	static const uint8_t kinds[] = {RDM_EAGER, RDM_OFFER};
 
@@ -300,7 +300,7 @@ static void rdm__results_have_no_flags(void **state)
 }
 
 /** A peer that is owed as many answers as allowed leaves room for answers to other peers. */
-static void rdm__answers_are_for_all_peers(void **state)
+static void rdm__a_greedy_peer_cannot_use_up_all_answers(void **state)
 {
 	struct rdm_rig *rig = rdm_rig_create(4, 64);
 	struct rdm_node *a = &rig->node[0], *b = &rig->node[1];
@@ -355,7 +355,7 @@ static void rdm__lengths_do_not_wrap(void **state)
 }
 
 /** Empty segments are allowed, as many as non-empty ones; an entirely empty RMA completes at once. */
-static void rdm__nothing_is_no_trouble(void **state)
+static void rdm__empty_segments_and_empty_requests_are_allowed(void **state)
 {
 	struct rdm_rig *rig = rdm_rig_create(2, 71);
 	struct rdm_node *a = &rig->node[0], *b = &rig->node[1];
@@ -395,7 +395,7 @@ static void rdm__nothing_is_no_trouble(void **state)
 }
 
 /** A long message is received into a buffer of length 0: it completes as truncated, and nothing of it is read. */
-static void rdm__a_long_message_into_nothing(void **state)
+static void rdm__a_long_message_into_an_empty_buffer_is_truncated_unread(void **state)
 {
 	struct rdm_rig *rig = rdm_rig_create(2, 72);
 	struct rdm_node *a = &rig->node[0], *b = &rig->node[1];
@@ -416,18 +416,18 @@ static void rdm__a_long_message_into_nothing(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(rdm__messages_that_nobody_asks_for),
-		cmocka_unit_test(rdm__room_is_for_all_lengths),
-		cmocka_unit_test(rdm__so_many_at_a_time),
-		cmocka_unit_test(rdm__what_is_said_may_change),
-		cmocka_unit_test(rdm__what_is_asked_for_takes_no_room_from_messages),
-		cmocka_unit_test(rdm__a_buffer_is_canceled_amid_a_message),
-		cmocka_unit_test(rdm__a_tag_without_the_flag_makes_no_sense),
+		cmocka_unit_test(rdm__unexpected_messages_beyond_the_limit_wait_at_the_sender),
+		cmocka_unit_test(rdm__buffer_room_is_shared_by_short_and_long_messages),
+		cmocka_unit_test(rdm__requests_and_receives_beyond_the_limits_are_refused),
+		cmocka_unit_test(rdm__a_header_changed_after_its_check_has_no_effect),
+		cmocka_unit_test(rdm__operation_results_take_no_message_buffer_room),
+		cmocka_unit_test(rdm__a_buffer_canceled_amid_a_message_ends_after_it),
+		cmocka_unit_test(rdm__a_tag_without_the_tagged_flag_is_invalid),
 		cmocka_unit_test(rdm__results_have_no_flags),
-		cmocka_unit_test(rdm__answers_are_for_all_peers),
+		cmocka_unit_test(rdm__a_greedy_peer_cannot_use_up_all_answers),
 		cmocka_unit_test(rdm__lengths_do_not_wrap),
-		cmocka_unit_test(rdm__nothing_is_no_trouble),
-		cmocka_unit_test(rdm__a_long_message_into_nothing),
+		cmocka_unit_test(rdm__empty_segments_and_empty_requests_are_allowed),
+		cmocka_unit_test(rdm__a_long_message_into_an_empty_buffer_is_truncated_unread),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -66,7 +66,7 @@ static void rdm__without_memory_for_a_queue_pair_a_request_is_refused(void **sta
 
 /** The peer has memory for the queue pair, but not for the responder resources of READs: the request fails as
  * unreachable. */
-static void rdm__without_memory_to_connect_a_request_fails_for_that(void **state)
+static void rdm__a_peer_without_memory_to_connect_is_unreachable(void **state)
 {
 	struct rdm_rig *rig = *state;
 	struct rdm_node *a = &rig->node[0], *b = &rig->node[1];
@@ -93,7 +93,7 @@ static bool memory_ends_with_the_answer(struct rdm_rig *rig, unsigned from, cons
 }
 
 /** The caller runs out of memory when the peer answers: its request fails with NO_MEMORY instead of UNREACHABLE. */
-static void rdm__without_memory_when_the_peer_answers_a_request_fails_for_that(void **state)
+static void rdm__a_caller_without_memory_to_connect_fails_with_no_memory(void **state)
 {
 	struct rdm_rig *rig = *state;
 	struct rdm_node *a = &rig->node[0], *b = &rig->node[1];
@@ -113,7 +113,7 @@ static void rdm__without_memory_when_the_peer_answers_a_request_fails_for_that(v
 }
 
 /** A request to the endpoint itself is refused if there is no memory to connect to itself. */
-static void rdm__without_memory_to_connect_to_itself_a_request_fails_for_that(void **state)
+static void rdm__a_request_to_itself_without_memory_to_connect_is_refused(void **state)
 {
 	struct rdm_rig *rig = *state;
 	struct rdm_node *a = &rig->node[0];
@@ -165,18 +165,18 @@ static void requests_that_wait(struct rdm_rig *rig, bool comes_back)
 	assert_int_equal(nic_counters(a->nic)[NIC_CNT_rdm_unreachable], 0);
 }
 
-static void rdm__requests_that_wait_go_when_there_is_memory_again(void **state)
+static void rdm__waiting_requests_are_sent_once_memory_is_available_again(void **state)
 {
 	requests_that_wait(*state, true);
 }
 
-static void rdm__requests_that_wait_fail_when_there_is_no_memory_for_long(void **state)
+static void rdm__waiting_requests_fail_when_memory_stays_exhausted(void **state)
 {
 	requests_that_wait(*state, false);
 }
 
 /** A long message needs a memory region of its own: without memory for it, the request fails with NO_MEMORY. */
-static void rdm__without_memory_for_a_region_a_long_message_fails_for_that(void **state)
+static void rdm__a_long_message_fails_without_memory_for_its_region(void **state)
 {
 	struct rdm_rig *rig = *state;
 	struct rdm_node *a = &rig->node[0], *b = &rig->node[1];
@@ -198,12 +198,12 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
 		TEST(rdm__without_memory_for_a_queue_pair_a_request_is_refused),
-		TEST(rdm__without_memory_to_connect_a_request_fails_for_that),
-		TEST(rdm__without_memory_when_the_peer_answers_a_request_fails_for_that),
-		TEST(rdm__without_memory_to_connect_to_itself_a_request_fails_for_that),
-		TEST(rdm__requests_that_wait_go_when_there_is_memory_again),
-		TEST(rdm__requests_that_wait_fail_when_there_is_no_memory_for_long),
-		TEST(rdm__without_memory_for_a_region_a_long_message_fails_for_that),
+		TEST(rdm__a_peer_without_memory_to_connect_is_unreachable),
+		TEST(rdm__a_caller_without_memory_to_connect_fails_with_no_memory),
+		TEST(rdm__a_request_to_itself_without_memory_to_connect_is_refused),
+		TEST(rdm__waiting_requests_are_sent_once_memory_is_available_again),
+		TEST(rdm__waiting_requests_fail_when_memory_stays_exhausted),
+		TEST(rdm__a_long_message_fails_without_memory_for_its_region),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

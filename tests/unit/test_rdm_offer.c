@@ -81,7 +81,7 @@ static void pair_end(struct pair *p)
 
 /* ---- taken ---------------------------------------------------------------------------------------------------- */
 
-static void offer__who_has_a_receive_takes_it_at_once(void **state)
+static void offer__a_posted_receive_fetches_the_message_at_once(void **state)
 {
 	struct pair p = pair_up();
 
@@ -95,7 +95,7 @@ static void offer__who_has_a_receive_takes_it_at_once(void **state)
 	pair_end(&p);
 }
 
-static void offer__as_much_as_there_is_room_for(void **state)
+static void offer__a_short_receive_fetches_only_what_fits(void **state)
 {
 	struct pair p = pair_up();
 	struct nic_rdm_done d;
@@ -116,7 +116,7 @@ static void offer__as_much_as_there_is_room_for(void **state)
 }
 
 /** An offer is fetched into a receive with several segments, one of which is empty. */
-static void offer__into_segments(void **state)
+static void offer__a_message_is_fetched_into_several_segments(void **state)
 {
 	struct pair p = pair_up();
 	uint8_t *at = p.b->arena + AT;
@@ -139,7 +139,7 @@ static void offer__into_segments(void **state)
 }
 
 /** Several offers are fetched into one multi-receive buffer. */
-static void offer__into_what_others_lie_in(void **state)
+static void offer__several_messages_are_fetched_into_one_multi_receive_buffer(void **state)
 {
 	struct pair p = pair_up();
 
@@ -160,7 +160,7 @@ static void offer__into_what_others_lie_in(void **state)
 
 /* ---- asked for ------------------------------------------------------------------------------------------------ */
 
-static void offer__who_has_no_receive_yet_asks_for_it(void **state)
+static void offer__a_receive_posted_later_reads_the_message(void **state)
 {
 	struct pair p = pair_up();
 
@@ -176,7 +176,7 @@ static void offer__who_has_no_receive_yet_asks_for_it(void **state)
 }
 
 /** A receive without room for any of the message: nothing is fetched or read. */
-static void offer__nothing_is_asked_for_without_room(void **state)
+static void offer__an_empty_receive_fetches_and_reads_nothing(void **state)
 {
 	struct pair p = pair_up();
 
@@ -190,7 +190,7 @@ static void offer__nothing_is_asked_for_without_room(void **state)
 	pair_end(&p);
 }
 
-static void offer__what_cannot_be_fetched_is_asked_for(void **state)
+static void offer__a_message_whose_fetch_fails_is_read(void **state)
 {
 	struct pair p = pair_up();
 
@@ -205,7 +205,7 @@ static void offer__what_cannot_be_fetched_is_asked_for(void **state)
 }
 
 /** A message in several segments, or longer than a reference may be, is always READ. */
-static void offer__some_messages_are_asked_for_always(void **state)
+static void offer__segmented_and_oversize_messages_are_always_read(void **state)
 {
 	struct pair p = pair_up();
 	const struct nic_iov iov[2] = {{p.a->arena, 20000}, {p.a->arena + 20000, LEN - 20000}};
@@ -250,7 +250,7 @@ static bool lose_one(struct rdm_rig *rig, unsigned from, const uint8_t *ip, uint
 }
 
 /** A retransmitted offer has no reference, so the receiver READs the message. */
-static void offer__a_lost_one_comes_again_without(void **state)
+static void offer__a_retransmitted_offer_has_no_reference_and_is_read(void **state)
 {
 	struct pair p = pair_up();
 
@@ -268,7 +268,7 @@ static void offer__a_lost_one_comes_again_without(void **state)
 /* ---- not theirs any more --------------------------------------------------------------------------------------- */
 
 /** The sender disappears while its offer is in flight: its memory no longer holds the message and is not read. */
-static void offer__of_who_has_gone_is_not_taken(void **state)
+static void offer__a_destroyed_senders_offer_is_revoked_and_not_fetched(void **state)
 {
 	struct pair p = pair_up();
 
@@ -293,7 +293,7 @@ static void offer__of_who_has_gone_is_not_taken(void **state)
 }
 
 /** The receive buffer is unmapped: the receive fails, and the sender gets its buffer back. */
-static void offer__into_nowhere_is_an_error(void **state)
+static void offer__an_unmapped_receive_buffer_fails_the_receive(void **state)
 {
 	struct pair p = pair_up();
 
@@ -323,7 +323,7 @@ static bool wrong_fetch(void *ctx, uint32_t offset, void *dst, uint32_t len, voi
 }
 
 /** An offer whose message is longer than what its reference names is not fetched; the message is READ. */
-static void offer__of_another_length_is_not_taken(void **state)
+static void offer__a_reference_with_a_wrong_length_is_not_fetched(void **state)
 {
 	struct pair p = pair_up();
 	struct nic_reference reference = {.len = LEN - 1, .fetch = wrong_fetch};
@@ -378,7 +378,7 @@ static void three_end(struct pair *p, struct train *t)
 
 /** Three offers arrive at once: it is foreseen that each goes to the first posted receive that matches and is still
  * free. */
-static void offer__it_is_known_where_the_next_ones_go(void **state)
+static void offer__destinations_of_following_offers_are_foreseen(void **state)
 {
 	static const uint64_t tags[3] = {7, 8, 8};
 	struct pair p = pair_up();
@@ -402,7 +402,7 @@ static void offer__it_is_known_where_the_next_ones_go(void **state)
 
 /** No destination is foreseen for an offer without a receive, with too small a receive, or into a multi-receive buffer,
  * nor for the offer after it. */
-static void offer__not_of_all_it_is_known(void **state)
+static void offer__missing_short_and_multi_receives_are_not_foreseen(void **state)
 {
 	static const uint64_t tags[3] = {7, 7, 7};
 
@@ -434,7 +434,7 @@ static void offer__not_of_all_it_is_known(void **state)
 
 /** Three offers, with answers left for two: the second one's destination is foreseen; the third must wait for an answer
  * and is not fetched. */
-static void offer__it_is_known_who_has_to_wait(void **state)
+static void offer__an_offer_beyond_the_answer_limit_is_not_fetched(void **state)
 {
 	static const uint64_t tags[3] = {7, 7, 7};
 	struct pair p = pair_up();
@@ -464,21 +464,21 @@ static void offer__it_is_known_who_has_to_wait(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(offer__who_has_a_receive_takes_it_at_once),
-		cmocka_unit_test(offer__as_much_as_there_is_room_for),
-		cmocka_unit_test(offer__into_segments),
-		cmocka_unit_test(offer__into_what_others_lie_in),
-		cmocka_unit_test(offer__who_has_no_receive_yet_asks_for_it),
-		cmocka_unit_test(offer__nothing_is_asked_for_without_room),
-		cmocka_unit_test(offer__what_cannot_be_fetched_is_asked_for),
-		cmocka_unit_test(offer__some_messages_are_asked_for_always),
-		cmocka_unit_test(offer__a_lost_one_comes_again_without),
-		cmocka_unit_test(offer__of_who_has_gone_is_not_taken),
-		cmocka_unit_test(offer__into_nowhere_is_an_error),
-		cmocka_unit_test(offer__of_another_length_is_not_taken),
-		cmocka_unit_test(offer__it_is_known_where_the_next_ones_go),
-		cmocka_unit_test(offer__not_of_all_it_is_known),
-		cmocka_unit_test(offer__it_is_known_who_has_to_wait),
+		cmocka_unit_test(offer__a_posted_receive_fetches_the_message_at_once),
+		cmocka_unit_test(offer__a_short_receive_fetches_only_what_fits),
+		cmocka_unit_test(offer__a_message_is_fetched_into_several_segments),
+		cmocka_unit_test(offer__several_messages_are_fetched_into_one_multi_receive_buffer),
+		cmocka_unit_test(offer__a_receive_posted_later_reads_the_message),
+		cmocka_unit_test(offer__an_empty_receive_fetches_and_reads_nothing),
+		cmocka_unit_test(offer__a_message_whose_fetch_fails_is_read),
+		cmocka_unit_test(offer__segmented_and_oversize_messages_are_always_read),
+		cmocka_unit_test(offer__a_retransmitted_offer_has_no_reference_and_is_read),
+		cmocka_unit_test(offer__a_destroyed_senders_offer_is_revoked_and_not_fetched),
+		cmocka_unit_test(offer__an_unmapped_receive_buffer_fails_the_receive),
+		cmocka_unit_test(offer__a_reference_with_a_wrong_length_is_not_fetched),
+		cmocka_unit_test(offer__destinations_of_following_offers_are_foreseen),
+		cmocka_unit_test(offer__missing_short_and_multi_receives_are_not_foreseen),
+		cmocka_unit_test(offer__an_offer_beyond_the_answer_limit_is_not_fetched),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

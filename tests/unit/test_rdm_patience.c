@@ -19,7 +19,7 @@ static void meet(struct rdm_rig *rig, struct rdm_node *a, struct rdm_node *b)
 }
 
 /** An endpoint waits for a silent peer as long as its peer_ns says, and a little longer; then the request fails. */
-static void rdm__a_peer_may_be_silent_for_a_while(void **state)
+static void rdm__a_request_to_a_silent_peer_fails_after_peer_ns(void **state)
 {
 	static const struct {
 		uint64_t asked, least;
@@ -59,7 +59,7 @@ static bool lose_two_of_three(struct rdm_rig *rig, unsigned from, const uint8_t 
 }
 
 /** A peer that answers with RNR NAKs is alive: the endpoint keeps waiting, although packets are lost. */
-static void rdm__who_says_wait_is_not_silent(void **state)
+static void rdm__a_peer_that_sends_rnr_naks_is_not_given_up(void **state)
 {
 	struct rdm_rig *rig = rdm_rig_create(2, 42);
 	struct rdm_node *a = &rig->node[0], *b = &rig->node[1];
@@ -93,7 +93,7 @@ static void rdm__who_says_wait_is_not_silent(void **state)
 
 /** A host was stopped for longer than its connect timeout. That time does not count, as it could neither call nor
  * listen: it continues to call and connects. */
-static void rdm__who_was_stopped_goes_on_calling(void **state)
+static void rdm__a_host_stopped_beyond_its_connect_timeout_still_connects(void **state)
 {
 	struct rdm_rig *rig = rdm_rig_create(2, 43);
 	struct rdm_node *a = &rig->node[0], *b = &rig->node[1];
@@ -113,7 +113,7 @@ static void rdm__who_was_stopped_goes_on_calling(void **state)
 }
 
 /** A host that was stopped and still gets no answer gives up when the rest of its connect timeout has passed. */
-static void rdm__who_was_stopped_gives_up_later(void **state)
+static void rdm__a_stopped_host_gives_up_after_the_rest_of_its_timeout(void **state)
 {
 	struct rdm_rig *rig = rdm_rig_create(2, 44);
 	struct rdm_node *a = &rig->node[0], *b = &rig->node[1];
@@ -133,10 +133,10 @@ static void rdm__who_was_stopped_gives_up_later(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(rdm__a_peer_may_be_silent_for_a_while),
-		cmocka_unit_test(rdm__who_says_wait_is_not_silent),
-		cmocka_unit_test(rdm__who_was_stopped_goes_on_calling),
-		cmocka_unit_test(rdm__who_was_stopped_gives_up_later),
+		cmocka_unit_test(rdm__a_request_to_a_silent_peer_fails_after_peer_ns),
+		cmocka_unit_test(rdm__a_peer_that_sends_rnr_naks_is_not_given_up),
+		cmocka_unit_test(rdm__a_host_stopped_beyond_its_connect_timeout_still_connects),
+		cmocka_unit_test(rdm__a_stopped_host_gives_up_after_the_rest_of_its_timeout),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -44,7 +44,7 @@ static void answered(void *ctx, const struct nic_rdm_done *done)
 }
 
 /** Thousands of endpoints, one after the other: each sends a message, is answered, and disappears without a BYE. */
-static void rdm__thousands_of_peers(void **state)
+static void rdm__4096_peers_take_little_memory_each(void **state)
 {
 	struct rdm_rig *rig = rdm_rig_create(2, 1);
 	struct rdm_node *hub = &rig->node[0], *n = &rig->node[1];
@@ -87,7 +87,7 @@ static void rdm__thousands_of_peers(void **state)
 }
 
 /** An idle endpoint takes little memory, although it may have many requests outstanding and owe many answers. */
-static void rdm__an_endpoint_that_has_not_much_to_do(void **state)
+static void rdm__an_idle_endpoint_takes_little_memory(void **state)
 {
 	struct rdm_rig *rig = rdm_rig_create(2, 2);
 	struct rdm_node *n = &rig->node[0];
@@ -111,8 +111,8 @@ static void rdm__an_endpoint_that_has_not_much_to_do(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(rdm__an_endpoint_that_has_not_much_to_do),
-		cmocka_unit_test(rdm__thousands_of_peers),
+		cmocka_unit_test(rdm__an_idle_endpoint_takes_little_memory),
+		cmocka_unit_test(rdm__4096_peers_take_little_memory_each),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

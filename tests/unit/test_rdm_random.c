@@ -555,13 +555,13 @@ static int teardown(void **state)
 	return 0;
 }
 
-static void rdm__everything_is_done_exactly_once(void **state)
+static void rdm__every_request_is_executed_exactly_once_under_loss(void **state)
 {
 	(void)state;
 	runs(false, 1, 300);
 }
 
-static void rdm__and_not_twice_when_nodes_go(void **state)
+static void rdm__no_request_is_executed_twice_when_nodes_restart(void **state)
 {
 	(void)state;
 	runs(true, 1, 150);
@@ -570,8 +570,8 @@ static void rdm__and_not_twice_when_nodes_go(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_teardown(rdm__everything_is_done_exactly_once, teardown),
-		cmocka_unit_test_teardown(rdm__and_not_twice_when_nodes_go, teardown),
+		cmocka_unit_test_teardown(rdm__every_request_is_executed_exactly_once_under_loss, teardown),
+		cmocka_unit_test_teardown(rdm__no_request_is_executed_twice_when_nodes_restart, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

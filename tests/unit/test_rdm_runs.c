@@ -50,7 +50,7 @@ static int sum(struct rdm_node *from, struct rdm_node *to, uintptr_t context, ui
 	return err;
 }
 
-static void rdm_runs__each_is_done_as_if_alone(void **state)
+static void rdm_runs__each_operation_completes_as_if_sent_alone(void **state)
 {
 	static const uint32_t flags[] = {0, NIC_RDM_INJECT, NIC_RDM_UNAWAITED, NIC_RDM_DELIVERY};
 	struct rdm_rig *rig = rdm_rig_create(2, 1);
@@ -81,7 +81,7 @@ static void rdm_runs__each_is_done_as_if_alone(void **state)
 }
 
 /** Sums and products alternate: operations are executed in the order of posting: (((0 + 1) * 2 + 1) * 2 + ... */
-static void rdm_runs__order_is_that_of_asking(void **state)
+static void rdm_runs__operations_execute_in_posting_order(void **state)
 {
 	struct rdm_rig *rig = rdm_rig_create(2, 2);
 	struct rdm_node *a = &rig->node[0], *b = &rig->node[1];
@@ -119,7 +119,7 @@ static void rdm_runs__order_is_that_of_asking(void **state)
 
 /** One operation of a run is refused: those before it are done, those after it are flushed, and later ones use a new
  * connection. */
-static void rdm_runs__one_is_refused(void **state)
+static void rdm_runs__a_refused_operation_flushes_those_after_it(void **state)
 {
 	for (uint32_t bad = 0; bad < 20; bad += 3) {
 		struct rdm_rig *rig = rdm_rig_create(2, 3);
@@ -147,7 +147,7 @@ static void rdm_runs__one_is_refused(void **state)
 }
 
 /** Both sides add to each other's sums at the same time, on a bad network: each operation is executed once. */
-static void rdm_runs__once_on_a_bad_network(void **state)
+static void rdm_runs__each_operation_executes_once_on_a_lossy_network(void **state)
 {
 	uint64_t joined = 0;
 
@@ -190,7 +190,7 @@ static bool cut_answers(struct rdm_rig *rig, unsigned from, const uint8_t *ip, u
 
 /** Operations that wait to join a run, as no ACK arrives, are sent nevertheless when the endpoint is told not to delay
  * them. */
-static void rdm_runs__what_waits_goes_before_the_end(void **state)
+static void rdm_runs__waiting_operations_are_sent_when_delay_is_disabled(void **state)
 {
 	for (unsigned all = 0; all < 2; all++) {
 		struct rdm_rig *rig = rdm_rig_create(2, 7);
@@ -241,7 +241,7 @@ static bool forget(struct rdm_rig *rig, unsigned from, const uint8_t *ip, uint32
 	return true;
 }
 
-static void rdm_runs__not_to_who_does_not_know_them(void **state)
+static void rdm_runs__are_not_sent_to_peers_without_support(void **state)
 {
 	for (unsigned first = 0; first < 2;
 	     first++) { /* which node calls first: node 0 gets the WELCOME or the HELLO */
@@ -265,7 +265,7 @@ static void rdm_runs__not_to_who_does_not_know_them(void **state)
 	}
 }
 
-static void rdm_runs__to_oneself(void **state)
+static void rdm_runs__an_endpoint_sends_them_to_itself(void **state)
 {
 	struct rdm_rig *rig = rdm_rig_create(1, 6);
 	struct rdm_node *a = &rig->node[0];
@@ -283,13 +283,13 @@ static void rdm_runs__to_oneself(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(rdm_runs__each_is_done_as_if_alone),
-		cmocka_unit_test(rdm_runs__order_is_that_of_asking),
-		cmocka_unit_test(rdm_runs__one_is_refused),
-		cmocka_unit_test(rdm_runs__once_on_a_bad_network),
-		cmocka_unit_test(rdm_runs__what_waits_goes_before_the_end),
-		cmocka_unit_test(rdm_runs__not_to_who_does_not_know_them),
-		cmocka_unit_test(rdm_runs__to_oneself),
+		cmocka_unit_test(rdm_runs__each_operation_completes_as_if_sent_alone),
+		cmocka_unit_test(rdm_runs__operations_execute_in_posting_order),
+		cmocka_unit_test(rdm_runs__a_refused_operation_flushes_those_after_it),
+		cmocka_unit_test(rdm_runs__each_operation_executes_once_on_a_lossy_network),
+		cmocka_unit_test(rdm_runs__waiting_operations_are_sent_when_delay_is_disabled),
+		cmocka_unit_test(rdm_runs__are_not_sent_to_peers_without_support),
+		cmocka_unit_test(rdm_runs__an_endpoint_sends_them_to_itself),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

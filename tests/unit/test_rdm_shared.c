@@ -118,7 +118,7 @@ static struct nic_rdm_done expect_at(struct shared *s, unsigned who, uint32_t st
 #define expect_nothing(s) assert_int_equal((s)->n_done, (s)->n_seen)
 
 /** Shared receives are used in the order of posting by whichever endpoint gets a message, short or long. */
-static void rdm__shared_receives_are_anybodys(void **state)
+static void rdm__shared_receives_serve_all_endpoints_in_posting_order(void **state)
 {
 	struct shared s;
 	struct nic_rdm_done d;
@@ -150,7 +150,7 @@ static void rdm__shared_receives_are_anybodys(void **state)
 
 /** Unexpected messages of all endpoints wait in one queue in order of arrival, and can be peeked at, claimed and
  * discarded. */
-static void rdm__shared_messages_wait_in_one_order(void **state)
+static void rdm__shared_unexpected_messages_wait_in_arrival_order(void **state)
 {
 	struct nic_rdm_done found;
 	struct nic_rdm_recv r;
@@ -207,7 +207,7 @@ static void rdm__shared_buffer_for_many_messages(void **state)
 }
 
 /** Completions that belong to no endpoint go to the owner of the shared queue; calls that do not fit it are refused. */
-static void rdm__shared_queue_has_an_owner(void **state)
+static void rdm__shared_queue_owner_gets_completions_without_an_endpoint(void **state)
 {
 	struct nic_rdm_rq_init init = {.done = done};
 	struct nic_rdm_rq *other;
@@ -316,7 +316,7 @@ static void rdm__shared_queue_outlives_an_endpoint(void **state)
 
 /** An endpoint with a shared queue is destroyed while it reads one long message and another one is unexpected: the
  * receive fails, nothing is left. */
-static void rdm__shared_queue_outlives_an_endpoint_that_reads(void **state)
+static void rdm__shared_queue_outlives_an_endpoint_destroyed_amid_a_read(void **state)
 {
 	struct nic_rdm_done found;
 	struct nic_rdm_recv r;
@@ -364,7 +364,7 @@ static int operate(struct nic_rdm_peer *peer, uint8_t *operand, uint64_t tag)
 
 /** An operation on a shared receive: its operands are held in the sender's endpoint, and at the target in the shared
  * queue. */
-static void rdm__shared_receives_can_be_operated_on(void **state)
+static void rdm__shared_receives_accept_operations(void **state)
 {
 	uint64_t operand = 5, *target;
 	struct nic_rdm_done d;
@@ -399,7 +399,7 @@ static void rdm__shared_receives_can_be_operated_on(void **state)
 
 /** Operations of an endpoint on remote receives take no room for messages in the shared queue; they end with the
  * endpoint. */
-static void rdm__shared_room_is_not_for_what_is_asked(void **state)
+static void rdm__shared_message_room_is_not_used_by_operations(void **state)
 {
 	struct shared s;
 
@@ -421,7 +421,7 @@ static void rdm__shared_room_is_not_for_what_is_asked(void **state)
 }
 
 /** All endpoints share one buffer space for unexpected messages; receiving them frees the space. */
-static void rdm__shared_room_for_messages(void **state)
+static void rdm__shared_message_room_is_limited_and_reused(void **state)
 {
 	struct shared s;
 
@@ -509,15 +509,15 @@ static void rdm__shared_receives_under_loss(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(rdm__shared_receives_are_anybodys),
-		cmocka_unit_test(rdm__shared_messages_wait_in_one_order),
+		cmocka_unit_test(rdm__shared_receives_serve_all_endpoints_in_posting_order),
+		cmocka_unit_test(rdm__shared_unexpected_messages_wait_in_arrival_order),
 		cmocka_unit_test(rdm__shared_buffer_for_many_messages),
-		cmocka_unit_test(rdm__shared_queue_has_an_owner),
+		cmocka_unit_test(rdm__shared_queue_owner_gets_completions_without_an_endpoint),
 		cmocka_unit_test(rdm__shared_queue_outlives_an_endpoint),
-		cmocka_unit_test(rdm__shared_queue_outlives_an_endpoint_that_reads),
-		cmocka_unit_test(rdm__shared_receives_can_be_operated_on),
-		cmocka_unit_test(rdm__shared_room_is_not_for_what_is_asked),
-		cmocka_unit_test(rdm__shared_room_for_messages),
+		cmocka_unit_test(rdm__shared_queue_outlives_an_endpoint_destroyed_amid_a_read),
+		cmocka_unit_test(rdm__shared_receives_accept_operations),
+		cmocka_unit_test(rdm__shared_message_room_is_not_used_by_operations),
+		cmocka_unit_test(rdm__shared_message_room_is_limited_and_reused),
 		cmocka_unit_test(rdm__shared_receives_under_loss),
 	};
 

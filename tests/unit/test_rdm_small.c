@@ -83,7 +83,7 @@ static void check_length(uint64_t said, uint32_t len, uint8_t flags, bool early)
 	rdm_rig_destroy(rig);
 }
 
-static void rdm__a_message_that_is_not_as_long_as_it_says(void **state)
+static void rdm__a_message_with_a_wrong_length_ends_the_connection(void **state)
 {
 	static const struct {
 		uint64_t said;
@@ -141,7 +141,7 @@ static void rdm__a_send_queue_grows_for_short_messages(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(rdm__a_message_that_is_not_as_long_as_it_says),
+		cmocka_unit_test(rdm__a_message_with_a_wrong_length_ends_the_connection),
 		cmocka_unit_test(rdm__a_send_queue_grows_for_short_messages),
 	};
 

@@ -98,7 +98,7 @@ static uint64_t counted(const struct rdm_node *n, enum nic_counter id)
 
 /** The attacker knows the endpoint's incarnation, which it asked for from its real address, and floods it with calls
  * from forged addresses. */
-static void rdm__a_flood_of_forged_calls_costs_nothing(void **state)
+static void rdm__a_flood_of_forged_hellos_creates_no_qps_or_peers(void **state)
 {
 	struct rdm_rig *rig = rdm_rig_create(3, 70);
 	struct rdm_node *a = &rig->node[0], *b = &rig->node[1], *c = &rig->node[2];
@@ -135,7 +135,7 @@ static void rdm__a_flood_of_forged_calls_costs_nothing(void **state)
 
 /** Calls, answers and BYEs that an attacker forges in a peer's name do not end a connection, even if it knows both
  * incarnations. */
-static void rdm__a_connection_does_not_end_by_forged_calls(void **state)
+static void rdm__forged_handshake_packets_do_not_end_a_connection(void **state)
 {
 	struct rdm_rig *rig = rdm_rig_create(2, 71);
 	struct rdm_node *a = &rig->node[0], *b = &rig->node[1];
@@ -161,7 +161,7 @@ static void rdm__a_connection_does_not_end_by_forged_calls(void **state)
 }
 
 /** An attacker calls from many real addresses and sends nothing: such peers are dropped. Peers in use are kept. */
-static void rdm__strangers_who_say_nothing_are_forgotten(void **state)
+static void rdm__peers_that_send_nothing_are_dropped_beyond_a_limit(void **state)
 {
 	struct rdm_rig *rig = rdm_rig_create(2, 72);
 	struct rdm_node *a = &rig->node[0], *b = &rig->node[1];
@@ -194,7 +194,7 @@ static void rdm__strangers_who_say_nothing_are_forgotten(void **state)
 
 /** A peer that has sent a message counts as known to the application and is kept, even if its QP's PSNs show no
  * traffic. */
-static void rdm__who_has_sent_a_message_is_no_stranger(void **state)
+static void rdm__a_peer_that_has_sent_a_message_is_not_dropped(void **state)
 {
 	struct rdm_rig *rig = rdm_rig_create(2, 75);
 	struct rdm_node *a = &rig->node[0], *b = &rig->node[1];
@@ -222,7 +222,7 @@ static void rdm__who_has_sent_a_message_is_no_stranger(void **state)
 }
 
 /** A dropped peer connects like a new one, whichever side calls. */
-static void rdm__who_was_forgotten_comes_again(void **state)
+static void rdm__a_dropped_peer_connects_again(void **state)
 {
 	(void)state;
 	for (unsigned who = 0; who < 2; who++) {
@@ -291,7 +291,7 @@ static void party_open(struct party *p, struct rdm_node *n, uint16_t port)
 }
 
 /** A flood of forged connection requests does not reach the application, and a genuine caller still connects. */
-static void cm__a_flood_of_forged_questions_is_not_heard(void **state)
+static void cm__forged_connection_requests_do_not_reach_the_application(void **state)
 {
 	struct rdm_rig *rig = rdm_rig_create(2, 77);
 	struct rdm_node *a = &rig->node[0], *b = &rig->node[1];
@@ -327,7 +327,7 @@ static void cm__a_flood_of_forged_questions_is_not_heard(void **state)
 }
 
 /** Answers and BYEs forged by an attacker that knows all incarnations but sees no packets have no effect. */
-static void cm__answers_and_ends_that_are_forged(void **state)
+static void cm__forged_answers_and_byes_are_ignored(void **state)
 {
 	struct rdm_rig *rig = rdm_rig_create(2, 78);
 	struct rdm_node *a = &rig->node[0], *b = &rig->node[1];
@@ -365,7 +365,7 @@ static void cm__answers_and_ends_that_are_forged(void **state)
 
 /* ---- what it costs --------------------------------------------------------------------------------------------- */
 
-static void rdm__a_connection_takes_so_many_calls(void **state)
+static void rdm__connecting_takes_4_packets_or_up_to_8_if_both_start(void **state)
 {
 	struct rdm_rig *rig = rdm_rig_create(3, 75);
 	struct rdm_node *a = &rig->node[0], *b = &rig->node[1], *c = &rig->node[2];
@@ -391,14 +391,14 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(rdm__the_keyed_hash_is_siphash),
-		cmocka_unit_test(rdm__a_flood_of_forged_calls_costs_nothing),
-		cmocka_unit_test(rdm__a_connection_does_not_end_by_forged_calls),
-		cmocka_unit_test(rdm__strangers_who_say_nothing_are_forgotten),
-		cmocka_unit_test(rdm__who_was_forgotten_comes_again),
-		cmocka_unit_test(rdm__who_has_sent_a_message_is_no_stranger),
-		cmocka_unit_test(cm__a_flood_of_forged_questions_is_not_heard),
-		cmocka_unit_test(cm__answers_and_ends_that_are_forged),
-		cmocka_unit_test(rdm__a_connection_takes_so_many_calls),
+		cmocka_unit_test(rdm__a_flood_of_forged_hellos_creates_no_qps_or_peers),
+		cmocka_unit_test(rdm__forged_handshake_packets_do_not_end_a_connection),
+		cmocka_unit_test(rdm__peers_that_send_nothing_are_dropped_beyond_a_limit),
+		cmocka_unit_test(rdm__a_dropped_peer_connects_again),
+		cmocka_unit_test(rdm__a_peer_that_has_sent_a_message_is_not_dropped),
+		cmocka_unit_test(cm__forged_connection_requests_do_not_reach_the_application),
+		cmocka_unit_test(cm__forged_answers_and_byes_are_ignored),
+		cmocka_unit_test(rdm__connecting_takes_4_packets_or_up_to_8_if_both_start),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

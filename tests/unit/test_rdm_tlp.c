@@ -53,7 +53,7 @@ static uint64_t counted(struct rdm_node *n, unsigned counter)
 	return nic_counters(n->nic)[counter];
 }
 
-static void rdm_tlp__a_message_that_is_lost_alone_is_soon_there(void **state)
+static void rdm_tlp__a_single_lost_message_is_soon_retransmitted(void **state)
 {
 	struct rdm_rig *rig = talking(0);
 
@@ -79,7 +79,7 @@ static void rdm_tlp__a_message_that_is_lost_alone_is_soon_there(void **state)
 
 /* A silent peer gets a few probes, each after twice the time of the one before, and none after the ACK timer has
  * expired. */
-static void rdm_tlp__who_says_nothing_is_not_pressed(void **state)
+static void rdm_tlp__a_silent_peer_gets_few_probes(void **state)
 {
 	struct rdm_rig *rig = talking(2 * SECOND);
 	struct rdm_node *a = &rig->node[0];
@@ -141,7 +141,7 @@ static void rdm_tlp__a_slow_peer_gets_more_time(void **state)
 }
 
 /* Many requests are unanswered, most of which may have arrived: they are not probed but wait for the ACK timer. */
-static void rdm_tlp__much_waits_for_the_ack_timer(void **state)
+static void rdm_tlp__many_outstanding_requests_are_not_probed(void **state)
 {
 	enum { MANY = 32 };
 	struct rdm_rig *rig = talking(0);
@@ -165,10 +165,10 @@ static void rdm_tlp__much_waits_for_the_ack_timer(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(rdm_tlp__a_message_that_is_lost_alone_is_soon_there),
-		cmocka_unit_test(rdm_tlp__who_says_nothing_is_not_pressed),
+		cmocka_unit_test(rdm_tlp__a_single_lost_message_is_soon_retransmitted),
+		cmocka_unit_test(rdm_tlp__a_silent_peer_gets_few_probes),
 		cmocka_unit_test(rdm_tlp__a_slow_peer_gets_more_time),
-		cmocka_unit_test(rdm_tlp__much_waits_for_the_ack_timer),
+		cmocka_unit_test(rdm_tlp__many_outstanding_requests_are_not_probed),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

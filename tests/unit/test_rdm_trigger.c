@@ -72,19 +72,19 @@ static void go_round(uint32_t lose)
 	rdm_rig_destroy(rig);
 }
 
-static void rdm_trigger__what_is_received_is_passed_on(void **state)
+static void rdm_trigger__a_received_message_is_forwarded(void **state)
 {
 	(void)state;
 	go_round(0);
 }
 
-static void rdm_trigger__what_is_received_is_passed_on_by_a_bad_network(void **state)
+static void rdm_trigger__a_received_message_is_forwarded_on_a_lossy_network(void **state)
 {
 	(void)state;
 	go_round(50);
 }
 
-static void rdm_trigger__a_write_of_a_peer_starts_the_answer(void **state)
+static void rdm_trigger__remote_writes_start_a_send(void **state)
 {
 	struct rdm_rig *rig = rdm_rig_create(2, 1);
 	struct rdm_node *a = &rig->node[0], *b = &rig->node[1];
@@ -115,7 +115,7 @@ static void rdm_trigger__a_write_of_a_peer_starts_the_answer(void **state)
 	rdm_rig_destroy(rig);
 }
 
-static void rdm_trigger__what_a_queue_has_no_room_for_goes_later_in_order(void **state)
+static void rdm_trigger__work_for_a_full_queue_starts_later_in_order(void **state)
 {
 	struct rdm_rig *rig = rdm_rig_create(2, 2);
 	struct rdm_node *a = &rig->node[0], *b = &rig->node[1];
@@ -146,7 +146,7 @@ static void rdm_trigger__what_a_queue_has_no_room_for_goes_later_in_order(void *
 	rdm_rig_destroy(rig);
 }
 
-static void rdm_trigger__what_fails_starts_what_waits_for_it(void **state)
+static void rdm_trigger__a_failed_request_starts_waiting_work(void **state)
 {
 	struct rdm_rig *rig = rdm_rig_create(3, 3);
 	struct rdm_node *a = &rig->node[0], *b = &rig->node[1], *c = &rig->node[2];
@@ -170,7 +170,7 @@ static void rdm_trigger__what_fails_starts_what_waits_for_it(void **state)
 
 /* Counters fire under the engine's lock. They must not wait for a packet to be sent, as only the holder of the lock can
  * send it. */
-static void rdm_trigger__counters_fire_while_a_dropped_connection_still_owes_an_ack(void **state)
+static void rdm_trigger__counters_fire_while_a_dropped_connection_owes_an_ack(void **state)
 {
 	struct rdm_rig *rig = rdm_rig_create(3, 4);
 	struct rdm_node *a = &rig->node[0], *b = &rig->node[1], *c = &rig->node[2];
@@ -203,12 +203,12 @@ static void rdm_trigger__counters_fire_while_a_dropped_connection_still_owes_an_
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(rdm_trigger__what_is_received_is_passed_on),
-		cmocka_unit_test(rdm_trigger__what_is_received_is_passed_on_by_a_bad_network),
-		cmocka_unit_test(rdm_trigger__a_write_of_a_peer_starts_the_answer),
-		cmocka_unit_test(rdm_trigger__what_a_queue_has_no_room_for_goes_later_in_order),
-		cmocka_unit_test(rdm_trigger__what_fails_starts_what_waits_for_it),
-		cmocka_unit_test(rdm_trigger__counters_fire_while_a_dropped_connection_still_owes_an_ack),
+		cmocka_unit_test(rdm_trigger__a_received_message_is_forwarded),
+		cmocka_unit_test(rdm_trigger__a_received_message_is_forwarded_on_a_lossy_network),
+		cmocka_unit_test(rdm_trigger__remote_writes_start_a_send),
+		cmocka_unit_test(rdm_trigger__work_for_a_full_queue_starts_later_in_order),
+		cmocka_unit_test(rdm_trigger__a_failed_request_starts_waiting_work),
+		cmocka_unit_test(rdm_trigger__counters_fire_while_a_dropped_connection_owes_an_ack),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

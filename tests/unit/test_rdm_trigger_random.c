@@ -519,7 +519,7 @@ static int teardown(void **state)
 	return 0;
 }
 
-static void rdm_trigger__does_as_a_model_whatever_the_network_does(void **state)
+static void rdm_trigger__matches_a_model_on_a_lossy_network(void **state)
 {
 	const char *one = getenv("RDM_SEED"), *many = getenv("RDM_SEEDS");
 	uint64_t from = one ? strtoull(one, NULL, 0) : 1;
@@ -538,7 +538,7 @@ static void rdm_trigger__does_as_a_model_whatever_the_network_does(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_teardown(rdm_trigger__does_as_a_model_whatever_the_network_does, teardown),
+		cmocka_unit_test_teardown(rdm_trigger__matches_a_model_on_a_lossy_network, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -4,7 +4,7 @@
 
 /* ---- what goes by reference ----------------------------------------------------------------------------------- */
 
-static void refer__a_long_write_is_one_packet_for_many(void **state)
+static void refer__a_long_write_is_sent_as_one_packet(void **state)
 {
 	struct refer r = refer_create(NULL);
 	struct rig *a = r.pair->rig[A], *b = r.pair->rig[B];
@@ -78,7 +78,7 @@ static void refer__a_read_is_answered_by_reference(void **state)
 }
 
 /** Short messages, and messages in more segments than a packet can name, are sent with their payload. */
-static void refer__others_have_their_payload_with_them(void **state)
+static void refer__short_and_fragmented_messages_carry_their_payload(void **state)
 {
 	const struct rig_opts opts = {.cap = {.max_send_sge = NIC_PIECES_MAX + 1, .max_inline_data = 1024}};
 	struct refer r = refer_create(&opts);
@@ -106,7 +106,7 @@ static void refer__others_have_their_payload_with_them(void **state)
 	refer_destroy(&r);
 }
 
-static void refer__a_path_needs_somebody_who_revokes(void **state)
+static void refer__a_path_needs_a_revoke_callback(void **state)
 {
 	struct rig *rig = rig_create(NULL);
 
@@ -116,7 +116,7 @@ static void refer__a_path_needs_somebody_who_revokes(void **state)
 }
 
 /** A reference covers no more packets than the PSN window allows; a long message takes several references. */
-static void refer__a_window_is_kept(void **state)
+static void refer__a_reference_covers_at_most_the_psn_window(void **state)
 {
 	const struct rig_opts opts = {.nic = {.psn_window = 100}};
 	struct refer r = refer_create(&opts);
@@ -162,7 +162,7 @@ static void one_of_each(struct refer *r)
 }
 
 /** Whichever fetch fails, each message arrives exactly once; a packet whose fetch fails changes nothing. */
-static void refer__what_cannot_be_fetched_comes_again(void **state)
+static void refer__messages_arrive_once_whichever_fetch_fails(void **state)
 {
 	(void)state;
 	for (uint32_t from = 0; from < 4; from++) {
@@ -183,7 +183,7 @@ static void refer__what_cannot_be_fetched_comes_again(void **state)
 	}
 }
 
-static void refer__nothing_can_be_fetched_ever(void **state)
+static void refer__messages_arrive_if_every_fetch_fails(void **state)
 {
 	struct refer r = refer_create(NULL);
 
@@ -195,7 +195,7 @@ static void refer__nothing_can_be_fetched_ever(void **state)
 }
 
 /** Packets are lost, duplicated and not fetchable at random: each message arrives exactly once. */
-static void refer__all_of_it_at_random(void **state)
+static void refer__messages_arrive_once_under_random_faults(void **state)
 {
 	uint32_t referring = 0, unread = 0;
 
@@ -220,7 +220,7 @@ static void refer__all_of_it_at_random(void **state)
 
 /** A retransmission carries its payload in the packet, even if the first packet, which referred to the payload, was
  * only lost and not refused. */
-static void refer__again_is_with_payload(void **state)
+static void refer__a_retransmission_carries_its_payload(void **state)
 {
 	struct refer r = refer_create(NULL);
 
@@ -240,7 +240,7 @@ static void refer__again_is_with_payload(void **state)
 }
 
 /** A failed fetch uses up no retry, as no packet was lost: requests succeed even with a retry count of 0. */
-static void refer__what_cannot_be_fetched_is_no_retry(void **state)
+static void refer__a_failed_fetch_uses_up_no_retry(void **state)
 {
 	static const enum nic_wr_opcode opcodes[] = {NIC_WR_SEND, NIC_WR_RDMA_WRITE, NIC_WR_RDMA_READ};
 
@@ -266,7 +266,7 @@ static void refer__what_cannot_be_fetched_is_no_retry(void **state)
 
 /** A message begins with ordinary packets and continues by reference. The reference covers at most the window, so that
  * an ACK is requested for all of it. */
-static void refer__goes_on_within_the_window(void **state)
+static void refer__a_message_continued_by_reference_stays_in_the_window(void **state)
 {
 	const struct rig_opts opts = {.nic = {.psn_window = 100}};
 	struct refer r = refer_create(&opts);
@@ -333,7 +333,7 @@ static void refer__pipelines_need_no_retry(void **state)
 
 /** The receiver's own memory is gone, so the fetch fails; the error is reported when the payload arrives in ordinary
  * packets. */
-static void refer__the_targets_own_fault_is_told(void **state)
+static void refer__a_receiver_memory_fault_is_reported(void **state)
 {
 	static const enum nic_wr_opcode opcodes[] = {NIC_WR_SEND, NIC_WR_RDMA_WRITE, NIC_WR_RDMA_READ};
 	static const enum nic_wc_status status[] = {NIC_WC_REM_OP_ERR, NIC_WC_REM_OP_ERR, NIC_WC_LOC_PROT_ERR};
@@ -379,7 +379,7 @@ static void refer__an_offer_unfolds_into_itself(void **state)
 }
 
 /** A packet by reference unfolds into the packets that would have been sent without the reference. */
-static void refer__unfolds_into_what_would_have_been_sent(void **state)
+static void refer__a_reference_unfolds_into_the_ordinary_packets(void **state)
 {
 	struct refer by_reference = refer_create(NULL), by_copy = refer_create(NULL);
 	uint8_t data[NIC_FRAME_MAX], unfolded[NIC_FRAME_MAX], sent[NIC_FRAME_MAX];
@@ -428,22 +428,22 @@ static void refer__unfolds_into_what_would_have_been_sent(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(refer__a_long_write_is_one_packet_for_many),
+		cmocka_unit_test(refer__a_long_write_is_sent_as_one_packet),
 		cmocka_unit_test(refer__a_send_goes_from_segments_to_segments),
 		cmocka_unit_test(refer__a_read_is_answered_by_reference),
-		cmocka_unit_test(refer__others_have_their_payload_with_them),
-		cmocka_unit_test(refer__a_path_needs_somebody_who_revokes),
-		cmocka_unit_test(refer__a_window_is_kept),
-		cmocka_unit_test(refer__what_cannot_be_fetched_comes_again),
-		cmocka_unit_test(refer__nothing_can_be_fetched_ever),
-		cmocka_unit_test(refer__all_of_it_at_random),
-		cmocka_unit_test(refer__again_is_with_payload),
-		cmocka_unit_test(refer__what_cannot_be_fetched_is_no_retry),
-		cmocka_unit_test(refer__goes_on_within_the_window),
+		cmocka_unit_test(refer__short_and_fragmented_messages_carry_their_payload),
+		cmocka_unit_test(refer__a_path_needs_a_revoke_callback),
+		cmocka_unit_test(refer__a_reference_covers_at_most_the_psn_window),
+		cmocka_unit_test(refer__messages_arrive_once_whichever_fetch_fails),
+		cmocka_unit_test(refer__messages_arrive_if_every_fetch_fails),
+		cmocka_unit_test(refer__messages_arrive_once_under_random_faults),
+		cmocka_unit_test(refer__a_retransmission_carries_its_payload),
+		cmocka_unit_test(refer__a_failed_fetch_uses_up_no_retry),
+		cmocka_unit_test(refer__a_message_continued_by_reference_stays_in_the_window),
 		cmocka_unit_test(refer__pipelines_need_no_retry),
-		cmocka_unit_test(refer__the_targets_own_fault_is_told),
+		cmocka_unit_test(refer__a_receiver_memory_fault_is_reported),
 		cmocka_unit_test(refer__an_offer_unfolds_into_itself),
-		cmocka_unit_test(refer__unfolds_into_what_would_have_been_sent),
+		cmocka_unit_test(refer__a_reference_unfolds_into_the_ordinary_packets),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

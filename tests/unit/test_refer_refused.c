@@ -10,7 +10,7 @@ static const struct qp_owner an_owner; /* an owner whose functions must not be c
 
 /* ---- memory that is taken back --------------------------------------------------------------------------------- */
 
-static void refer__the_end_of_a_region_revokes(void **state)
+static void refer__dereg_and_rereg_of_a_region_revoke_its_references(void **state)
 {
 	struct refer r = refer_create(NULL);
 	struct rig *b = r.pair->rig[B];
@@ -32,7 +32,7 @@ static void refer__the_end_of_a_region_revokes(void **state)
 	refer_destroy(&r);
 }
 
-static void refer__an_error_revokes_before_it_is_told(void **state)
+static void refer__a_qp_error_revokes_its_references(void **state)
 {
 	struct refer r = refer_create(NULL);
 	struct rig *a = r.pair->rig[A];
@@ -57,7 +57,7 @@ static void refer__an_error_revokes_before_it_is_told(void **state)
 }
 
 /** The QP fails while nic_path_tx() sends: the packet by reference that this call returns has been revoked as well. */
-static void refer__revoked_before_it_is_returned(void **state)
+static void refer__a_qp_failing_in_path_tx_revokes_the_returned_packet(void **state)
 {
 	const struct rig_opts opts = {.cq_depth = 2};
 	const struct nic_send_wr nop = {.opcode = NIC_WR_NOP};
@@ -88,7 +88,7 @@ static void read_answered(struct refer *r, uint8_t *data, struct payload *p, str
 
 /** A late READ response completes the request. Its duplicate request then finds the region deregistered, which is no
  * error. */
-static void refer__a_late_duplicate_is_no_error(void **state)
+static void refer__a_duplicate_read_after_deregistration_is_no_error(void **state)
 {
 	struct refer r = refer_create(NULL);
 	struct rig *a = r.pair->rig[A], *b = r.pair->rig[B];
@@ -113,7 +113,7 @@ static void refer__a_late_duplicate_is_no_error(void **state)
 }
 
 /** A region is deregistered while a READ response refers to it: the READ is refused with an access error. */
-static void refer__a_region_that_ends_under_a_read_refuses_it(void **state)
+static void refer__deregistering_under_a_read_response_fails_the_read(void **state)
 {
 	struct refer r = refer_create(NULL);
 	struct rig *b = r.pair->rig[B];
@@ -133,7 +133,7 @@ static void refer__a_region_that_ends_under_a_read_refuses_it(void **state)
 }
 
 /** A READ in two parts, the first in flight when the region ends: refusing the second part fails the whole READ. */
-static void refer__a_region_that_ends_within_a_read_refuses_it(void **state)
+static void refer__deregistering_between_read_responses_fails_the_read(void **state)
 {
 	static uint8_t from[2 * NIC_REFERENCE_MAX], to[2 * NIC_REFERENCE_MAX];
 	struct refer r = refer_create(NULL);
@@ -171,7 +171,7 @@ static void refer__a_region_that_ends_within_a_read_refuses_it(void **state)
 
 /** A READ is repeated, and with it the request after it, which the target has already executed. The duplicate of that
  * request must not keep the target from refusing the READ. */
-static void refer__a_read_is_refused_whatever_follows_it(void **state)
+static void refer__a_read_is_refused_despite_a_duplicate_request_after_it(void **state)
 {
 	for (unsigned send = 0; send < 2; send++) {
 		struct refer r = refer_create(NULL);
@@ -211,7 +211,7 @@ static void refer__a_read_is_refused_whatever_follows_it(void **state)
 }
 
 /** The QP fails because of a later request: a READ response in flight still refers to a valid region and arrives. */
-static void refer__an_answer_outlives_its_queue_pair(void **state)
+static void refer__a_read_response_survives_a_qp_error_by_a_later_request(void **state)
 {
 	struct refer r = refer_create(NULL);
 	struct rig *a = r.pair->rig[A];
@@ -239,7 +239,7 @@ static void refer__an_answer_outlives_its_queue_pair(void **state)
 }
 
 /** Once a QP is reset, in error or destroyed, the application may change the memory that its responses refer to. */
-static void refer__an_answer_ends_with_its_queue_pair(void **state)
+static void refer__reset_error_and_destroy_revoke_a_qps_read_responses(void **state)
 {
 	for (unsigned how = 0; how < 3; how++) {
 		const struct nic_qp_attr to = {.qp_state = how ? NIC_QPS_RESET : NIC_QPS_ERR};
@@ -300,7 +300,7 @@ static void expect_refused(struct refer *r, const uint8_t *opcodes, unsigned n, 
 	}
 }
 
-static void refer__what_may_refer(void **state)
+static void refer__packets_that_must_not_carry_a_reference_are_dropped(void **state)
 {
 	static const uint8_t may_not[] = {
 		READ_REQ,     ACK, ATOMIC_ACK,	    CMP_SWAP,	    FETCH_ADD, RIG_UC | SEND_ONLY, RIG_UC | WRITE_ONLY,
@@ -322,7 +322,7 @@ static void refer__what_may_refer(void **state)
 }
 
 /** Only an RC SEND ONLY may carry an offer; for a queue pair without an owner it is an ordinary message. */
-static void refer__what_may_offer(void **state)
+static void refer__only_an_rc_send_only_may_carry_an_offer(void **state)
 {
 	static const uint8_t may_not[] = {SEND_FIRST,	  SEND_MIDDLE,	      SEND_LAST, WRITE_ONLY,
 					  READ_RESP_ONLY, RIG_UC | SEND_ONLY, ACK};
@@ -391,7 +391,7 @@ static void refer__lengths_are_checked(void **state)
 
 /** A QP whose owner reads messages cannot take one by reference: the packet counts as unread, to be repeated with its
  * payload. */
-static void refer__messages_of_endpoints_never_refer(void **state)
+static void refer__a_qp_with_an_owner_takes_no_message_by_reference(void **state)
 {
 	struct refer r = refer_create(NULL);
 	struct rig *b = r.pair->rig[B];
@@ -466,19 +466,19 @@ static void refer__read_responses_are_checked(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(refer__the_end_of_a_region_revokes),
-		cmocka_unit_test(refer__an_error_revokes_before_it_is_told),
-		cmocka_unit_test(refer__revoked_before_it_is_returned),
-		cmocka_unit_test(refer__a_late_duplicate_is_no_error),
-		cmocka_unit_test(refer__a_region_that_ends_under_a_read_refuses_it),
-		cmocka_unit_test(refer__a_region_that_ends_within_a_read_refuses_it),
-		cmocka_unit_test(refer__a_read_is_refused_whatever_follows_it),
-		cmocka_unit_test(refer__an_answer_outlives_its_queue_pair),
-		cmocka_unit_test(refer__an_answer_ends_with_its_queue_pair),
-		cmocka_unit_test(refer__what_may_refer),
-		cmocka_unit_test(refer__what_may_offer),
+		cmocka_unit_test(refer__dereg_and_rereg_of_a_region_revoke_its_references),
+		cmocka_unit_test(refer__a_qp_error_revokes_its_references),
+		cmocka_unit_test(refer__a_qp_failing_in_path_tx_revokes_the_returned_packet),
+		cmocka_unit_test(refer__a_duplicate_read_after_deregistration_is_no_error),
+		cmocka_unit_test(refer__deregistering_under_a_read_response_fails_the_read),
+		cmocka_unit_test(refer__deregistering_between_read_responses_fails_the_read),
+		cmocka_unit_test(refer__a_read_is_refused_despite_a_duplicate_request_after_it),
+		cmocka_unit_test(refer__a_read_response_survives_a_qp_error_by_a_later_request),
+		cmocka_unit_test(refer__reset_error_and_destroy_revoke_a_qps_read_responses),
+		cmocka_unit_test(refer__packets_that_must_not_carry_a_reference_are_dropped),
+		cmocka_unit_test(refer__only_an_rc_send_only_may_carry_an_offer),
 		cmocka_unit_test(refer__lengths_are_checked),
-		cmocka_unit_test(refer__messages_of_endpoints_never_refer),
+		cmocka_unit_test(refer__a_qp_with_an_owner_takes_no_message_by_reference),
 		cmocka_unit_test(refer__a_path_mtu_has_to_be_agreed_on),
 		cmocka_unit_test(refer__read_responses_are_checked),
 	};

@@ -112,7 +112,7 @@ static void look_reth(const struct rig *rig, const struct packet *p, uint32_t i,
 	}
 }
 
-static void req__RQ_03_reth_only_on_the_first_packet_with_the_length_of_the_message(void **state)
+static void req__RQ_03_reth_only_on_the_first_packet_with_the_message_length(void **state)
 {
 	FOR_SIZES(len)
 	each_packet(NULL, NIC_WR_RDMA_WRITE, len, 0, look_reth);
@@ -204,7 +204,7 @@ static void look_no_ackreq(const struct rig *rig, const struct packet *p, uint32
 	assert_false(p->ackreq);
 }
 
-static void req__RQ_07_ack_is_asked_for_at_the_end_of_every_message(void **state)
+static void req__RQ_07_ack_is_requested_at_the_end_of_every_message(void **state)
 {
 	const struct rig_opts uc = {.type = NIC_QPT_UC};
 
@@ -217,7 +217,7 @@ static void req__RQ_07_ack_is_asked_for_at_the_end_of_every_message(void **state
 	}
 }
 
-static void req__RQ_07_ack_is_asked_for_within_long_messages(void **state)
+static void req__RQ_07_ack_is_requested_within_long_messages(void **state)
 {
 	struct rig *rig = rig_ready(NULL);
 	uint32_t gap = 0, asked = 0;
@@ -238,7 +238,7 @@ static void req__RQ_07_ack_is_asked_for_within_long_messages(void **state)
 }
 
 /* A window smaller than the interval of AckReq must not leave the sender waiting for an ACK it never asked for. */
-static void req__RQ_07_a_small_window_asks_before_it_is_full(void **state)
+static void req__RQ_07_a_small_window_requests_an_ack_before_it_is_full(void **state)
 {
 	struct rig *rig = rig_ready(&(struct rig_opts){.nic.psn_window = 8});
 	struct packet p;
@@ -330,13 +330,13 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(req__RQ_01_first_and_middle_are_full_and_the_last_has_the_rest),
 		cmocka_unit_test(req__RQ_02_an_empty_message_is_one_packet_and_one_psn),
-		cmocka_unit_test(req__RQ_03_reth_only_on_the_first_packet_with_the_length_of_the_message),
+		cmocka_unit_test(req__RQ_03_reth_only_on_the_first_packet_with_the_message_length),
 		cmocka_unit_test(req__RQ_04_immediate_data_and_invalidated_key_only_on_the_last_packet),
 		cmocka_unit_test(req__RQ_05_solicited_only_on_the_last_packet_and_not_on_plain_writes),
 		cmocka_unit_test(req__RQ_06_pad_is_zero_and_fills_up_to_four_bytes),
-		cmocka_unit_test(req__RQ_07_ack_is_asked_for_at_the_end_of_every_message),
-		cmocka_unit_test(req__RQ_07_ack_is_asked_for_within_long_messages),
-		cmocka_unit_test(req__RQ_07_a_small_window_asks_before_it_is_full),
+		cmocka_unit_test(req__RQ_07_ack_is_requested_at_the_end_of_every_message),
+		cmocka_unit_test(req__RQ_07_ack_is_requested_within_long_messages),
+		cmocka_unit_test(req__RQ_07_a_small_window_requests_an_ack_before_it_is_full),
 		cmocka_unit_test(req__RQ_19_source_port_is_constant_for_a_flow),
 		cmocka_unit_test(req__RQ_19_source_port_can_be_configured),
 		cmocka_unit_test(req__packets_are_addressed_as_the_path_says),

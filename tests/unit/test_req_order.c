@@ -281,7 +281,7 @@ static void spoil_pd(struct rig *rig, struct nic_sge *sge)
 	sge->lkey = nic_mr_lkey(mr);
 }
 
-static void req__RQ_14_a_bad_sge_fails_in_its_turn_and_nothing_is_complete_at_the_peer(void **state)
+static void req__RQ_14_a_bad_sge_fails_in_order_and_the_peer_completes_nothing(void **state)
 {
 	void (*const spoils[])(struct rig *, struct nic_sge *) = {spoil_key, spoil_key_low_byte, spoil_start,
 								  spoil_end, spoil_wrap,	 spoil_pd};
@@ -310,7 +310,7 @@ static void req__RQ_14_memory_deregistered_half_way_is_not_read(void **state)
 	rig_destroy(rig);
 }
 
-static void req__RQ_14_a_wqe_that_has_failed_does_not_keep_those_before_it_from_being_sent_again(void **state)
+static void req__RQ_14_a_failed_wqe_does_not_stop_retries_of_those_before_it(void **state)
 {
 	struct rig *rig = rig_ready(NULL);
 	struct nic_send_wr wr;
@@ -388,7 +388,7 @@ static void req__RQ_15_ud_message_over_the_port_mtu_sends_nothing_and_is_no_erro
 }
 
 /* A QP connected to itself: its packets leave the NIC, and are checked and executed like others when they return. */
-static void req__RQ_21_a_message_to_oneself_goes_through_the_wire_and_its_checks(void **state)
+static void req__RQ_21_a_loopback_message_is_sent_and_checked_like_any_other(void **state)
 {
 	struct rig *rig = rig_create(NULL);
 	struct nic_send_wr wr;
@@ -432,12 +432,12 @@ int main(void)
 		cmocka_unit_test(req__nop_completes_in_its_turn),
 		cmocka_unit_test(req__RQ_11_nop_with_a_fence_waits_for_reads),
 		cmocka_unit_test(req__nop_is_for_all_services_and_is_flushed),
-		cmocka_unit_test(req__RQ_14_a_bad_sge_fails_in_its_turn_and_nothing_is_complete_at_the_peer),
+		cmocka_unit_test(req__RQ_14_a_bad_sge_fails_in_order_and_the_peer_completes_nothing),
 		cmocka_unit_test(req__RQ_14_memory_deregistered_half_way_is_not_read),
-		cmocka_unit_test(req__RQ_14_a_wqe_that_has_failed_does_not_keep_those_before_it_from_being_sent_again),
+		cmocka_unit_test(req__RQ_14_a_failed_wqe_does_not_stop_retries_of_those_before_it),
 		cmocka_unit_test(req__RQ_14_gather_follows_the_sge_list),
 		cmocka_unit_test(req__RQ_15_ud_message_over_the_port_mtu_sends_nothing_and_is_no_error),
-		cmocka_unit_test(req__RQ_21_a_message_to_oneself_goes_through_the_wire_and_its_checks),
+		cmocka_unit_test(req__RQ_21_a_loopback_message_is_sent_and_checked_like_any_other),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -317,7 +317,7 @@ static void resp__RO_07_write_with_immediate_whose_last_packet_met_rnr(void **st
 	rig_destroy(rig);
 }
 
-static void resp__RO_08_one_receive_wqe_a_message(void **state)
+static void resp__RO_08_each_message_takes_one_receive_wqe(void **state)
 {
 	struct rig *rig = rig_ready(NULL);
 	struct packet p;
@@ -370,7 +370,7 @@ static void resp__RO_08_srq_wqe_is_taken_at_the_first_packet(void **state)
 	rig_destroy(rig);
 }
 
-static void resp__RS_08_a_read_that_fails_while_the_qp_dies_is_naked(void **state)
+static void resp__RS_08_a_read_that_fails_while_the_qp_dies_gets_a_nak(void **state)
 {
 	struct rig *rig = rig_ready(NULL);
 	struct packet p = rig_peer_packet(rig, READ_REQ, RIG_RQ_PSN);
@@ -405,9 +405,9 @@ int main(void)
 		cmocka_unit_test(resp__RO_05_answered_requests_are_recycled_without_end),
 		cmocka_unit_test(resp__RO_06_no_receive_wqe_is_an_rnr_nak_and_changes_nothing),
 		cmocka_unit_test(resp__RO_07_write_with_immediate_whose_last_packet_met_rnr),
-		cmocka_unit_test(resp__RO_08_one_receive_wqe_a_message),
+		cmocka_unit_test(resp__RO_08_each_message_takes_one_receive_wqe),
 		cmocka_unit_test(resp__RO_08_srq_wqe_is_taken_at_the_first_packet),
-		cmocka_unit_test(resp__RS_08_a_read_that_fails_while_the_qp_dies_is_naked),
+		cmocka_unit_test(resp__RS_08_a_read_that_fails_while_the_qp_dies_gets_a_nak),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

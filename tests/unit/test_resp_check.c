@@ -89,7 +89,7 @@ static void resp__RL_02_dma_length_of_2_31_is_legal(void **state)
 	expect_refused(rig, &p, SYN_ACCESS);
 }
 
-static void resp__RL_03_write_that_is_not_as_long_as_its_reth_says(void **state)
+static void resp__RL_03_write_length_must_match_its_reth(void **state)
 {
 	static const struct {
 		uint32_t total, last, at; /* at: index of the refused packet; 0 is the FIRST */
@@ -170,7 +170,7 @@ static void resp__RL_04_message_exactly_as_long_as_the_receive_buffers(void **st
 
 /* A packet with payload where none belongs is dropped before any QP sees it. The frame is a heap block of exactly its
  * size, so that a sanitizer detects reads beyond it. */
-static void resp__RL_05_payload_where_none_belongs(void **state)
+static void resp__RL_05_unexpected_payload_drops_the_packet(void **state)
 {
 	static const uint8_t ops[] = {READ_REQ, ACK, ATOMIC_ACK, CMP_SWAP, FETCH_ADD};
 
@@ -428,7 +428,7 @@ static void resp__RL_12_low_byte_of_the_rkey_must_match(void **state)
 }
 
 /* Regions that start at any address and are addressed by another IOVA, or from 0. */
-static void resp__RL_14_unaligned_start_and_iova_of_its_own(void **state)
+static void resp__RL_14_unaligned_region_is_addressed_by_its_iova(void **state)
 {
 	static const struct {
 		uint32_t start;
@@ -473,11 +473,11 @@ int main(void)
 		cmocka_unit_test(resp__RL_01_payload_lengths_by_position),
 		cmocka_unit_test(resp__RL_02_dma_length_over_2_31),
 		cmocka_unit_test(resp__RL_02_dma_length_of_2_31_is_legal),
-		cmocka_unit_test(resp__RL_03_write_that_is_not_as_long_as_its_reth_says),
+		cmocka_unit_test(resp__RL_03_write_length_must_match_its_reth),
 		cmocka_unit_test(resp__RL_03_middle_beyond_the_reth_length_is_not_written),
 		cmocka_unit_test(resp__RL_04_message_longer_than_the_receive_buffer),
 		cmocka_unit_test(resp__RL_04_message_exactly_as_long_as_the_receive_buffers),
-		cmocka_unit_test(resp__RL_05_payload_where_none_belongs),
+		cmocka_unit_test(resp__RL_05_unexpected_payload_drops_the_packet),
 		cmocka_unit_test(resp__RL_06_range_must_lie_inside_the_region),
 		cmocka_unit_test(resp__RL_06_range_that_wraps),
 		cmocka_unit_test(resp__RL_06_region_is_usable_to_its_last_byte),
@@ -488,7 +488,7 @@ int main(void)
 		cmocka_unit_test(resp__RL_10_receive_buffer_deregistered_half_way),
 		cmocka_unit_test(resp__RL_11_bad_rkey_is_nak_error_state_and_access_event),
 		cmocka_unit_test(resp__RL_12_low_byte_of_the_rkey_must_match),
-		cmocka_unit_test(resp__RL_14_unaligned_start_and_iova_of_its_own),
+		cmocka_unit_test(resp__RL_14_unaligned_region_is_addressed_by_its_iova),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

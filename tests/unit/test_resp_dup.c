@@ -6,7 +6,7 @@
 #include "resp_util.h"
 #include "qp.h"
 
-static void resp__RP_02_duplicate_send_is_acked_with_the_latest_psn_and_not_delivered(void **state)
+static void resp__RP_02_duplicate_send_is_acked_with_the_last_psn_not_delivered(void **state)
 {
 	struct rig *rig = rig_ready(NULL);
 
@@ -462,7 +462,7 @@ static void resp__RP_10_a_duplicate_read_gets_as_much_as_it_asks_for(void **stat
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(resp__RP_02_duplicate_send_is_acked_with_the_latest_psn_and_not_delivered),
+		cmocka_unit_test(resp__RP_02_duplicate_send_is_acked_with_the_last_psn_not_delivered),
 		cmocka_unit_test(resp__RP_02_duplicate_write_is_acked_and_not_written_again),
 		cmocka_unit_test(resp__RP_02_duplicate_inside_an_open_message),
 		cmocka_unit_test(resp__RP_03_duplicate_read_gives_current_memory),

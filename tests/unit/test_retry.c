@@ -36,7 +36,7 @@ static void retry__RT_01_no_expiry_before_the_coded_time_and_none_for_code_0(voi
 	}
 }
 
-static void retry__RT_01_expiries_in_a_row_double_the_time_up_to_four_times_and_progress_ends_that(void **state)
+static void retry__RT_01_repeated_timeouts_double_up_to_4x_until_progress(void **state)
 {
 	static const unsigned factor[] = {1, 2, 4, 4};
 	struct rig *rig = rig_create(NULL);
@@ -151,7 +151,7 @@ static void retry__RT_04_a_sequence_nak_sends_again_from_its_psn_once(void **sta
 	rig_destroy(rig);
 }
 
-static void retry__RT_04_after_a_timeout_a_sequence_nak_is_news(void **state)
+static void retry__RT_04_a_sequence_nak_after_a_timeout_retransmits_again(void **state)
 {
 	struct rig *rig = rig_ready(NULL);
 
@@ -249,7 +249,7 @@ static void retry__RT_09_local_operations_run_once(void **state)
 }
 
 /* A local operation that ran before a retry completes as soon as the request before it is acknowledged. */
-static void retry__RT_09_a_local_operation_completes_although_the_retry_has_not_come_to_it(void **state)
+static void retry__RT_09_a_local_operation_completes_before_the_retry_reaches_it(void **state)
 {
 	struct rig *rig = rig_ready(NULL);
 	struct nic_send_wr bind = {.wr_id = 2, .opcode = NIC_WR_BIND_MW};
@@ -284,7 +284,7 @@ static void same_but_for_ackreq(struct rig *rig, unsigned first, unsigned second
 	assert_memory_equal(a, b, len - 4); /* AckReq differs, so the ICRC does, too; it was checked on parsing */
 }
 
-static void retry__RT_10_what_is_sent_again_is_bit_identical(void **state)
+static void retry__RT_10_retransmissions_are_identical_except_for_ackreq(void **state)
 {
 	struct rig *rig = rig_ready(NULL);
 	struct nic_send_wr wr;
@@ -386,7 +386,7 @@ static void retry__RT_12_destroying_a_qp_takes_its_timers_with_it(void **state)
 	rig_destroy(rig);
 }
 
-static void retry__RT_11_timeouts_go_on_while_nothing_is_fetched(void **state)
+static void retry__RT_11_timeouts_continue_while_the_port_is_down(void **state)
 {
 	struct rig *rig = rig_ready(NULL);
 	struct nic_wc wc;
@@ -402,7 +402,7 @@ static void retry__RT_11_timeouts_go_on_while_nothing_is_fetched(void **state)
 	rig_destroy(rig);
 }
 
-static void retry__RT_06_a_sequence_nak_after_an_rnr_wait_is_news(void **state)
+static void retry__RT_06_a_sequence_nak_after_an_rnr_wait_retransmits(void **state)
 {
 	struct rig *rig = rig_ready(NULL);
 
@@ -419,7 +419,7 @@ static void retry__RT_06_a_sequence_nak_after_an_rnr_wait_is_news(void **state)
 	rig_destroy(rig);
 }
 
-static void retry__RT_07_counts_changed_in_sqd_hold(void **state)
+static void retry__RT_07_rnr_retry_changed_in_sqd_takes_effect(void **state)
 {
 	struct rig *rig = rig_create(NULL);
 
@@ -444,24 +444,23 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(retry__RT_01_no_expiry_before_the_coded_time_and_none_for_code_0),
-		cmocka_unit_test(
-			retry__RT_01_expiries_in_a_row_double_the_time_up_to_four_times_and_progress_ends_that),
+		cmocka_unit_test(retry__RT_01_repeated_timeouts_double_up_to_4x_until_progress),
 		cmocka_unit_test(retry__RT_02_retry_cnt_n_is_n_more_tries),
 		cmocka_unit_test(retry__RT_03_progress_gives_all_tries_back),
 		cmocka_unit_test(retry__RT_03_a_read_response_is_progress_too),
 		cmocka_unit_test(retry__RT_04_a_sequence_nak_sends_again_from_its_psn_once),
-		cmocka_unit_test(retry__RT_04_after_a_timeout_a_sequence_nak_is_news),
+		cmocka_unit_test(retry__RT_04_a_sequence_nak_after_a_timeout_retransmits_again),
 		cmocka_unit_test(retry__RT_08_send_resumes_in_the_middle_of_a_message),
 		cmocka_unit_test(retry__RT_08_read_asks_for_the_missing_tail_only),
 		cmocka_unit_test(retry__RT_09_local_operations_run_once),
-		cmocka_unit_test(retry__RT_09_a_local_operation_completes_although_the_retry_has_not_come_to_it),
-		cmocka_unit_test(retry__RT_10_what_is_sent_again_is_bit_identical),
+		cmocka_unit_test(retry__RT_09_a_local_operation_completes_before_the_retry_reaches_it),
+		cmocka_unit_test(retry__RT_10_retransmissions_are_identical_except_for_ackreq),
 		cmocka_unit_test(retry__RT_11_retries_go_on_in_sqd_until_drained),
 		cmocka_unit_test(retry__RT_11_retries_stop_in_err_and_reset),
 		cmocka_unit_test(retry__RT_12_destroying_a_qp_takes_its_timers_with_it),
-		cmocka_unit_test(retry__RT_11_timeouts_go_on_while_nothing_is_fetched),
-		cmocka_unit_test(retry__RT_06_a_sequence_nak_after_an_rnr_wait_is_news),
-		cmocka_unit_test(retry__RT_07_counts_changed_in_sqd_hold),
+		cmocka_unit_test(retry__RT_11_timeouts_continue_while_the_port_is_down),
+		cmocka_unit_test(retry__RT_06_a_sequence_nak_after_an_rnr_wait_retransmits),
+		cmocka_unit_test(retry__RT_07_rnr_retry_changed_in_sqd_takes_effect),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -10,7 +10,7 @@ static uint64_t rnr_ns(unsigned code)
 	return units * 10000;
 }
 
-static void rnr__RT_05_nothing_is_sent_before_the_coded_time_then_from_the_psn_of_the_nak(void **state)
+static void rnr__RT_05_resends_from_the_nak_psn_only_after_the_coded_time(void **state)
 {
 	for (unsigned code = 0; code < 32; code++) {
 		struct rig *rig = rig_ready(NULL);
@@ -39,7 +39,7 @@ static void rnr__RT_05_nothing_is_sent_before_the_coded_time_then_from_the_psn_o
 	}
 }
 
-static void rnr__RT_05_on_the_last_packet_of_a_write_with_immediate(void **state)
+static void rnr__RT_05_resends_only_the_last_packet_of_a_write_with_immediate(void **state)
 {
 	struct rig *rig = rig_ready(NULL);
 
@@ -74,7 +74,7 @@ static void rnr__RT_05_copies_of_the_nak_do_not_prolong_the_wait(void **state)
 }
 
 /* An ACK arrives after an older RNR NAK: the RNR wait continues, and the ACK timer stays stopped. */
-static void rnr__RT_05_the_ack_timer_rests_whatever_arrives_during_the_wait(void **state)
+static void rnr__RT_05_an_ack_during_the_wait_does_not_start_the_ack_timer(void **state)
 {
 	struct rig *rig = rig_ready(NULL);
 
@@ -200,10 +200,10 @@ static void rnr__RT_07_timeouts_and_rnr_naks_have_counters_of_their_own(void **s
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(rnr__RT_05_nothing_is_sent_before_the_coded_time_then_from_the_psn_of_the_nak),
-		cmocka_unit_test(rnr__RT_05_on_the_last_packet_of_a_write_with_immediate),
+		cmocka_unit_test(rnr__RT_05_resends_from_the_nak_psn_only_after_the_coded_time),
+		cmocka_unit_test(rnr__RT_05_resends_only_the_last_packet_of_a_write_with_immediate),
 		cmocka_unit_test(rnr__RT_05_copies_of_the_nak_do_not_prolong_the_wait),
-		cmocka_unit_test(rnr__RT_05_the_ack_timer_rests_whatever_arrives_during_the_wait),
+		cmocka_unit_test(rnr__RT_05_an_ack_during_the_wait_does_not_start_the_ack_timer),
 		cmocka_unit_test(rnr__RT_05_responses_go_on_during_the_wait),
 		cmocka_unit_test(rnr__RT_06_rnr_retry_n_gives_up_after_n_plus_1_naks),
 		cmocka_unit_test(rnr__RT_06_rnr_retry_7_never_gives_up),

@@ -82,7 +82,7 @@ static void expect_done(struct rig *rig, uint32_t from, uint32_t n)
 	rig_expect_no_wc(rig->send_cq);
 }
 
-static void runs__what_is_posted_together_goes_together(void **state)
+static void runs__requests_posted_together_share_a_packet(void **state)
 {
 	struct rig *rig = ready();
 
@@ -99,7 +99,7 @@ static void runs__what_is_posted_together_goes_together(void **state)
 }
 
 /** The bytes of a run, as in nic/mem/elem.md. */
-static void runs__byte_by_byte(void **state)
+static void runs__packet_bytes_match_the_documented_format(void **state)
 {
 	static const uint8_t header[] = {
 		0,    0,    0,	  0,	0, 0, 0,    0,		      /* no address */
@@ -126,7 +126,7 @@ static void runs__byte_by_byte(void **state)
 }
 
 /** With few requests in flight no request waits for others: requests made one at a time are not delayed. */
-static void runs__few_do_not_wait(void **state)
+static void runs__requests_do_not_wait_with_few_in_flight(void **state)
 {
 	struct rig *rig = ready();
 
@@ -149,7 +149,7 @@ static void runs__few_do_not_wait(void **state)
 
 /** A request of another kind ends the wait of those before it: they are sent at once, as no more can join and the new
  * one must not wait. */
-static void runs__something_else_ends_the_wait(void **state)
+static void runs__a_request_of_another_kind_ends_the_wait(void **state)
 {
 	for (unsigned what = 0; what < 6; what++) {
 		struct rig *rig = ready();
@@ -184,7 +184,7 @@ static void runs__something_else_ends_the_wait(void **state)
 }
 
 /** A request waits only while requests of the same kind are in flight. */
-static void runs__do_not_wait_for_others(void **state)
+static void runs__requests_wait_only_for_others_of_the_same_kind(void **state)
 {
 	struct rig *rig = ready();
 
@@ -206,7 +206,7 @@ static void runs__do_not_wait_for_others(void **state)
 	rig_destroy(rig);
 }
 
-static void runs__not_to_who_has_not_said_that_he_takes_them(void **state)
+static void runs__are_not_sent_to_peers_without_support(void **state)
 {
 	struct rig *rig = rig_ready(NULL);
 
@@ -239,7 +239,7 @@ static void runs__fit_in_a_packet(void **state)
 
 /** A request with invalid operand memory: those before it are sent, it fails once they complete, later ones are not
  *  sent. */
-static void runs__an_operand_that_is_not_there(void **state)
+static void runs__an_invalid_operand_fails_its_request_and_flushes_the_rest(void **state)
 {
 	for (uint32_t bad = 0; bad < 3; bad++) {
 		struct rig *rig = ready();
@@ -293,7 +293,7 @@ static void runs__inline_operands(void **state)
 }
 
 /** A NAK refuses one request of a run: those before it complete, those after it are flushed. */
-static void runs__a_refusal_names_one(void **state)
+static void runs__a_nak_fails_one_request_and_flushes_later_ones(void **state)
 {
 	for (uint32_t bad = 0; bad < 3; bad++) {
 		struct rig *rig = ready();
@@ -311,7 +311,7 @@ static void runs__a_refusal_names_one(void **state)
 }
 
 /** After a sequence NAK, the lost part of a run is retransmitted together with requests posted meanwhile. */
-static void runs__go_again_in_other_company(void **state)
+static void runs__lost_requests_are_retransmitted_with_newer_ones(void **state)
 {
 	struct rig *rig = ready();
 
@@ -329,7 +329,7 @@ static void runs__go_again_in_other_company(void **state)
 }
 
 /** The congestion window counts packets: requests coalesced into another's packet take no room in it. */
-static void runs__coalesced_take_no_room(void **state)
+static void runs__coalesced_requests_take_no_congestion_window_room(void **state)
 {
 	const struct rig_opts opts = {.nic = {.max_inflight = 4 * RIG_MTU}};
 	struct rig *rig = rig_ready(&opts);
@@ -348,7 +348,7 @@ static void runs__coalesced_take_no_room(void **state)
 }
 
 /** The congestion window grows by acknowledged packets, not by the requests coalesced into them. */
-static void runs__coalesced_are_no_progress_of_the_window(void **state)
+static void runs__coalesced_requests_do_not_grow_the_congestion_window(void **state)
 {
 	const struct rig_opts opts = {.nic = {.max_inflight = 64 * RIG_MTU}};
 	struct rig *rig = rig_ready(&opts);
@@ -367,7 +367,7 @@ static void runs__coalesced_are_no_progress_of_the_window(void **state)
 }
 
 /** A WQE slot reused by another request no longer counts as coalesced. */
-static void runs__coalesced_are_forgotten(void **state)
+static void runs__a_reused_wqe_no_longer_counts_as_coalesced(void **state)
 {
 	const struct rig_opts opts = {.cap = {.max_send_wr = 8}};
 	const struct nic_send_wr nop = {.opcode = NIC_WR_NOP};
@@ -402,7 +402,7 @@ static void runs__fit_in_the_window_of_psns(void **state)
 }
 
 /** A managed queue is enabled for three of eight sums: only these three are sent. */
-static void runs__end_where_the_queue_stops(void **state)
+static void runs__only_enabled_wqes_of_a_managed_queue_are_sent(void **state)
 {
 	const struct rig_opts opts = {.cross_channel = true, .managed_send = true};
 	struct rig *rig = rig_ready(&opts);
@@ -426,7 +426,7 @@ static void runs__end_where_the_queue_stops(void **state)
 }
 
 /** After a reset the QP does not expect its next peer to accept runs. */
-static void runs__end_with_the_connection(void **state)
+static void runs__a_qp_reset_clears_the_peers_run_support(void **state)
 {
 	struct rig *rig = ready();
 
@@ -467,7 +467,7 @@ static void expect_sums(struct rig *rig, uint32_t at, uint32_t from, uint32_t to
 
 /** A run of 5 requests, or of as many as a packet carries, is executed once and acknowledged by one ACK, even if it
  * arrives twice. */
-static void runs__executed_and_acknowledged_once(void **state)
+static void runs__are_executed_once_and_acknowledged_by_one_ack(void **state)
 {
 	for (uint32_t n = 5; n <= RUN; n += RUN - 5) {
 		struct rig *rig = rig_ready(NULL);
@@ -489,7 +489,7 @@ static void runs__executed_and_acknowledged_once(void **state)
 }
 
 /** AckReq of a run applies to its last request; without AckReq the ACK is lazy. */
-static void runs__an_ack_that_is_asked_for(void **state)
+static void runs__ackreq_decides_whether_the_ack_is_lazy(void **state)
 {
 	for (unsigned asked = 0; asked < 2; asked++) {
 		const struct rig_opts opts = {.nic = {.ack_delay_ns = 1000000}};
@@ -506,7 +506,7 @@ static void runs__an_ack_that_is_asked_for(void **state)
 }
 
 /** A retransmitted run of which a part was executed before: only the new requests are executed. */
-static void runs__only_what_is_new_of_a_run_is_executed(void **state)
+static void runs__only_new_requests_of_a_retransmitted_run_are_executed(void **state)
 {
 	struct rig *rig = rig_ready(NULL);
 	uint32_t at = aligned(rig);
@@ -522,7 +522,7 @@ static void runs__only_what_is_new_of_a_run_is_executed(void **state)
 	rig_destroy(rig);
 }
 
-static void runs__ahead_of_their_time(void **state)
+static void runs__a_run_ahead_of_the_expected_psn_gets_a_sequence_nak(void **state)
 {
 	struct rig *rig = rig_ready(NULL);
 	uint32_t at = aligned(rig);
@@ -538,7 +538,7 @@ static void runs__ahead_of_their_time(void **state)
 }
 
 /** One request of a run is refused as if sent alone: those before it are executed, those after it are ignored. */
-static void runs__one_that_is_refused(void **state)
+static void runs__a_refused_request_stops_the_rest_of_its_run(void **state)
 {
 	static const struct {
 		uint64_t wrong;
@@ -566,7 +566,7 @@ static void runs__one_that_is_refused(void **state)
 	}
 }
 
-static void runs__AT_10_that_make_no_sense(void **state)
+static void runs__AT_10_malformed_runs_are_refused_as_invalid(void **state)
 {
 	for (unsigned i = 0; i < 14; i++) {
 		struct rig *rig = rig_ready(NULL);
@@ -622,7 +622,7 @@ static void runs__AT_10_that_make_no_sense(void **state)
 	}
 }
 
-static void runs__need_rights_and_what_elements_need(void **state)
+static void runs__need_atomic_rights_and_element_support(void **state)
 {
 	for (unsigned i = 0; i < 2; i++) {
 		struct rig *rig = rig_create(i ? &(struct rig_opts){.max_fetch = RIG_NO_ELEMENTS} : NULL);
@@ -642,7 +642,7 @@ static void runs__need_rights_and_what_elements_need(void **state)
 /* ---- both ------------------------------------------------------------------------------------------------------ */
 
 /** Each run and each ACK meets each fate once; the PSNs wrap meanwhile. */
-static void runs__once_whatever_happens_to_packets(void **state)
+static void runs__are_executed_once_despite_packet_faults(void **state)
 {
 	static const enum pair_fate fates[] = {PAIR_DROP, PAIR_DOUBLE, PAIR_SWAP, PAIR_LATE, PAIR_DAMAGE};
 
@@ -678,31 +678,31 @@ static void runs__once_whatever_happens_to_packets(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(runs__what_is_posted_together_goes_together),
-		cmocka_unit_test(runs__byte_by_byte),
-		cmocka_unit_test(runs__few_do_not_wait),
-		cmocka_unit_test(runs__something_else_ends_the_wait),
-		cmocka_unit_test(runs__do_not_wait_for_others),
-		cmocka_unit_test(runs__not_to_who_has_not_said_that_he_takes_them),
+		cmocka_unit_test(runs__requests_posted_together_share_a_packet),
+		cmocka_unit_test(runs__packet_bytes_match_the_documented_format),
+		cmocka_unit_test(runs__requests_do_not_wait_with_few_in_flight),
+		cmocka_unit_test(runs__a_request_of_another_kind_ends_the_wait),
+		cmocka_unit_test(runs__requests_wait_only_for_others_of_the_same_kind),
+		cmocka_unit_test(runs__are_not_sent_to_peers_without_support),
 		cmocka_unit_test(runs__fit_in_a_packet),
-		cmocka_unit_test(runs__an_operand_that_is_not_there),
+		cmocka_unit_test(runs__an_invalid_operand_fails_its_request_and_flushes_the_rest),
 		cmocka_unit_test(runs__inline_operands),
-		cmocka_unit_test(runs__a_refusal_names_one),
-		cmocka_unit_test(runs__go_again_in_other_company),
-		cmocka_unit_test(runs__coalesced_take_no_room),
-		cmocka_unit_test(runs__coalesced_are_no_progress_of_the_window),
-		cmocka_unit_test(runs__coalesced_are_forgotten),
+		cmocka_unit_test(runs__a_nak_fails_one_request_and_flushes_later_ones),
+		cmocka_unit_test(runs__lost_requests_are_retransmitted_with_newer_ones),
+		cmocka_unit_test(runs__coalesced_requests_take_no_congestion_window_room),
+		cmocka_unit_test(runs__coalesced_requests_do_not_grow_the_congestion_window),
+		cmocka_unit_test(runs__a_reused_wqe_no_longer_counts_as_coalesced),
 		cmocka_unit_test(runs__fit_in_the_window_of_psns),
-		cmocka_unit_test(runs__end_with_the_connection),
-		cmocka_unit_test(runs__end_where_the_queue_stops),
-		cmocka_unit_test(runs__executed_and_acknowledged_once),
-		cmocka_unit_test(runs__an_ack_that_is_asked_for),
-		cmocka_unit_test(runs__only_what_is_new_of_a_run_is_executed),
-		cmocka_unit_test(runs__ahead_of_their_time),
-		cmocka_unit_test(runs__one_that_is_refused),
-		cmocka_unit_test(runs__AT_10_that_make_no_sense),
-		cmocka_unit_test(runs__need_rights_and_what_elements_need),
-		cmocka_unit_test(runs__once_whatever_happens_to_packets),
+		cmocka_unit_test(runs__a_qp_reset_clears_the_peers_run_support),
+		cmocka_unit_test(runs__only_enabled_wqes_of_a_managed_queue_are_sent),
+		cmocka_unit_test(runs__are_executed_once_and_acknowledged_by_one_ack),
+		cmocka_unit_test(runs__ackreq_decides_whether_the_ack_is_lazy),
+		cmocka_unit_test(runs__only_new_requests_of_a_retransmitted_run_are_executed),
+		cmocka_unit_test(runs__a_run_ahead_of_the_expected_psn_gets_a_sequence_nak),
+		cmocka_unit_test(runs__a_refused_request_stops_the_rest_of_its_run),
+		cmocka_unit_test(runs__AT_10_malformed_runs_are_refused_as_invalid),
+		cmocka_unit_test(runs__need_atomic_rights_and_element_support),
+		cmocka_unit_test(runs__are_executed_once_despite_packet_faults),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -338,7 +338,7 @@ static void rx__a_port_that_is_down_takes_and_gives_nothing(void **state)
 	rig_destroy(rig);
 }
 
-static void rx__HV_11_no_address_is_not_ours(void **state)
+static void rx__HV_11_an_unspecified_destination_address_is_dropped(void **state)
 {
 	struct rig *rig = rig_ready(&(struct rig_opts){.type = NIC_QPT_UD, .v6 = true});
 	struct packet p = rig_peer_data(rig, UD_SEND_ONLY, 0, 0, 8);
@@ -369,7 +369,7 @@ int main(void)
 		cmocka_unit_test(rx__HV_14_other_udp_ports_are_ignored_and_the_source_port_is_free),
 		cmocka_unit_test(rx__HV_16_ip_options_and_fragments_reach_no_qp),
 		cmocka_unit_test(rx__a_port_that_is_down_takes_and_gives_nothing),
-		cmocka_unit_test(rx__HV_11_no_address_is_not_ours),
+		cmocka_unit_test(rx__HV_11_an_unspecified_destination_address_is_dropped),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -49,7 +49,7 @@ static void security__SE_01_qpns_are_drawn_at_random(void **state)
 	assert_memory_not_equal(qpn[0], qpn[1], sizeof(qpn[0]));
 }
 
-static void security__SE_01_in_the_range_that_was_configured(void **state)
+static void security__SE_01_qpns_lie_in_the_configured_range(void **state)
 {
 	struct rig *rig = rig_create(&(struct rig_opts){.nic.qpn_base = 0xabc000, .nic.qpn_bits = 12});
 
@@ -149,7 +149,7 @@ static void inject(struct rig *rig, const struct nic_gid *from, uint32_t qpn, ui
 	}
 }
 
-static void security__SE_04_forged_packets_outside_the_window_or_from_elsewhere_fail_no_qp(void **state)
+static void security__SE_04_forged_packets_with_bad_psn_qpn_or_source_fail_no_qp(void **state)
 {
 	static const uint32_t off[] = {1, 2, 1000, 0x7fffff, 0x800000, 0x800001, 0xfffff0, 0xffffff};
 	struct rig *rig = rig_ready(NULL);
@@ -352,7 +352,7 @@ static void hostile_request(struct rig *rig, struct nic_mr *mr, enum rig_op op, 
 	rig_drain(rig);
 }
 
-static void security__SE_09_addresses_and_lengths_from_the_wire_reach_nothing_outside_a_region(void **state)
+static void security__SE_09_hostile_addresses_and_lengths_stay_in_the_region(void **state)
 {
 	static const uint64_t offsets[] = {0,	       1,	   8,	       4088,	     4089,  4095,
 					   4096,       4097,	   8192,       -1ull,	     -8ull, -4096ull,
@@ -412,7 +412,7 @@ static enum nic_rx_verdict verdict_of(struct rig *rig, unsigned op, uint32_t psn
 }
 
 /** Carriers learn the kind of a peer from accepted packets, so only packets of the real peer may count as accepted. */
-static void security__SE_04_only_what_a_connected_qp_accepts_tells_of_its_peer(void **state)
+static void security__SE_04_only_expected_requests_count_as_accepted(void **state)
 {
 	struct rig *rig = rig_ready(NULL);
 	struct packet p = rig_peer_data(rig, WRITE_ONLY, RIG_RQ_PSN, 0, 8);
@@ -431,7 +431,7 @@ static void security__SE_04_only_what_a_connected_qp_accepts_tells_of_its_peer(v
 	rig_destroy(rig);
 }
 
-static void security__SE_04_so_do_answers_to_requests_under_way(void **state)
+static void security__SE_04_only_acks_of_outstanding_psns_count_as_accepted(void **state)
 {
 	struct rig *rig = rig_ready(NULL);
 
@@ -443,7 +443,7 @@ static void security__SE_04_so_do_answers_to_requests_under_way(void **state)
 	rig_destroy(rig);
 }
 
-static void security__SE_04_packets_of_uc_and_ud_tell_nothing(void **state)
+static void security__SE_04_uc_and_ud_packets_never_count_as_accepted(void **state)
 {
 	struct rig *rig = rig_ready(&(struct rig_opts){.type = NIC_QPT_UC});
 
@@ -484,19 +484,19 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(security__SE_01_qpns_are_drawn_at_random),
-		cmocka_unit_test(security__SE_01_in_the_range_that_was_configured),
+		cmocka_unit_test(security__SE_01_qpns_lie_in_the_configured_range),
 		cmocka_unit_test(security__SE_02_starting_psns_are_drawn_at_random),
 		cmocka_unit_test(security__SE_03_r_keys_have_24_random_bits_and_do_not_come_back_soon),
 		cmocka_unit_test(security__SE_03_a_key_opens_nothing_in_another_pd),
-		cmocka_unit_test(security__SE_04_forged_packets_outside_the_window_or_from_elsewhere_fail_no_qp),
+		cmocka_unit_test(security__SE_04_forged_packets_with_bad_psn_qpn_or_source_fail_no_qp),
 		cmocka_unit_test(security__SE_05_bad_psns_keys_and_icrcs_are_counted),
 		cmocka_unit_test(security__SE_06_an_instance_holds_no_more_objects_than_its_limits),
 		cmocka_unit_test(security__SE_07_queue_pairs_take_turns),
-		cmocka_unit_test(security__SE_09_addresses_and_lengths_from_the_wire_reach_nothing_outside_a_region),
+		cmocka_unit_test(security__SE_09_hostile_addresses_and_lengths_stay_in_the_region),
 		cmocka_unit_test(security__SE_09_lists_of_work_requests_are_copied_when_posted),
-		cmocka_unit_test(security__SE_04_only_what_a_connected_qp_accepts_tells_of_its_peer),
-		cmocka_unit_test(security__SE_04_so_do_answers_to_requests_under_way),
-		cmocka_unit_test(security__SE_04_packets_of_uc_and_ud_tell_nothing),
+		cmocka_unit_test(security__SE_04_only_expected_requests_count_as_accepted),
+		cmocka_unit_test(security__SE_04_only_acks_of_outstanding_psns_count_as_accepted),
+		cmocka_unit_test(security__SE_04_uc_and_ud_packets_never_count_as_accepted),
 		cmocka_unit_test(cc__CC_03_cnps_are_ignored_and_never_answered),
 	};
 

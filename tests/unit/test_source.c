@@ -101,7 +101,7 @@ static void expect_taken(struct rig *rig, struct packet *p, uint32_t peer, uint1
 
 /* ---- accepted sources ----------------------------------------------------------------------------------------- */
 
-static void source__SE_04_a_peer_with_a_link_is_heard_by_that_only(void **state)
+static void source__SE_04_a_peer_with_a_link_is_accepted_on_that_link_only(void **state)
 {
 	static const enum nic_qp_type types[] = {NIC_QPT_RC, NIC_QPT_UC};
 
@@ -128,7 +128,7 @@ static void source__SE_04_a_peer_with_a_link_is_heard_by_that_only(void **state)
 	}
 }
 
-static void source__SE_04_forged_answers_beside_the_link_do_nothing(void **state)
+static void source__SE_04_forged_acks_outside_the_link_are_dropped(void **state)
 {
 	struct rig *rig = ready(NIC_QPT_RC, PEER);
 	struct packet p = rig_peer_packet(rig, ACK, RIG_SQ_PSN);
@@ -148,7 +148,7 @@ static void source__SE_04_forged_answers_beside_the_link_do_nothing(void **state
 	rig_destroy(rig);
 }
 
-static void source__SE_04_addresses_of_this_host_send_from_port_4791(void **state)
+static void source__SE_04_packets_from_this_host_need_source_port_4791(void **state)
 {
 	static const uint16_t sports[] = {0, 1, 4790, 4792, 0xb712, 0xc000, 0xffff};
 	struct rig *rig = ready(NIC_QPT_RC, 0);
@@ -169,7 +169,7 @@ static void source__SE_04_addresses_of_this_host_send_from_port_4791(void **stat
 	rig_destroy(rig);
 }
 
-static void source__SE_04_so_do_their_datagrams(void **state)
+static void source__SE_04_datagrams_from_this_host_need_source_port_4791(void **state)
 {
 	struct rig *rig = ready(NIC_QPT_UD, 0);
 	struct packet p = rig_peer_data(rig, UD_SEND_ONLY, 0, 0, 8);
@@ -193,7 +193,7 @@ static void source__SE_04_so_do_their_datagrams(void **state)
 
 /* ---- links come and go ------------------------------------------------------------------------------------------ */
 
-static void source__a_link_that_comes_takes_the_place_of_the_port(void **state)
+static void source__a_new_link_replaces_the_port(void **state)
 {
 	struct rig *rig = ready(NIC_QPT_RC, 0);
 	struct packet p = rig_peer_data(rig, SEND_ONLY, RIG_RQ_PSN, 0, 8);
@@ -223,7 +223,7 @@ static void source__a_link_that_comes_takes_the_place_of_the_port(void **state)
 
 /** The NIC does not know the peer's link yet: it learns it from the first packet on this link, if the carrier confirms
  * that it is the peer's. */
-static void source__the_first_packet_by_a_link_tells(void **state)
+static void source__a_link_is_learned_from_its_first_packet(void **state)
 {
 	struct rig *rig = ready(NIC_QPT_RC, 0);
 	struct packet p = rig_peer_data(rig, SEND_ONLY, RIG_RQ_PSN, 0, 8);
@@ -247,7 +247,7 @@ static void source__the_first_packet_by_a_link_tells(void **state)
 
 /** When the peer's link comes, an ACK on its way through the port is lost: the request is retransmitted, which counts
  * as no retry. */
-static void source__what_is_lost_when_a_link_comes_is_sent_again(void **state)
+static void source__unacked_requests_are_retransmitted_when_a_link_opens(void **state)
 {
 	struct rig *rig = ready(NIC_QPT_RC, 0);
 	struct packet p = rig_peer_packet(rig, ACK, RIG_SQ_PSN);
@@ -273,7 +273,7 @@ static void source__what_is_lost_when_a_link_comes_is_sent_again(void **state)
 }
 
 /** If no packet arrived on the port before the peer's link came, no ACK can be lost: nothing is retransmitted. */
-static void source__a_link_that_comes_first_changes_nothing(void **state)
+static void source__a_link_opened_before_any_arrival_retransmits_nothing(void **state)
 {
 	struct rig *rig = ready(NIC_QPT_RC, 0);
 
@@ -343,7 +343,7 @@ static void answer_with(struct rig *rig, uint8_t *buf, uint32_t len, uint32_t ps
 #define OUTSTANDING 5u
 
 /** Only ACKs and NAKs with an outstanding PSN have an effect: a stranger has to guess one of 5 in 2^24 here. */
-static void source__SE_04_answers_count_for_outstanding_psns_only(void **state)
+static void source__SE_04_acks_and_naks_need_an_outstanding_psn(void **state)
 {
 	static const uint8_t syndromes[] = {SYN_ACK, SYN_RNR, SYN_SEQ, SYN_INV, SYN_ACCESS, SYN_OP};
 	uint8_t buf[NIC_FRAME_MAX];
@@ -407,16 +407,16 @@ static void source__SE_04_requests_are_executed_with_the_expected_psn_only(void 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(source__SE_04_a_peer_with_a_link_is_heard_by_that_only),
-		cmocka_unit_test(source__SE_04_forged_answers_beside_the_link_do_nothing),
-		cmocka_unit_test(source__SE_04_addresses_of_this_host_send_from_port_4791),
-		cmocka_unit_test(source__SE_04_so_do_their_datagrams),
-		cmocka_unit_test(source__a_link_that_comes_takes_the_place_of_the_port),
-		cmocka_unit_test(source__the_first_packet_by_a_link_tells),
-		cmocka_unit_test(source__what_is_lost_when_a_link_comes_is_sent_again),
-		cmocka_unit_test(source__a_link_that_comes_first_changes_nothing),
+		cmocka_unit_test(source__SE_04_a_peer_with_a_link_is_accepted_on_that_link_only),
+		cmocka_unit_test(source__SE_04_forged_acks_outside_the_link_are_dropped),
+		cmocka_unit_test(source__SE_04_packets_from_this_host_need_source_port_4791),
+		cmocka_unit_test(source__SE_04_datagrams_from_this_host_need_source_port_4791),
+		cmocka_unit_test(source__a_new_link_replaces_the_port),
+		cmocka_unit_test(source__a_link_is_learned_from_its_first_packet),
+		cmocka_unit_test(source__unacked_requests_are_retransmitted_when_a_link_opens),
+		cmocka_unit_test(source__a_link_opened_before_any_arrival_retransmits_nothing),
 		cmocka_unit_test(source__connections_by_the_port_move_to_a_link),
-		cmocka_unit_test(source__SE_04_answers_count_for_outstanding_psns_only),
+		cmocka_unit_test(source__SE_04_acks_and_naks_need_an_outstanding_psn),
 		cmocka_unit_test(source__SE_04_requests_are_executed_with_the_expected_psn_only),
 	};
 

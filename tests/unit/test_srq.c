@@ -165,7 +165,7 @@ static void srq__SR_03_wqe_is_a_copy(void **state)
 	rig_destroy(rig);
 }
 
-static void srq__SR_01_its_keys_are_of_its_own_pd(void **state)
+static void srq__SR_01_lkeys_of_the_srq_pd_are_accepted(void **state)
 {
 	struct rig *rig = rig_create(NULL);
 	struct nic_recv_wr wr = {.wr_id = 1, .num_sge = 1};
@@ -199,7 +199,7 @@ int main(void)
 		cmocka_unit_test(srq__SR_02_full_queue_loses_nothing),
 		cmocka_unit_test(srq__SR_02_busy_while_a_qp_uses_it_and_no_posts_to_the_qp),
 		cmocka_unit_test(srq__SR_03_wqe_is_a_copy),
-		cmocka_unit_test(srq__SR_01_its_keys_are_of_its_own_pd),
+		cmocka_unit_test(srq__SR_01_lkeys_of_the_srq_pd_are_accepted),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

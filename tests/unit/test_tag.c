@@ -169,7 +169,7 @@ static void tag__agrees_with_the_model(void **state)
 
 /* ---- what MPI relies on -------------------------------------------------------------------------------------- */
 
-static void tag__the_receive_posted_first_takes_it_whatever_it_ignores(void **state)
+static void tag__the_first_posted_matching_receive_gets_the_message(void **state)
 {
 	struct tag_recv any = {.tag = 0, .ignore = UINT64_MAX, .source = TAG_ANY_SOURCE},
 			exact = {.tag = 5, .source = 1}, other = {.tag = 4, .ignore = 1, .source = 1};
@@ -187,7 +187,7 @@ static void tag__the_receive_posted_first_takes_it_whatever_it_ignores(void **st
 
 /** Receives with more different masks than there is room for: a message still goes to the matching receive posted
  * first. */
-static void tag__order_holds_beyond_the_masks_there_is_room_for(void **state)
+static void tag__receive_order_holds_if_the_mask_table_overflows(void **state)
 {
 	struct tag_recv r[2 * TAG_MASKS];
 
@@ -202,7 +202,7 @@ static void tag__order_holds_beyond_the_masks_there_is_room_for(void **state)
 }
 
 /** A receive with a new mask finds messages that were there before it, in their order of arrival. */
-static void tag__messages_are_found_by_masks_that_come_later(void **state)
+static void tag__receives_with_new_masks_find_earlier_messages_in_order(void **state)
 {
 	struct tag_message m[3] = {{.tag = 0x10, .source = 1}, {.tag = 0x11, .source = 1}, {.tag = 0x12, .source = 2}};
 
@@ -257,10 +257,10 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(tag__agrees_with_the_model),
-		cmocka_unit_test(tag__the_receive_posted_first_takes_it_whatever_it_ignores),
-		cmocka_unit_test(tag__order_holds_beyond_the_masks_there_is_room_for),
+		cmocka_unit_test(tag__the_first_posted_matching_receive_gets_the_message),
+		cmocka_unit_test(tag__receive_order_holds_if_the_mask_table_overflows),
 		cmocka_unit_test(tag__buckets_are_used_evenly),
-		cmocka_unit_test(tag__messages_are_found_by_masks_that_come_later),
+		cmocka_unit_test(tag__receives_with_new_masks_find_earlier_messages_in_order),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -85,7 +85,7 @@ static unsigned expire_all(struct rig *rig)
 	return n;
 }
 
-static void taken__a_stopped_peer_is_waited_for(void **state)
+static void taken__requests_to_a_stopped_peer_do_not_time_out(void **state)
 {
 	struct rig *rig = create(NIC_PATH_LOSSLESS, 0);
 	uint64_t begun, looks = 0;
@@ -115,7 +115,7 @@ static void taken__a_stopped_peer_is_waited_for(void **state)
 }
 
 /** While a peer is stopped, timers of a few microseconds are checked only about every millisecond. */
-static void taken__a_stopped_peer_is_not_looked_after_all_the_time(void **state)
+static void taken__a_stopped_peer_is_checked_about_once_a_millisecond(void **state)
 {
 	struct rig *rig = create(NIC_PATH_LOSSLESS, 7);
 	uint64_t begun;
@@ -132,7 +132,7 @@ static void taken__a_stopped_peer_is_not_looked_after_all_the_time(void **state)
 }
 
 /** When a stopped peer continues, it gets a full timeout to answer, even if the QP has no retries. */
-static void taken__who_goes_on_has_a_whole_timer(void **state)
+static void taken__a_resumed_peer_gets_a_full_timeout(void **state)
 {
 	struct rig *rig = create(NIC_PATH_LOSSLESS, 0);
 
@@ -158,7 +158,7 @@ static void taken__who_goes_on_has_a_whole_timer(void **state)
 
 /** A peer that takes all packets but does not answer fails after the same time and number of retries as on any other
  * path. */
-static void taken__who_has_taken_all_and_is_silent_fails_in_the_usual_time(void **state)
+static void taken__a_silent_peer_that_took_all_fails_in_the_usual_time(void **state)
 {
 	static const uint32_t flags[] = {0, NIC_PATH_LOSSLESS};
 	uint64_t took[2];
@@ -184,7 +184,7 @@ static void taken__who_has_taken_all_and_is_silent_fails_in_the_usual_time(void 
 }
 
 /** The ring is never empty, because other QPs use it all the time: a silent peer is nevertheless detected. */
-static void taken__a_busy_path_hides_nobody_who_is_silent(void **state)
+static void taken__a_silent_peer_is_detected_on_a_busy_path(void **state)
 {
 	struct rig *rig = create(NIC_PATH_LOSSLESS, 3);
 	unsigned n = 0;
@@ -206,7 +206,7 @@ static void taken__a_busy_path_hides_nobody_who_is_silent(void **state)
 
 /** The peer dies while it is stopped. Its death ends its path: the request is retransmitted on path 0, with the full
  * number of retries. */
-static void taken__who_dies_while_stopped_fails_in_the_usual_time(void **state)
+static void taken__a_peer_that_dies_while_stopped_fails_after_all_retries(void **state)
 {
 	struct rig *rig = create(NIC_PATH_LOSSLESS, 7);
 	uint64_t begun;
@@ -230,7 +230,7 @@ static void taken__who_dies_while_stopped_fails_in_the_usual_time(void **state)
 }
 
 /** A retry that was sent before the peer stopped counts; while the peer is stopped, no further retries are used up. */
-static void taken__a_retry_into_the_path_waits_as_well(void **state)
+static void taken__no_retry_is_used_up_while_a_retry_is_untaken(void **state)
 {
 	struct rig *rig = create(NIC_PATH_LOSSLESS, 1);
 
@@ -264,7 +264,7 @@ static void taken__endpoints_give_up_a_stopped_peer(void **state)
 }
 
 /** Reliable-datagram endpoints resend a packet that the peer took but did not answer. */
-static void taken__endpoints_send_again_what_was_taken(void **state)
+static void taken__endpoints_retransmit_a_taken_but_unanswered_packet(void **state)
 {
 	struct rig *rig = create(NIC_PATH_LOSSLESS, 7);
 
@@ -280,7 +280,7 @@ static void taken__endpoints_send_again_what_was_taken(void **state)
 }
 
 /** A packet that waits for room in the path has no ACK timer and does not fail. */
-static void taken__what_has_no_room_waits(void **state)
+static void taken__a_packet_waiting_for_path_room_does_not_time_out(void **state)
 {
 	struct rig *rig = create(NIC_PATH_LOSSLESS, 7);
 	uint8_t data[NIC_FRAME_MAX];
@@ -300,16 +300,16 @@ static void taken__what_has_no_room_waits(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(taken__a_stopped_peer_is_waited_for),
-		cmocka_unit_test(taken__a_stopped_peer_is_not_looked_after_all_the_time),
-		cmocka_unit_test(taken__who_goes_on_has_a_whole_timer),
-		cmocka_unit_test(taken__who_has_taken_all_and_is_silent_fails_in_the_usual_time),
-		cmocka_unit_test(taken__a_busy_path_hides_nobody_who_is_silent),
-		cmocka_unit_test(taken__who_dies_while_stopped_fails_in_the_usual_time),
-		cmocka_unit_test(taken__a_retry_into_the_path_waits_as_well),
+		cmocka_unit_test(taken__requests_to_a_stopped_peer_do_not_time_out),
+		cmocka_unit_test(taken__a_stopped_peer_is_checked_about_once_a_millisecond),
+		cmocka_unit_test(taken__a_resumed_peer_gets_a_full_timeout),
+		cmocka_unit_test(taken__a_silent_peer_that_took_all_fails_in_the_usual_time),
+		cmocka_unit_test(taken__a_silent_peer_is_detected_on_a_busy_path),
+		cmocka_unit_test(taken__a_peer_that_dies_while_stopped_fails_after_all_retries),
+		cmocka_unit_test(taken__no_retry_is_used_up_while_a_retry_is_untaken),
 		cmocka_unit_test(taken__endpoints_give_up_a_stopped_peer),
-		cmocka_unit_test(taken__endpoints_send_again_what_was_taken),
-		cmocka_unit_test(taken__what_has_no_room_waits),
+		cmocka_unit_test(taken__endpoints_retransmit_a_taken_but_unanswered_packet),
+		cmocka_unit_test(taken__a_packet_waiting_for_path_room_does_not_time_out),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -59,7 +59,7 @@ static void time__an_ack_timer_goes_on_when_the_clock_goes_back(void **state)
 	rig_destroy(rig);
 }
 
-static void time__deadlines_are_in_the_owner_s_time(void **state)
+static void time__deadlines_follow_the_owners_clock(void **state)
 {
 	struct rig *rig = asked(7);
 	uint64_t t = rig_timeout_ns(TIMEOUT);
@@ -184,7 +184,7 @@ static void time__an_hour_ahead_costs_none_of_many_qps_a_try(void **state)
 }
 
 /** An owner that runs the NIC only every two seconds: timers still make progress, and a dead peer is detected. */
-static void time__an_owner_who_looks_seldom_gets_on(void **state)
+static void time__timers_progress_if_the_nic_runs_every_two_seconds(void **state)
 {
 	struct rig *rig = asked(7);
 	unsigned looks = 0, packets = 0;
@@ -204,7 +204,7 @@ static void time__an_owner_who_looks_seldom_gets_on(void **state)
 
 /** Two threads on CPUs whose clocks differ a little run the NIC in turn: the NIC's time must not run faster because of
  * that. */
-static void time__clocks_that_differ_a_little_do_not_add_up(void **state)
+static void time__small_clock_differences_between_cpus_do_not_accumulate(void **state)
 {
 	struct rig *rig = asked(7);
 	uint64_t t = rig_timeout_ns(TIMEOUT), start = rig->now;
@@ -223,7 +223,7 @@ static void time__clocks_that_differ_a_little_do_not_add_up(void **state)
 	rig_destroy(rig);
 }
 
-static void time__jumps_both_ways_end_well(void **state)
+static void time__requests_survive_random_clock_jumps_both_ways(void **state)
 {
 	struct rig *rig = rig_create(NULL);
 	uint64_t x = 88172645463325252u;
@@ -255,15 +255,15 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(time__an_ack_timer_goes_on_when_the_clock_goes_back),
-		cmocka_unit_test(time__deadlines_are_in_the_owner_s_time),
+		cmocka_unit_test(time__deadlines_follow_the_owners_clock),
 		cmocka_unit_test(time__an_rnr_wait_goes_on_when_the_clock_goes_back),
 		cmocka_unit_test(time__a_delayed_ack_goes_when_the_clock_has_gone_back),
 		cmocka_unit_test(time__a_jump_ahead_uses_up_no_try),
 		cmocka_unit_test(time__a_long_timer_runs_out_soon_after_a_stop),
 		cmocka_unit_test(time__an_hour_ahead_costs_none_of_many_qps_a_try),
-		cmocka_unit_test(time__an_owner_who_looks_seldom_gets_on),
-		cmocka_unit_test(time__clocks_that_differ_a_little_do_not_add_up),
-		cmocka_unit_test(time__jumps_both_ways_end_well),
+		cmocka_unit_test(time__timers_progress_if_the_nic_runs_every_two_seconds),
+		cmocka_unit_test(time__small_clock_differences_between_cpus_do_not_accumulate),
+		cmocka_unit_test(time__requests_survive_random_clock_jumps_both_ways),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -123,7 +123,7 @@ static void add(struct unit *u, struct nic_trig_cntr *c, bool failed, uint64_t n
 		(u)->n_started = 0;                                                                                    \
 	} while (0)
 
-static void trigger__a_jump_starts_by_threshold_and_then_as_queued(void **state)
+static void trigger__reached_work_starts_by_threshold_then_queue_order(void **state)
 {
 	struct unit u;
 
@@ -145,7 +145,7 @@ static void trigger__a_jump_starts_by_threshold_and_then_as_queued(void **state)
 	unit_close(&u);
 }
 
-static void trigger__what_is_reached_starts_at_once(void **state)
+static void trigger__work_with_a_reached_threshold_starts_at_once(void **state)
 {
 	struct unit u;
 
@@ -160,7 +160,7 @@ static void trigger__what_is_reached_starts_at_once(void **state)
 	unit_close(&u);
 }
 
-static void trigger__both_parts_count_and_their_sum_does_not_wrap(void **state)
+static void trigger__successes_and_failures_add_up_without_wrapping(void **state)
 {
 	struct unit u;
 
@@ -180,7 +180,7 @@ static void trigger__both_parts_count_and_their_sum_does_not_wrap(void **state)
 	unit_close(&u);
 }
 
-static void trigger__what_was_reached_stays_so_when_the_counter_goes_back(void **state)
+static void trigger__reached_work_starts_although_the_counter_is_reset(void **state)
 {
 	struct unit u;
 
@@ -220,7 +220,7 @@ static void trigger__long_chains_need_no_stack(void **state)
 	unit_close(&u);
 }
 
-static void trigger__what_is_cancelled_is_not_started(void **state)
+static void trigger__cancelled_work_is_not_started(void **state)
 {
 	struct unit u;
 
@@ -247,7 +247,7 @@ static void trigger__what_is_cancelled_is_not_started(void **state)
 	unit_close(&u);
 }
 
-static void trigger__what_there_is_no_room_for_is_tried_when_something_has_completed(void **state)
+static void trigger__a_full_queue_is_retried_on_a_completion(void **state)
 {
 	struct unit u;
 
@@ -300,7 +300,7 @@ static void trigger__counters_without_room_take_turns(void **state)
 	unit_close(&u);
 }
 
-static void trigger__what_there_is_no_room_for_is_tried_after_a_while(void **state)
+static void trigger__a_full_queue_is_retried_by_a_timer(void **state)
 {
 	struct unit u;
 	uint64_t due;
@@ -342,7 +342,7 @@ static unsigned complete_one(struct unit *u)
 }
 
 /* Of the starts that one call tries, only the last finds room: the others are still tried again later. */
-static void trigger__counters_without_room_are_not_forgotten(void **state)
+static void trigger__counters_without_room_are_all_retried(void **state)
 {
 	static struct nic_trig_cntr cntr[TRIES + 1];
 	struct unit u;
@@ -372,7 +372,7 @@ static void trigger__counters_without_room_are_not_forgotten(void **state)
 
 /* A completion may have made room for one request, of which counter is unknown: all are tried, but only TRIES in each
  * call. */
-static void trigger__many_counters_without_room_cost_little_in_a_call(void **state)
+static void trigger__one_call_retries_at_most_16_counters_without_room(void **state)
 {
 	static struct nic_trig_cntr cntr[COUNTERS];
 	struct unit u;
@@ -442,7 +442,7 @@ static void model_reach(struct unit *u, struct model *m, unsigned n, uint64_t su
 	free(reached);
 }
 
-static void trigger__does_as_a_model_that_sorts(void **state)
+static void trigger__matches_a_sorting_model(void **state)
 {
 	enum { N = 300 };
 	struct model m[N] = {0};
@@ -474,7 +474,7 @@ static void trigger__does_as_a_model_that_sorts(void **state)
 	unit_close(&u);
 }
 
-static void trigger__much_work_on_one_counter(void **state)
+static void trigger__a_counter_with_100000_work_items_starts_them_in_order(void **state)
 {
 	struct unit u;
 
@@ -494,19 +494,19 @@ static void trigger__much_work_on_one_counter(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(trigger__a_jump_starts_by_threshold_and_then_as_queued),
-		cmocka_unit_test(trigger__what_is_reached_starts_at_once),
-		cmocka_unit_test(trigger__both_parts_count_and_their_sum_does_not_wrap),
-		cmocka_unit_test(trigger__what_was_reached_stays_so_when_the_counter_goes_back),
+		cmocka_unit_test(trigger__reached_work_starts_by_threshold_then_queue_order),
+		cmocka_unit_test(trigger__work_with_a_reached_threshold_starts_at_once),
+		cmocka_unit_test(trigger__successes_and_failures_add_up_without_wrapping),
+		cmocka_unit_test(trigger__reached_work_starts_although_the_counter_is_reset),
 		cmocka_unit_test(trigger__long_chains_need_no_stack),
-		cmocka_unit_test(trigger__what_is_cancelled_is_not_started),
-		cmocka_unit_test(trigger__what_there_is_no_room_for_is_tried_when_something_has_completed),
+		cmocka_unit_test(trigger__cancelled_work_is_not_started),
+		cmocka_unit_test(trigger__a_full_queue_is_retried_on_a_completion),
 		cmocka_unit_test(trigger__counters_without_room_take_turns),
-		cmocka_unit_test(trigger__many_counters_without_room_cost_little_in_a_call),
-		cmocka_unit_test(trigger__counters_without_room_are_not_forgotten),
-		cmocka_unit_test(trigger__what_there_is_no_room_for_is_tried_after_a_while),
-		cmocka_unit_test(trigger__does_as_a_model_that_sorts),
-		cmocka_unit_test(trigger__much_work_on_one_counter),
+		cmocka_unit_test(trigger__one_call_retries_at_most_16_counters_without_room),
+		cmocka_unit_test(trigger__counters_without_room_are_all_retried),
+		cmocka_unit_test(trigger__a_full_queue_is_retried_by_a_timer),
+		cmocka_unit_test(trigger__matches_a_sorting_model),
+		cmocka_unit_test(trigger__a_counter_with_100000_work_items_starts_them_in_order),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -80,7 +80,7 @@ static const struct size {
 };
 #define SIZES (sizeof(sizes) / sizeof(sizes[0]))
 
-static void ucma__each_command_refuses_less_than_its_structure(void **state)
+static void ucma__each_command_refuses_a_short_structure(void **state)
 {
 	uint8_t body[512] = {0};
 	int fd = rig_open(O_NONBLOCK);
@@ -94,7 +94,7 @@ static void ucma__each_command_refuses_less_than_its_structure(void **state)
 	}
 }
 
-static void ucma__each_command_refuses_an_answer_without_room(void **state)
+static void ucma__each_command_refuses_a_short_response_buffer(void **state)
 {
 	uint8_t body[512] = {0};
 	int fd = rig_open(O_NONBLOCK);
@@ -105,7 +105,7 @@ static void ucma__each_command_refuses_an_answer_without_room(void **state)
 			assert_int_equal(rig_command(fd, sizes[i].number, body, sizes[i].in, out), -ENOSPC);
 }
 
-static void ucma__memory_that_is_not_there_is_EFAULT(void **state)
+static void ucma__unmapped_memory_is_EFAULT(void **state)
 {
 	const struct rdma_ucm_create_id create = {.response = 8, .ps = RDMA_PS_TCP};
 	const struct rdma_ucm_get_event get = {.response = 8};
@@ -438,9 +438,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		CASE(ucma__a_write_shorter_than_its_header_is_EINVAL),
 		CASE(ucma__unknown_commands),
-		CASE(ucma__each_command_refuses_less_than_its_structure),
-		CASE(ucma__each_command_refuses_an_answer_without_room),
-		CASE(ucma__memory_that_is_not_there_is_EFAULT),
+		CASE(ucma__each_command_refuses_a_short_structure),
+		CASE(ucma__each_command_refuses_a_short_response_buffer),
+		CASE(ucma__unmapped_memory_is_EFAULT),
 		CASE(ucma__unknown_ids_are_ENOENT_and_another_files_EINVAL),
 		CASE(ucma__the_lowest_free_number_is_taken),
 		CASE(ucma__port_spaces),

@@ -181,7 +181,7 @@ static void ud__UD_02_address_handle_of_another_pd_is_refused_when_posted(void *
 	rig_destroy(rig);
 }
 
-static void ud__UD_04_traffic_class_hop_limit_and_flow_label_are_the_handles(void **state)
+static void ud__UD_04_traffic_class_hop_limit_and_flow_label_come_from_the_ah(void **state)
 {
 	for (unsigned v6 = 0; v6 < 2; v6++) {
 		struct rig *rig = ready(v6);
@@ -239,7 +239,7 @@ static void ud__UD_04_address_handles_are_checked(void **state)
 	rig_destroy(rig);
 }
 
-static void ud__controlled_qkey_sends_the_qps_own(void **state)
+static void ud__a_controlled_qkey_is_replaced_by_the_qps_qkey(void **state)
 {
 	struct rig *rig = ready(false);
 	struct nic_ah *ah;
@@ -327,9 +327,9 @@ int main(void)
 		cmocka_unit_test(ud__UD_01_grh_and_payload_follow_the_sge_list),
 		cmocka_unit_test(ud__RL_13_datagram_that_does_not_fit_is_dropped_and_the_wqe_stays),
 		cmocka_unit_test(ud__UD_02_address_handle_of_another_pd_is_refused_when_posted),
-		cmocka_unit_test(ud__UD_04_traffic_class_hop_limit_and_flow_label_are_the_handles),
+		cmocka_unit_test(ud__UD_04_traffic_class_hop_limit_and_flow_label_come_from_the_ah),
 		cmocka_unit_test(ud__UD_04_address_handles_are_checked),
-		cmocka_unit_test(ud__controlled_qkey_sends_the_qps_own),
+		cmocka_unit_test(ud__a_controlled_qkey_is_replaced_by_the_qps_qkey),
 		cmocka_unit_test(ud__UD_05_only_sends_can_be_posted),
 		cmocka_unit_test(ud__RO_09_operations_that_ud_does_not_have_are_dropped),
 		cmocka_unit_test(ud__any_number_of_oversize_datagrams_completes_unsent),

@@ -136,7 +136,7 @@ static int teardown(void **state)
 	return 0;
 }
 
-static void steer__a_number_has_a_socket(void **state)
+static void steer__packets_go_to_the_socket_of_their_qpn(void **state)
 {
 	(void)state;
 	for (unsigned n = 0; n < SOCKETS; n++)
@@ -149,7 +149,7 @@ static void steer__a_number_has_a_socket(void **state)
 	assert_int_equal(arrives_at(BTH_QPN + 1), 2);
 }
 
-static void steer__a_service_has_a_function(void **state)
+static void steer__datagrams_to_a_service_go_to_its_function(void **state)
 {
 	(void)state;
 	assert_int_equal(to_qpn(NIC_SERVICE_QPN + 1000), 0);
@@ -162,7 +162,7 @@ static void steer__a_service_has_a_function(void **state)
 	assert_int_equal(to_qpn(NIC_SERVICE_QPN + 1002), 2); /* unserved: the first that serves datagrams */
 }
 
-static void steer__a_message_goes_by_the_receivers_id(void **state)
+static void steer__cm_messages_are_steered_by_the_receivers_id(void **state)
 {
 	static const unsigned by_second[] = {MRA, REJ, REP, RTU, DREQ, DREP, LAP, APR};
 
@@ -177,7 +177,7 @@ static void steer__a_message_goes_by_the_receivers_id(void **state)
 	assert_int_equal(to_ids(SIDR_REP, 0xff000001, 0x03000000), 0);
 }
 
-static void steer__a_request_goes_by_its_service(void **state)
+static void steer__cm_requests_are_steered_by_their_service_id(void **state)
 {
 	const uint64_t tcp = nic_cm_service_id(NIC_CM_PS_TCP, 1000);
 
@@ -220,7 +220,7 @@ static void steer__a_short_message_goes_to_the_daemon(void **state)
 
 /** All functions have as many datagram and connection services as they may. Requests for connection services that the
  * program has no room for go to the daemon. */
-static void steer__lists_what_fits(void **state)
+static void steer__services_beyond_the_table_go_to_the_daemon(void **state)
 {
 	unsigned listed = 0;
 
@@ -243,12 +243,12 @@ static void steer__lists_what_fits(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(steer__a_number_has_a_socket, setup, teardown),
-		cmocka_unit_test_setup_teardown(steer__a_service_has_a_function, setup, teardown),
-		cmocka_unit_test_setup_teardown(steer__a_message_goes_by_the_receivers_id, setup, teardown),
-		cmocka_unit_test_setup_teardown(steer__a_request_goes_by_its_service, setup, teardown),
+		cmocka_unit_test_setup_teardown(steer__packets_go_to_the_socket_of_their_qpn, setup, teardown),
+		cmocka_unit_test_setup_teardown(steer__datagrams_to_a_service_go_to_its_function, setup, teardown),
+		cmocka_unit_test_setup_teardown(steer__cm_messages_are_steered_by_the_receivers_id, setup, teardown),
+		cmocka_unit_test_setup_teardown(steer__cm_requests_are_steered_by_their_service_id, setup, teardown),
 		cmocka_unit_test_setup_teardown(steer__a_short_message_goes_to_the_daemon, setup, teardown),
-		cmocka_unit_test_setup_teardown(steer__lists_what_fits, setup, teardown),
+		cmocka_unit_test_setup_teardown(steer__services_beyond_the_table_go_to_the_daemon, setup, teardown),
 	};
 
 	if (!namespace_enter()) {
