@@ -84,7 +84,7 @@ static void security__SE_08_damaged_packets_are_dropped_and_retransmitted(void *
 {
 	const struct pair_rule rules[] = {
 		{PAIR_A, PAIR_ANY_OP, 1, PAIR_DAMAGE}, {PAIR_A, READ_REQ, 0, PAIR_DAMAGE},
-		{PAIR_B, FETCH_ADD, 0, PAIR_DAMAGE},   {PAIR_B, ACK, 0, PAIR_DAMAGE},
+		{PAIR_A, FETCH_ADD, 0, PAIR_DAMAGE},   {PAIR_B, ACK, 0, PAIR_DAMAGE},
 		{PAIR_B, ATOMIC_ACK, 0, PAIR_DAMAGE},  {PAIR_B, READ_RESP_MIDDLE, 0, PAIR_DAMAGE}};
 	struct pair *pair = pair_create(&(struct rig_opts){.nic.key = secret}, 1, 2);
 	struct rig *a = pair->rig[PAIR_A], *b = pair->rig[PAIR_B];

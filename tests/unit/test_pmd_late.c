@@ -112,7 +112,7 @@ static void late__an_ack_waiting_in_a_link_prevents_a_timeout(void **state)
 	end_close(&a);
 }
 
-/** If a peer does not answer, the ACK timer expires although other packets arrive. */
+/** If a peer does not answer, the ACK timer expires. */
 static void late__the_ack_timer_expires_for_a_silent_peer(void **state)
 {
 	struct end a, b;

@@ -555,7 +555,7 @@ static uint64_t cpu_ns(void)
 	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-/** While the port is down, unsent packets cost no CPU time; they are sent when the port is up again. */
+/** While the port is down, unsent packets cost less than half of a CPU; they are sent when the port is up again. */
 static void links__the_engine_sleeps_while_the_port_is_down(void **state)
 {
 	struct end a, b;

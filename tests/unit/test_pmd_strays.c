@@ -149,7 +149,7 @@ static void strays__packets_to_port_0_or_the_multicast_qpn_are_refused(void **st
 	(void)state;
 	send_to_many(STRANGER_UD_SEND, NIC_SERVICE_QPN, CHUNK, false);
 	s = stats(&no_qp, &bad_icrc);
-	/* Only the port after the last one, that of the multicast QP, is refused; all others are just unserved. */
+	/* These packets go to ports 0 to CHUNK - 1. Only port 0 is refused; the others are just unserved. */
 	assert_int_equal(s.rx_misrouted_refused, 1);
 	for (unsigned i = 0; i < CHUNK; i++)
 		send_to_many(STRANGER_UD_SEND, NIC_SERVICE_QPN + NIC_SERVICE_PORT_MAX + 1, 1, false);
