@@ -71,7 +71,7 @@ struct nic {
 	struct list rdms;      /* endpoints */
 	struct list rdm_rqs;   /* their shared receive queues */
 	uint64_t rdm_deadline; /* the earliest deadline of any endpoint */
-	uint64_t rdm_planned;  /* rdm_deadline as rdm_timeout() last set it: tells how late rdm_timeout() runs */
+	uint64_t rdm_planned;  /* what rdm_timeout() last set rdm_deadline to; tells rdm_timeout() how late it runs */
 	bool owners_due;       /* settle_owners has something to do */
 	bool (*settle_owners)(struct nic *nic); /* let owners of QPs act on completions; @return: some did */
 	bool trig_due;				/* trig_run may have something to do */

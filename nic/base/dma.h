@@ -29,8 +29,8 @@
 typedef uint8_t dma_vec __attribute__((vector_size(16), aligned(1), may_alias));
 
 /**
- * As memcpy. From 2 KiB up glibc's uses `rep movsb`, which is several times slower than vector moves when the lines are
- * dirty in another core, as packets are.
+ * Copies like memcpy. From 2 KiB up glibc's memcpy uses `rep movsb`. Another core has written the packets, and while
+ * their cache lines are dirty there, `rep movsb` is several times slower than vector moves.
  */
 DMA static inline void dma_copy(uint8_t *dst, const uint8_t *src, size_t len)
 {

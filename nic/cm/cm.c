@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * cm.c - the connection manager's instance: its creation and end; ids with their numbers, tables and states. Memory
- * use grows only with the number of ids, which nic_cm_config.max_ids limits. A flood of requests reaches
- * nic_cm_config.max_pending before that.
+ * use grows only with the number of ids, which nic_cm_config.max_ids limits. A flood of requests is stopped earlier if
+ * nic_cm_config.max_pending is the lower limit, which it is by default.
  */
 #include "cm.h"
 
@@ -126,8 +126,8 @@ uint8_t nic_cm_ack_timeout(uint8_t packet_life, uint8_t ack_delay)
 
 	longer = round_trip > ack_delay ? round_trip : ack_delay;
 	shorter = round_trip > ack_delay ? ack_delay : round_trip;
-	if (shorter + 1 >= longer) /* the shorter time is at least half as long as the longer; an even shorter time
-				    * is ignored */
+	if (shorter + 1 >= longer) /* the shorter time is at least half as long as the longer; if it is less than
+				    * half, it is ignored */
 		longer++;
 	return cm_at_most(longer, 31);
 }
@@ -222,8 +222,9 @@ bool cm_lingering_free(struct nic_cm *cm)
 	return true;
 }
 
-/** Make room for one more id. At max_ids, free an orphan: first one of `lingering`, then the first of `leaving`. How
- *  long an orphan of `leaving` would stay depends on timeouts that its peer has chosen. @return false: no room */
+/** Make room for one more id. If max_ids is reached, free an orphan: the first on `lingering`, or if that list is
+ *  empty, the first on `leaving`. Orphans on `leaving` cannot be waited for: their peers chose how long they stay.
+ *  @return false: no room */
 static bool place(struct nic_cm *cm)
 {
 	if (cm->ids < cm->config.max_ids || cm_lingering_free(cm))

@@ -36,7 +36,7 @@ struct nic_cm_id {
 	void *user;
 	enum nic_cm_state state;
 	bool passive, sidr;
-	bool orphan;	       /* the owner has destroyed the id: it gets no more events */
+	bool orphan;	       /* destroyed by its owner, or adopted: the id raises no events */
 	bool lingers;	       /* is on nic_cm.lingering */
 	bool quiet;	       /* the owner has already been told of the end: raise no DREP or DREQ_ERROR event */
 	uint16_t abort_reason; /* why this side rejected after its REP: a late duplicate REQ is answered by a REJ
@@ -58,14 +58,14 @@ struct nic_cm_id {
 	uint8_t response_timeout; /* how long the peer takes to answer */
 	uint8_t max_retries;
 	uint8_t patience;			      /* how long the peer waits for this side's answer */
-	uint8_t responder_resources, initiator_depth; /* limits for this side; once the peer's limits are known, at
-						       * most those */
+	uint8_t responder_resources, initiator_depth; /* limits for this side, lowered to the peer's limits once
+						       * those are known */
 	bool xrc;
 	bool alternate; /* REQ named an alternate path */
 	uint32_t private_sent, private_rcvd;
 
-	/* The timer, and the MAD that it retransmits. The MAD is also retransmitted when a duplicate of the message
-	 * that it answers arrives. */
+	/* The timer, and the MAD that it retransmits. If this MAD answers a message of the peer, each duplicate of
+	 * that message makes the CM send the MAD again. */
 	uint64_t deadline, wait_ns;
 	uint32_t heap_at;  /* 0: no timer */
 	uint8_t tries;	   /* left */
@@ -73,10 +73,10 @@ struct nic_cm_id {
 	uint8_t saved[NIC_CM_MAD_LEN];
 	enum cm_attr saved_attr; /* 0: none */
 
-	/* A request that the owner has not answered is on its listener's list, also if the peer has taken it back. */
+	/* A request that the owner has not answered is on its listener's list, even after the peer has withdrawn it. */
 	bool unanswered;
 	struct nic_cm_id *listener; /* NULL: the owner has destroyed it */
-	struct list pending;	    /* a listener's: head of the list */
+	struct list pending;	    /* of a listener: head of the list; of a request: its node on the list */
 
 	/* Listeners */
 	uint64_t service_mask;
@@ -144,7 +144,8 @@ bool cm_lingering_free(struct nic_cm *cm);
 void cm_id_set(struct nic_cm_id *id, enum nic_cm_state state);
 
 struct nic_cm_id *cm_by_local(const struct nic_cm *cm, uint32_t local_id);
-/** Find a connection by the communication id of its peer, or with `sidr` a SIDR exchange by the peer's request id. */
+/** Find a connection by the communication id of its peer or, if `sidr` is true, a SIDR exchange by the peer's request
+ *  id. */
 struct nic_cm_id *cm_by_peer(const struct nic_cm *cm, const struct nic_gid *peer, uint32_t remote_id, bool sidr);
 struct nic_cm_id *cm_by_qpn(const struct nic_cm *cm, const struct nic_gid *peer, uint32_t qpn);
 /** Enter the id in the table of peers by its remote_id, and in the table of QPNs by its remote_qpn unless that is 0. */
@@ -243,8 +244,8 @@ void cm_sidr_rep_dup(struct nic_cm_id *id, const struct cm_rx *rx);
 void cm_sidr_failed(struct nic_cm_id *id);
 
 /* cm_listen.c */
-/** Create an id for a request to this service; the request then waits for the owner's answer. @return NULL: refused,
- *  for *reason */
+/** Create an id for a request to this service; the request then waits for the owner's answer. @return NULL: the
+ *  request must be refused with *reason */
 struct nic_cm_id *cm_pending_new(const struct cm_rx *rx, uint64_t service_id, enum cm_kind kind, uint16_t *reason);
 /** Stop counting the id as a pending request: its owner has answered it, or the id is being freed. Does nothing if the
  *  id is not a pending request. */

@@ -92,7 +92,7 @@ static void fill(struct nic_cm_id *id, const struct nic_cm_record *r)
 	id->tid = (uint64_t)id->cm->config.random(id->cm->config.ctx) << 32 | id->local_id;
 }
 
-/** End a connection whose process no longer exists, as its state requires. */
+/** End a connection whose process no longer exists. How depends on the connection's state. */
 static void end(struct nic_cm_id *id, enum nic_cm_state state)
 {
 	struct nic_cm_reject reject = {.reason = NIC_CM_REJ_CONSUMER};

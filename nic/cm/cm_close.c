@@ -110,7 +110,7 @@ void cm_rej_rx(struct nic_cm_id *id, const struct cm_rx *rx)
 		cm_id_set(id, NIC_CM_IDLE);
 	else if (id->state == NIC_CM_REQ_RCVD || id->state == NIC_CM_MRA_REQ_SENT)
 		cm_linger(id); /* a REQ sent before the REJ may arrive after it */
-	else		       /* also if our REQ was rejected as stale: the peer still uses our QP (12.9.8.3.1) */
+	else		       /* also REJ "stale" in REQ_SENT: the peer still uses our QP (12.9.8.3.1) */
 		cm_timewait_enter(id);
 	cm_event_mad(id, &event, rx);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * cm_listen.c - listeners, which service IDs select (IBTA 12.7.3), and requests that wait for a listener's owner. A
- * request that exceeds a limit is refused before any memory is allocated for it.
+ * cm_listen.c - listeners, and requests that wait for the answer of a listener's owner. The service ID in a request
+ * selects the listener (IBTA 12.7.3). A request that exceeds a limit is refused before any memory is allocated for it.
  */
 #include "cm.h"
 
@@ -18,7 +18,8 @@ static bool takes(const struct nic_cm_id *id, uint64_t service_id, const struct 
 	       (gid_is_zero(&id->route.own) || cm_same_gid(&id->route.own, own));
 }
 
-/** The better of two listeners that both match: a listener with an address, then the one with more bits in its mask. */
+/** The better of two listeners that both match: one with an address is better than one without. If that does not
+ *  decide, the one with more bits in its mask is better. */
 static struct nic_cm_id *better(struct nic_cm_id *a, struct nic_cm_id *b)
 {
 	bool any_a, any_b;

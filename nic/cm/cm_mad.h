@@ -7,7 +7,7 @@
  * it, since an invalid value must be answered by a REJ. Reserved bits are ignored on arrival and sent as 0.
  *
  * One table in cm_table.c says where each field lies; parsing, building and tests use it. Stateless. Knows nothing of
- * connections, time or addresses; RDMA IP headers in private data are nic_cm_ip.h.
+ * connections, time or addresses. nic_cm_ip.h handles RDMA IP headers, which are at the start of private data.
  */
 #ifndef NIC_CM_MAD_H
 #define NIC_CM_MAD_H
@@ -228,8 +228,8 @@ struct cm_mad {
 enum cm_verdict cm_mad_parse(const uint8_t *mad, size_t len, struct cm_mad *out);
 
 /**
- * Write all CM_MAD_LEN bytes of a MAD. Values that are wider than their fields are truncated, as are private data and
- * additional information that are too long. `data` and `info` may be NULL if their lengths are 0.
+ * Write all CM_MAD_LEN bytes of a MAD. Values that are wider than their fields are truncated. Private data and
+ * additional information that are too long are truncated too. `data` and `info` may be NULL if their lengths are 0.
  *
  * @param in attr is an enum cm_attr
  */
@@ -273,7 +273,7 @@ struct cm_field {
 	uint8_t byte;	  /* offset in the MAD, including the MAD header */
 	uint8_t bit;	  /* first bit in that byte, counted from the most significant */
 	uint8_t width;	  /* in bits; the field spans at most 8 bytes. CM_GID_BITS: a GID, copied as it is */
-	uint8_t shift;	  /* lowest bit of the member that this field holds */
+	uint8_t shift;	  /* number of the member's lowest bit that is in this field */
 	uint8_t size;	  /* size of the member in bytes */
 	uint16_t offset;  /* offset of the member in struct cm_mad */
 };

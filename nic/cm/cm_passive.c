@@ -236,7 +236,7 @@ void cm_rtu_rx(struct nic_cm_id *id, const struct cm_rx *rx)
 void cm_rtu_dup(struct nic_cm_id *id, const struct cm_rx *rx)
 {
 	CM_COUNT(rx->cm, rx_dup_rtu);
-	if (id->abort_reason) /* this side has rejected the connection since its REP: the REJ was lost, send another */
+	if (id->abort_reason) /* this side sent a REJ after its REP; the peer may not have got it: send another */
 		cm_answer_rej(rx, CM_ANSWERS_OTHER, id->abort_reason);
 }
 

@@ -11,7 +11,7 @@ typedef void handler(struct nic_cm_id *id, const struct cm_rx *rx);
 
 /*
  * The handler of each message in each state (state tables in IBTA 12.9.7). A message without a handler is counted and
- * dropped. REQ and SIDR_REQ are not in the table, as they name no id of this side. A *_dup handler is for a message
+ * dropped. REQ and SIDR_REQ name no id of this side, and are not in the table. A *_dup handler is for a message
  * that was received before, perhaps because the answer was lost.
  */
 static handler *const handlers[NIC_CM_STATES][CM_APR - CM_REQ + 1] = {

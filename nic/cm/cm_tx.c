@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* cm_tx.c - sends MADs: those of an id on the id's route, and answers to MADs without an id back to their sender. */
+/* cm_tx.c - sends MADs. A MAD of an id goes out on the id's route. An answer to a MAD for which there is no id goes to
+ * that MAD's sender. */
 #include "cm.h"
 
 #define SENT(name) NIC_CM_COUNT_tx_##name

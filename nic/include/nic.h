@@ -10,12 +10,12 @@
  *   - `now` is a monotonic time in nanoseconds. After a jump of `now`, or a stop of the process, timers continue with
  *     the time that they had left, so that nothing fails because of the jump. All names of times end in _ns.
  *   - Return values are 0 or a negative errno, unless a comment says otherwise.
- *   - Numeric values of enums and flags that verbs programs see are those of the verbs ABI, so that a
- *     front-end passes them through. If a struct has the layout of the ABI, a comment says so.
- *   - Memory of the application is touched only inside registered regions that are still registered.
+ *   - Numeric values of enums and flags that verbs programs see are those of the verbs ABI: a front-end can pass
+ *     them through unchanged. If a struct has the layout of the ABI, a comment says so.
+ *   - Memory of the application is touched only inside regions that are registered at that moment.
  *     The NIC keeps no pointer that a call passes to it, unless the call's comment says so.
  *   - The data path (post, poll, rx, tx, timeout) allocates no memory, with two exceptions: posting a WAIT may
- *     allocate, and the peer's first fetching operation on elements does (nic_qp_init.max_fetch).
+ *     allocate some, and the peer's first fetching operation on elements allocates some (nic_qp_init.max_fetch).
  *
  * This file includes the parts of the interface. nic_device.h has the NIC instance; nic_mem.h, nic_cq.h, nic_qp.h,
  * nic_wr.h and nic_event.h have the verbs. The code that carries packets uses nic_frame.h and nic_path.h, and observers

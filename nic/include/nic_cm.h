@@ -308,7 +308,7 @@ int nic_cm_adopt(struct nic_cm *cm, const struct nic_cm_record *records, uint32_
 
 /** What a MAD asks for and whom it addresses. Used to pass the MAD to the instance that it is for. */
 struct nic_cm_peek {
-	bool request; /* REQ or SIDR_REQ: service_id names the receiver; otherwise local_id does */
+	bool request; /* REQ or SIDR_REQ: service_id names the receiver; otherwise local_id names it */
 	bool sidr;
 	uint64_t service_id;
 	uint32_t local_id; /* the receiver's communication id (the SIDR request id in SIDR_REP); 0: none */
@@ -328,9 +328,9 @@ void nic_cm_id_set_user(struct nic_cm_id *id, void *user);
 
 /**
  * Destroy an id for the owner: the pointer becomes invalid, and no event follows. The CM ends whatever the id was
- * doing: it disconnects, rejects (with reason timeout if this side sent the REQ, with the consumer reason if the peer
- * did) or answers a DREQ, and keeps what time-wait needs. Destroying a listener does not affect connections that it
- * accepted.
+ * doing: it disconnects, answers a DREQ, or rejects (with reason timeout if this side sent the REQ, with the consumer
+ * reason if the peer sent it), and keeps what time-wait needs. Destroying a listener does not affect connections that
+ * it accepted.
  */
 void nic_cm_id_destroy(struct nic_cm_id *id);
 
@@ -362,9 +362,9 @@ struct nic_cm_listen {
 	uint64_t service_id;
 	uint64_t mask;	    /* bits of the service id that count; 0 is NIC_CM_MASK_ALL */
 	struct nic_gid own; /* this address only; zero: every address of the device */
-	/** REQs and SIDR_REQs at most that wait for the owner's answer. A REQ that the peer has taken back counts until
-	 * the owner destroys its id. Requests beyond the limit get a REJ with the consumer reason, as from Linux. 0: no
-	 * limit but max_pending, beyond which the reason is NIC_CM_REJ_NO_RESOURCES. */
+	/** The most REQs and SIDR_REQs that may wait for the owner's answer. A REQ that the peer has withdrawn counts
+	 * until the owner destroys its id. Requests beyond the limit are refused with the consumer reason, which Linux
+	 * uses too. 0: only max_pending limits, and refusals have the reason NIC_CM_REJ_NO_RESOURCES. */
 	uint32_t backlog;
 	void *user;
 };

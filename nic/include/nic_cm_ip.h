@@ -31,7 +31,7 @@ struct nic_cm_ip {
 enum nic_cm_ip_verdict {
 	NIC_CM_IP_OK,
 	NIC_CM_IP_TOO_SHORT,
-	NIC_CM_IP_BAD_VERSION, /* of the header: not 0 */
+	NIC_CM_IP_BAD_VERSION, /* the header's own version is not 0 */
 	NIC_CM_IP_BAD_FAMILY,  /* neither IPv4 nor IPv6 */
 	NIC_CM_IP_VERDICTS,
 };
@@ -39,9 +39,9 @@ enum nic_cm_ip_verdict {
 /** Check a header and take it apart. Changes nothing but *out, which is zeroes unless the verdict is NIC_CM_IP_OK.
  *  @param data private data, `len` bytes; what follows the header is the application's */
 enum nic_cm_ip_verdict nic_cm_ip_parse(const uint8_t *data, size_t len, struct nic_cm_ip *out);
-/** Write a header. @param in version is 4, with IPv4-mapped addresses, or 6 */
+/** Write a header. @param in version is 4 or 6; with 4, both addresses are IPv4-mapped */
 void nic_cm_ip_build(const struct nic_cm_ip *in, uint8_t data[NIC_CM_IP_LEN]);
-/** "bad version"; never NULL. */
+/** A name such as "bad_version"; never NULL. */
 const char *nic_cm_ip_verdict_name(enum nic_cm_ip_verdict v);
 
 /* ---- service IDs: 00 00 00 00 01, IP protocol 8 bits, port 16 bits ---------------------------------------- */
@@ -51,7 +51,7 @@ enum nic_cm_space {
 	NIC_CM_PS_IPOIB = 0x0002, /* outside the range that A11 defines */
 	NIC_CM_PS_TCP = 0x0106,
 	NIC_CM_PS_UDP = 0x0111,
-	NIC_CM_PS_IB = 0x013f, /* programs may choose the whole service ID; one chosen for them has this prefix */
+	NIC_CM_PS_IB = 0x013f, /* a program may choose the whole service ID; IDs chosen for it have this prefix */
 };
 
 static inline uint64_t nic_cm_service_id(enum nic_cm_space space, uint16_t port)
@@ -59,7 +59,8 @@ static inline uint64_t nic_cm_service_id(enum nic_cm_space space, uint16_t port)
 	return (uint64_t)space << 16 | port;
 }
 
-/** Split a service ID into port space and port. @return false: not a service ID of A11; those of IPOIB are not. */
+/** Split a service ID into port space and port. @return false: the ID is outside the range of A11, as
+ *  IPOIB's service IDs are. */
 bool nic_cm_service_split(uint64_t service_id, uint16_t *space, uint16_t *port);
 
 #endif

@@ -37,8 +37,8 @@ struct nic_reference {
 	 *  reference is to the message that this payload offers. A receiver with a buffer for the message can fetch
 	 *  it at once, without a READ. */
 	uint32_t psns;
-	/** Copy bytes [offset, offset + len) of the payload: the last n_last of them to `last`, the bytes before to
-	 *  dst. @return false: some bytes cannot be read or written, or the reference has been revoked. */
+	/** Copy bytes [offset, offset + len) of the payload: the last n_last of them to `last`, the bytes before
+	 *  them to dst. @return false: some bytes cannot be read or written, or the reference has been revoked. */
 	bool (*fetch)(void *ctx, uint32_t offset, void *dst, uint32_t len, void *last, uint32_t n_last);
 	void *ctx;
 };
@@ -66,8 +66,8 @@ struct nic_rx_frame {
 	 *  of the packet's first NIC_HEADERS_MAX bytes or more, or of the whole packet if it is shorter. The payload
 	 *  is read from `body`. Requires NIC_RX_NO_ICRC. */
 	const uint8_t *body;
-	/** NULL, or a reference to the payload of a packet that holds none, or to the message that the packet's
-	 *  payload offers. Requires NIC_RX_NO_ICRC. */
+	/** NULL, or a reference: to the packet's payload if the packet does not carry it, otherwise to the message that
+	 *  the carried payload offers. Requires NIC_RX_NO_ICRC. */
 	const struct nic_reference *reference;
 	/** Number of the link that the packet arrived by, as returned by nic_config.source; 0: it arrived by the
 	 *  port, directly or forwarded by another function. */
@@ -80,8 +80,8 @@ struct nic_rx_frame {
 	uint8_t tclass, hop_limit; /* TOS and TTL for IPv4 */
 };
 
-/** Prediction for packets with references that the carrier has not yet passed to nic_rx. The carrier owns it. It is
- *  valid until the carrier releases the lock, or passes a packet to nic_rx. */
+/** Prediction for packets that have references and that the carrier has not yet passed to nic_rx. The carrier owns the
+ *  prediction, which is valid until the carrier releases the lock or passes a packet to nic_rx. */
 #define NIC_FORESEEN_MAX 8u
 struct nic_foresight {
 	struct nic_qp *qp; /* destination of the packets; NULL: nothing is predicted */
@@ -90,7 +90,7 @@ struct nic_foresight {
 };
 
 /** Start to predict where the payloads of the packets after `frame` will go. Call this from the frame's
- *  nic_reference.fetch, when that fetches the whole payload. */
+ *  nic_reference.fetch, and only when the NIC asks it for the whole payload. */
 void nic_foresee_behind(const struct nic *nic, const struct nic_rx_frame *frame, struct nic_foresight *f);
 
 /**
@@ -119,7 +119,7 @@ enum nic_rx_verdict {
 enum nic_rx_verdict nic_rx(struct nic *nic, const struct nic_rx_frame *frame, uint64_t now_ns);
 
 /** Whether a packet that is to be forwarded to another function is well-formed and has a correct ICRC or tag. If
- *  not, the packet is counted as dropped, as nic_rx does. There is no other effect. */
+ *  not, the packet is counted and traced as nic_rx counts and traces dropped packets. There is no other effect. */
 bool nic_rx_check(struct nic *nic, const struct nic_rx_frame *frame);
 
 #define NIC_ADDRESSES_BITS 5 /* width of nic_tx_frame.addresses: tells most QPs with the same QPN apart */
@@ -143,8 +143,8 @@ struct nic_tx_frame {
 	/** Only for paths with NIC_PATH_REFERENCES. in: an array of NIC_PIECES_MAX pieces, or NULL if the payload
 	 *  must be in the packet. */
 	struct nic_piece *pieces;
-	/** out: how many pieces the packet refers to: those of its payload, if it holds none, or of the message that
-	 *  its payload offers; 0: no reference */
+	/** out: how many pieces the packet refers to; 0: no reference. The pieces are the packet's payload if the
+	 *  packet does not carry it, otherwise the message that the carried payload offers. */
 	uint32_t n_pieces;
 	uint32_t psns; /* out, with pieces: as in nic_reference */
 	bool answers;  /* out, with pieces: the packet is a response */

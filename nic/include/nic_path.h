@@ -27,8 +27,8 @@ enum nic_path_flags {
 /** Open a path; nic_config.route may return it from now on. `flags`: enum nic_path_flags. @return the path's number,
  *  -ENOSPC, -EINVAL (NIC_PATH_REFERENCES without nic_config.revoke). */
 int nic_path_open(struct nic *nic, uint32_t flags);
-/** Close a path: packets that would take it leave by path 0, and RC QPs retransmit what they sent on the closed path
- *  and is not yet answered. */
+/** Close a path: packets that would take it leave by path 0. RC QPs retransmit the packets that they sent on the closed
+ *  path and that are not yet answered. */
 void nic_path_close(struct nic *nic, uint32_t path);
 /**
  * From now on send to QPs of the peer at `dgid` on this path, if their QPNs equal `qpn` in the bits of `mask`. QPs that
@@ -42,17 +42,18 @@ unsigned nic_path_tx(struct nic *nic, uint32_t path, struct nic_tx_frame *frames
  *  has nothing to send. */
 bool nic_path_pending(struct nic *nic, uint32_t path);
 /** Drop up to n requests that wait for the path, as if they had been sent and lost. Each is written to `frame` and
- *  overwrites the one before it. Dropped are only datagrams, which would delay datagrams to other peers, and
- *  requests of reliable datagram endpoints, whose ACK timer must run so that they can give up a silent peer. All
- *  other requests, and responses, wait for room. @return how many were dropped. */
+ *  overwrites the one before it. Only two kinds of requests are dropped. Datagrams are dropped because they would delay
+ *  datagrams to other peers. Requests of reliable datagram endpoints are dropped because their ACK timer must run: the
+ *  endpoints can then give up a silent peer. All other requests, and responses, wait for room. @return how many were
+ *  dropped. */
 unsigned nic_path_lose(struct nic *nic, uint32_t path, struct nic_tx_frame *frame, unsigned n, uint64_t now_ns);
 /** One bit for each path (bit path % 64 of word path / 64), set if the path has something to send. A bit can be set
  *  for a path that has nothing to send, but is never clear for one that has. The pointer is valid as long as the
  *  instance. */
 const uint64_t *nic_paths_pending(const struct nic *nic);
 
-/** Tell the NIC that a peer now has a link to our address `own`, whose frames carry the number `peer`. QPs for which
- *  nic_config.source returns `peer` accept packets from that link only. */
+/** Tell the NIC that a peer now has a link to our address `own`. Frames that arrive by the link carry the number
+ *  `peer`. QPs for which nic_config.source returns `peer` accept packets from that link only. */
 void nic_peer_came(struct nic *nic, uint32_t peer, const struct nic_gid *own);
 /** Tell the NIC that the link numbered `peer` has ended, and that the peer has no other link to `own`: its packets
  *  now arrive by the port. */

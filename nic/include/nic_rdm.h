@@ -190,8 +190,8 @@ void nic_rdm_no_delay_all(struct nic *nic);
  * Call this before nic_rdm_destroy: it tells connected peers that the endpoint closes, so that their later requests go
  * to the next endpoint at the same address. The endpoint still answers earlier requests, but starts none of its own and
  * connects to no peer. No effect on endpoints with one peer (see nic_rdm_cm_shutdown) or on datagram endpoints.
- * @return how many peers this call has told. The room in the send queue limits the number: call again once nic_tx has
- * sent those packets, until the result is 0: every peer has been told once, or the send queue had no room.
+ * @return how many peers this call has told. The room in the send queue limits the number, so call again once nic_tx
+ * has sent those packets. 0: every peer has been told once, or the send queue has no room.
  */
 unsigned nic_rdm_leave(struct nic_rdm *ep);
 /** Destroy an endpoint. Outstanding requests and receives end without a completion; peers notice at their next

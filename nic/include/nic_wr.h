@@ -34,8 +34,8 @@ enum nic_wr_opcode {
 	NIC_WR_MASKED_CMP_AND_SWP = 0x63,
 	NIC_WR_MASKED_FETCH_AND_ADD = 0x64,
 	NIC_WR_NOP = 0x65,	/* does nothing; completes in order, as a SEND */
-	NIC_WR_ELEMENTS = 0x66, /* our own, as is the next; like a WRITE, it returns no data and takes no responder
-				 * resource */
+	NIC_WR_ELEMENTS = 0x66, /* this and the next: our own values. ELEMENTS, like a WRITE, returns no data and
+				 * takes no responder resource */
 	NIC_WR_FETCH_ELEMENTS = 0x67,
 };
 
@@ -140,8 +140,8 @@ struct nic_send_wr {
 		} ud;
 		struct nic_bind bind;
 		/** The send queue waits until `count` completions, successful or not, have been added to the CQ
-		 *  beyond its base. The base is a number of completions, at first 0; a WAIT with `last` advances it
-		 *  by the largest `count` of all WAITs posted since it last advanced. */
+		 *  beyond the CQ's base. The base is a number of completions, at first 0. A WAIT with `last` advances
+		 *  the base by the largest `count` of all WAITs posted since the base last advanced. */
 		struct {
 			struct nic_cq *cq;
 			uint32_t count;

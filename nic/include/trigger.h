@@ -9,8 +9,8 @@
  * thresholds are equal. The NIC starts it at the end of the call that changed the counter. Work can change counters and
  * so start more work: there is no recursion, and no application has to run for such a chain.
  *
- * Work that finds no room in a queue is retried when something has completed. Other ready work of the same counter
- * waits until it has started.
+ * Work that finds no room in a queue is retried when something has completed. Until that work has started, the other
+ * ready work of the same counter waits.
  *
  * Owners embed the structs below in their own memory. The trigger unit does not know what the work does.
  */

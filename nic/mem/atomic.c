@@ -2,8 +2,9 @@
 /*
  * atomic.c - the atomic unit; see atomic.h.
  *
- * An operation is a function from the old to the new value, which the CPU's compare-and-swap of that size stores. Where
- * the CPU has an instruction for the operation itself, that is used: it needs no retries on a contended word.
+ * For each operation a function computes the new value from the old one. The CPU's compare-and-swap of the operand's
+ * size stores the new value. If the CPU has an instruction for the operation itself, that instruction is used instead:
+ * it needs no retries on a contended word.
  */
 #include "atomic.h"
 
@@ -36,9 +37,10 @@ void atomic_unlock(const void *target)
 /* ---- the operations, as functions --------------------------------------------------------------------------- */
 
 /**
- * a + b in fields whose most significant bits are set in m. With these bits cleared, a field's sum cannot carry into
- * the next; they are then added without carry. @param carry in: into the lowest bit; out: from the highest bit, 0 if a
- * field ends there.
+ * Add word `a` and word `b` field by field. A bit set in `m` is the most significant bit of a field. The words are
+ * added with these bits cleared, so no field's sum can carry into the next field. Then these bits are added without
+ * carry.
+ * @param carry in: into the lowest bit; out: from the highest bit, 0 if a field ends there.
  */
 static inline uint64_t add_fields(uint64_t a, uint64_t b, uint64_t m, unsigned *carry)
 {

@@ -80,7 +80,7 @@ static inline uint32_t small_put(const struct small_format *f, double d)
 	if (d != d)
 		return sign | special | (f->infinity ? 1u << (f->fraction - 1) : (1u << f->fraction) - 1);
 	exponent = (int)(bits >> DOUBLE_FRACTION & DOUBLE_SPECIAL) - DOUBLE_BIAS;
-	if (exponent > 2 - lowest) /* far too large; the last line catches the rest */
+	if (exponent > 2 - lowest) /* far too large; the last line handles values that are just too large */
 		return sign | largest;
 	significand = (bits & ((1ull << DOUBLE_FRACTION) - 1)) | 1ull << DOUBLE_FRACTION;
 	if (exponent < lowest) {

@@ -209,8 +209,8 @@ enum mem_verdict mem_check_local(const struct nic *nic, const struct nic_pd *pd,
 enum direction { GATHER, SCATTER, CHECK };
 
 /*
- * Walk `len` bytes of an SGE list from `offset` on. Each SGE is checked whole, not just the piece in use, so that a bad
- * one is found at its first byte. Bytes past the end of the list are a range error.
+ * Walk `len` bytes of an SGE list from `offset` on. Each SGE is checked whole, not just the piece in use: a bad SGE is
+ * found when its first byte is used. Bytes past the end of the list are a range error.
  */
 static inline __attribute__((always_inline)) enum mem_verdict walk(struct nic *nic, const struct nic_pd *pd,
 								   const struct nic_sge *sge, uint32_t n,

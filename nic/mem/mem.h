@@ -102,7 +102,8 @@ static inline struct mkey *mkey_find(const struct nic *nic, uint32_t key)
 	return m && m->key == key ? m : NULL;
 }
 
-/** Look up an R_Key from a peer of one of the domain's QPs: chosen names come first. */
+/** Look up an R_Key that a peer of one of the domain's QPs has sent. An R_Key that was chosen (nic_mr_reg_named) has
+ *  precedence over an equal random key. */
 static inline struct mkey *mkey_find_remote(const struct nic *nic, const struct nic_pd *pd, uint32_t rkey)
 {
 	struct mkey *m = pd->names.count ? table_find(&pd->names, rkey) : NULL;

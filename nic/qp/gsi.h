@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* gsi.h - queue pair 1 as the instance sees it (gsi.c); for others see nic_gsi.h. Private to nic/. */
+/* gsi.h - how the instance destroys queue pair 1; nic_gsi.h has the other functions of gsi.c. Private to nic/. */
 #ifndef NIC_GSI_H
 #define NIC_GSI_H
 

@@ -86,8 +86,8 @@ bool mw_bind_check(const struct nic_qp *qp, const struct nic_bind *bind)
 }
 
 /* A type 1 window gets a new key with each bind, and its old key is invalid at once (C10-68). The low byte of the new
- * key comes from the request, because the caller must know the key before the bind runs. If the window counted its
- * binds instead, the caller could not predict the key: binds that fail earlier would not be counted. */
+ * key comes from the request, because the caller must know the key before the bind runs. A count of the
+ * window's binds would not do: the caller cannot know which of the binds before this one will fail and not count. */
 void mw_bind(struct nic_qp *qp, const struct nic_bind *bind)
 {
 	struct nic_mw *mw = bind->mw;

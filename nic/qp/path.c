@@ -100,11 +100,12 @@ uint32_t path_route(const struct nic *nic, const struct nic_gid *dgid, uint32_t 
 }
 
 /*
- * Whether a delayed ACK is sent before the requests, as hardware does, or after them, so that a polling peer gets the
- * reply sooner. The ACK goes first on lossless paths, where packets are sent one by one and the order costs little. It
- * also goes first if a CQ of the QP is armed: the application then sleeps until completions arrive. The peer's
- * application most likely sleeps too, and the completion of its own message must wake it before the reply arrives:
- * perftest takes the first event for that completion, and overruns its send queue if the event was for the reply.
+ * Whether a delayed ACK is sent before the requests or after them. Hardware sends it before them; if it comes after
+ * them, a polling peer gets the reply sooner. The ACK goes first on lossless paths, where packets are sent one by one
+ * and the order costs little. It also goes first if a CQ of the QP is armed: the application then sleeps until
+ * completions arrive. The peer's application most likely sleeps too. The completion of the message that it sent must
+ * wake it before the reply arrives: perftest assumes that the first event reports that completion, and overruns its
+ * send queue if the event reports the reply.
  */
 static bool ack_goes_first(const struct nic_qp *qp)
 {
@@ -222,10 +223,10 @@ bool nic_path_pending(struct nic *nic, uint32_t index)
 }
 
 /*
- * Whether the QP's requests are dropped when the path has no room. Those of a connected QP are not: waiting delays only
- * this QP, and it waits for as long as its peer lives. Endpoints, however, promise to give up on a silent peer: their
- * requests are dropped but count as sent, so that the ACK timer runs and retries run out. UD requests are dropped
- * because waiting would delay requests to other destinations.
+ * Whether the QP's requests are dropped when the path has no room. Requests of an application's connected QP are kept:
+ * waiting delays only this QP, which waits for as long as its peer lives. Endpoints, however, promise to give up on a
+ * silent peer: their requests are dropped but count as sent, so the ACK timer runs and the retries run out. UD requests
+ * are dropped because waiting would delay requests to other destinations.
  */
 static bool may_lose(const struct nic_qp *qp)
 {

@@ -47,7 +47,7 @@ static bool elements_room(const struct nic_qp *qp, const struct nic_send_wr *wr)
 }
 
 /**
- * Operands must fit in a packet, and the result also in max_fetch, the most that the peer keeps. The SGE lists are read
+ * The operands must fit in a packet. The result must fit in a packet and in max_fetch bytes. The SGE lists are read
  * only once the QP is known to support operations on elements: only then are they sure to be set.
  */
 static int elements_check(const struct nic_qp *qp, const struct nic_send_wr *wr, uint64_t *length)

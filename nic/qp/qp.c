@@ -36,8 +36,8 @@ static bool qpn_retired(const struct nic *nic, uint32_t qpn)
 	return false;
 }
 
-/* Pick a random QPN, so that it cannot be guessed (SE-01). QPNs 0 and 1 are special, and recently used QPNs are
- * avoided. */
+/* Pick a random QPN, so that it cannot be guessed (SE-01). QPNs 0, 1 and 0xffffff are special, and recently
+ * used QPNs are avoided. */
 static uint32_t pick_qpn(struct nic *nic)
 {
 	uint32_t qpn, mask = (1u << nic->cfg.qpn_bits) - 1;

@@ -8,9 +8,9 @@
  *   responder  (resp.h)  resp:     takes requests, queues responses
  * Send queue indices are free-running: tail (oldest not completed) <= next (being sent) <= head (next to be posted).
  *
- * Who writes what, once the QP exists: members, files, and why where there are several files. qp.c also creates a QP
- * and empties it in state RESET, ud.c is requester, completer and responder of datagrams.
- * tests/house/qp_writers_test.py compares.
+ * Who writes what, once the QP exists. Each row has members, the files that write them and, if there are several files,
+ * the reason. qp.c also creates a QP and empties it in state RESET. ud.c is requester, completer and responder of
+ * datagrams. tests/house/qp_writers_test.py compares this table with the code.
  *
  * nic qpn type pd send_cq recv_cq srq sig_all be_replies | qp.c | never change
  * state | qp_state.c |
@@ -128,7 +128,7 @@ struct swqe {
 				uint32_t piece; /* PSNs per READ request packet; kept when the path changes */
 				struct {
 					uint32_t count, data_len; /* elements; bytes of operands and compare values */
-					uint16_t num_data;	  /* SGEs of the operands, after the result's */
+					uint16_t num_data;	  /* operand SGEs, which follow the result SGEs */
 					uint8_t op, datatype;
 				} element;
 				struct {
@@ -177,8 +177,8 @@ struct send_queue {
 struct requester_tlp {
 	uint64_t at;		     /* while the ACK timer runs: when to probe; TIME_NEVER: wait for the ACK timer */
 	uint32_t srtt_ns, rttvar_ns; /* smoothed RTT and its variation; 0: not known yet */
-	uint64_t timed_ns;	     /* with `timing`: when the timed packet was first sent, and the PSN after it */
-	uint32_t timed_psn;
+	uint64_t timed_ns;	     /* if `timing` is set: when the timed packet was first sent */
+	uint32_t timed_psn;	     /* if `timing` is set: the PSN after that packet */
 	bool timing;
 	uint8_t again; /* probes since the last progress; REQ_TLP_OVER: send no more */
 };
@@ -189,11 +189,11 @@ enum req_taken { REQ_TAKEN_UNKNOWN, REQ_UNTAKEN, REQ_TAKEN };
 
 /** Requester. */
 struct requester {
-	uint32_t psn;	   /* PSN of the next packet to send */
-	uint32_t sent_psn; /* one past the highest PSN ever sent */
-	uint32_t packet;   /* index in WQE sq.next of the next packet to send */
-	uint32_t rd_out;   /* READ requests and atomics in flight */
-	uint32_t unasked;  /* PSNs sent since the last AckReq; a packet with a run (req_run.c) has one per request */
+	uint32_t psn;		   /* PSN of the next packet to send */
+	uint32_t sent_psn;	   /* one past the highest PSN ever sent */
+	uint32_t packet;	   /* index in WQE sq.next of the next packet to send */
+	uint32_t rd_out;	   /* READ requests and atomics in flight */
+	uint32_t unasked;	   /* PSNs sent since the last AckReq; a run (req_run.c) takes one PSN per request */
 	uint32_t cwnd, cwnd_acked; /* in packets: congestion window after losses, and packets acknowledged since it was
 				      last widened */
 	uint64_t ack_deadline;	   /* ACK timer; TIME_NEVER: off */
@@ -318,7 +318,7 @@ struct nic_qp {
 	struct cross cross;
 	uint32_t path;	     /* egress path of a connected QP */
 	uint32_t takes;	     /* link that the QP accepts packets from, as nic_rx_frame.peer; 0: the port */
-	bool peer_is_local;  /* the peer has an address of this host: packets by the port must be from UDP port 4791 */
+	bool peer_is_local;  /* the peer's address is local: packets by the NIC's port must have UDP source port 4791 */
 	uint64_t rx_at_port; /* counters.rx_packets when `takes` became 0: packets since then came by the port */
 	uint8_t says, hears; /* nic_tx_frame.addresses of the QP's bare packets, and of bare packets from the peer */
 	struct list ready;   /* node on the ready list of a path */

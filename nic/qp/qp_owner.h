@@ -28,8 +28,8 @@ struct qp_owner {
 	/** Get the memory of the message that a NIC_SEND_OFFERS request offers. @return false: a packet cannot refer to
 	 * this memory. */
 	bool (*offered)(const struct swqe *w, struct nic_piece *piece);
-	/** Predict where the message that this packet offers will go. @param f messages predicted to arrive before it.
-	 * @return NULL: not known. */
+	/** Predict where the message that this packet offers will go. @param f the messages already predicted to arrive
+	 * before this one. @return NULL: not known. */
 	uint8_t *(*foresee)(const struct nic_qp *qp, const struct packet *p, struct nic_foresight *f);
 	/** A datagram has arrived with the right Q_Key. */
 	void (*datagram)(struct nic_qp *qp, const struct packet *p);

@@ -3,22 +3,25 @@
  * refer.c - payload by reference. Between processes of one host a long payload need not be copied twice, into shared
  * memory and out of it: the packet names it, and the receiver fetches it straight to its destination.
  *
- * For the purposes of 9.7 one packet with a reference stands for consecutive packets of one message: it takes their
- * PSNs and is FIRST, MIDDLE, LAST or ONLY as they would be together. This works because the memory stays the QP's:
- * that of a SEND or WRITE until it is acknowledged, which happens after the fetch. A READ response refers to a region,
- * which may end before the fetch; the application may also destroy the QP, and a request may complete in error: then
- * references in flight are revoked. So no payload is ever delivered that its sender was not entitled to send at the
- * time, though its bytes may already have been copied to the receiver's buffer.
+ * For the purposes of 9.7 one packet with a reference stands for consecutive packets of one message. It takes the PSNs
+ * of all these packets. It is FIRST, MIDDLE, LAST or ONLY depending on whether the message's first and last packets are
+ * among them.
+ *
+ * The payload of a SEND or WRITE belongs to the QP until the request is acknowledged, which happens after the fetch.
+ * But before the fetch the application may destroy the QP, the request may complete in error, or the region that a READ
+ * response refers to may be deregistered. In these cases references in flight are revoked. The receiver therefore never
+ * delivers payload that the sender was no longer entitled to send, although some bytes may already be in the receiver's
+ * buffer.
  *
  * A message that an endpoint of reliable datagrams offers to another is fetched by reference, too, if the receiver has
  * a receive for it when the offer arrives; else, or if the fetch fails, it is read later. The message's memory is a
- * region that exists as long as the offer: it ends when the receiver has confirmed the message, or can no longer get
- * it.
+ * region that exists as long as the offer. The offer ends when the receiver has confirmed the message, or can no longer
+ * get it.
  *
- * A packet whose reference cannot be fetched counts as lost and is sent again, with its payload in its packets. The
- * path loses nothing else, so the retransmission uses up none of the retries that the application has allowed. So the
- * owner of faulty memory gets the same error as without references, and a sender that refers to invalid memory only
- * delays itself.
+ * A packet whose reference cannot be fetched counts as lost. Its payload is then sent again, in ordinary packets. The
+ * path loses nothing else, so the retransmission uses up none of the retries that the application has allowed. Faulty
+ * memory thus causes the same error as without references, at the side that owns the memory. A sender that refers to
+ * invalid memory only delays itself.
  *
  * Owns nothing: only the path knows which references are in flight.
  */

@@ -19,8 +19,8 @@ uint32_t refer_request_psns(const struct nic_qp *qp, const struct swqe *w, const
 /** Open a packet that refers to `len` bytes of the request's payload from `offset` on. */
 enum mem_verdict refer_request(struct nic_qp *qp, const struct swqe *w, uint64_t offset, uint32_t len, struct packet *p,
 			       struct nic_tx_frame *frame);
-/** The work request offers a message: if its packet is sent for the first time, by a path with references, let it also
- *  name the message's memory. Call before the packet is opened. */
+/** Let the packet of a work request that offers a message also refer to the message's memory. No effect if the packet
+ *  is retransmitted, or if its path does not allow references. Call before the packet is opened. */
 void refer_offer(struct nic_qp *qp, const struct swqe *w, struct packet *p, struct nic_tx_frame *frame);
 /** PSNs that the next READ response takes: more than 1 if it should refer to its payload. */
 uint32_t refer_response_psns(const struct nic_qp *qp, const struct resp_resource *r, const struct nic_tx_frame *frame);

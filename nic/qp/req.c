@@ -233,7 +233,7 @@ static void expire(struct nic_qp *qp)
 		req->backoff++;
 	req->tlp.again = REQ_TLP_OVER;
 	if (look_ns && req->retries) {
-		/* An endpoint: count a retry, but do not retransmit: the peer has had no time for the first copy. */
+		/* An endpoint's QP counts a retry but does not retransmit: the peer had no time for the first copy. */
 		req->retries--;
 		ack_timer_extend(qp, nic_timeout_ns(qp->attr.timeout) << req->backoff);
 	} else {

@@ -35,7 +35,7 @@ static uint32_t entry_size(const struct swqe *w)
 }
 
 /* Compare with the previous WQE: it may have completed, but its slot in the queue is still intact. A fenced WQE joins
- * no run, as the fence would hold back the whole packet. */
+ * no run, because the fence would hold back the whole packet. */
 bool req_run_joins(const struct nic_qp *qp, const struct swqe *w)
 {
 	const struct swqe *before = sq_at(qp, qp->sq.head - 1);
@@ -79,7 +79,8 @@ uint32_t req_run_coalesced(const struct nic_qp *qp)
 	return coalesced;
 }
 
-/** Gather addresses and operands of n requests. @return how many; if fewer than n, *error is that of the next. */
+/** Gather addresses and operands of n requests. @return how many; if fewer than n, *error tells why the next request
+ * failed. */
 static uint32_t gather(const struct nic_qp *qp, uint32_t n, uint8_t *to, enum error_id *error)
 {
 	for (uint32_t i = 0; i < n; i++) {

@@ -13,8 +13,9 @@
  * mark it gets one whole ACK timeout to respond. A busy peer may have packets of other QPs before the mark, so the
  * first check is made soon after marking.
  *
- * Owns: requester.taken and requester.taken_mark; req.c resets them whenever it starts the ACK timer. Endpoints of
- * reliable datagrams ask too, but their retries measure silence of any cause, so req.c counts them down all the same.
+ * Owns: requester.taken and requester.taken_mark; req.c resets them whenever it starts the ACK timer. The retries of a
+ * QP of a reliable datagram endpoint measure silence of any cause. So for such a QP req.c asks, too, but then counts a
+ * retry even if the peer has not taken what was sent.
  */
 #include "qp.h"
 #include "req_taken.h"

@@ -2,19 +2,20 @@
 /*
  * req_tlp.c - tail loss probes: retransmission before the ACK timer expires, between endpoints of reliable datagrams.
  *
- * The ACK timer is long: a peer may be off its CPU for long. If a packet is lost that others follow, the peer sees a
- * gap and sends a NAK. The last packet of a burst has no successor that would reveal its loss, and in a ping-pong of
- * small messages every packet is a last one. Without probes, losing a last packet would cost an ACK timeout, a thousand
- * times the RTT.
+ * The ACK timer is long, because a peer may be off its CPU for long. When a packet is lost and later packets arrive,
+ * the peer sees a gap and sends a NAK. But no packet follows the last one of a burst to reveal its loss, and in a
+ * ping-pong of small messages every packet is a last one. Without probes, losing a last packet would cost an ACK
+ * timeout, a thousand times the RTT.
  *
  * So a QP estimates the RTT and its variation (srtt, rttvar: RFC 6298), from the first transmission of a packet. When a
  * response takes longer than srtt + 4 rttvar, the QP retransmits everything unacknowledged, if that is little; then
  * again after twice that time, and so on. The ACK timer keeps running, and its expiry ends the probes. A probe is no
- * retry and does not change how long the QP waits for a silent peer. A copy sent too early is a duplicate to the peer;
- * and as the RTT is measured from the first transmission, a slow peer gets more time from then on.
+ * retry and does not change how long the QP waits for a silent peer. A copy sent too early is a duplicate to the peer.
+ * The RTT is measured from the first transmission, so the sample shows how slow the peer is, and the QP waits longer
+ * before later probes.
  *
- * Only on lossy paths, and between our own endpoints: an application that sets the ACK timer of its QP gets what it
- * has set (IBTA 9.7.6.1.3).
+ * Probes are sent only on lossy paths, and only between our own endpoints: on an application's QP, only the ACK timer
+ * that the application has set causes a retransmission (IBTA 9.7.6.1.3).
  */
 #include "psn.h"
 #include "qp.h"
@@ -22,7 +23,7 @@
 
 #define PSNS_MOST     16u      /* no probe with more unacknowledged PSNs than this */
 #define WAIT_UNKNOWN  8000000u /* ns to wait before the first RTT sample */
-#define WAIT_LEAST    1000000u /* ns; a thread can easily be off its CPU for so long */
+#define WAIT_LEAST    1000000u /* shortest wait in ns: the peer's thread can easily be off its CPU for so long */
 #define MEASURED_MOST 1000000000u
 #define DEVIATIONS    4u
 #define SMOOTHED_BY   8 /* weight of a new sample: 1/8 in srtt, 1/4 in rttvar */

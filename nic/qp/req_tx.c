@@ -42,7 +42,7 @@ enum sending {
 
 /* ---- parts that the forms share ------------------------------------------------------------------------------ */
 
-/** Whether fence and window allow the WQE's next packet, which takes `psns` PSNs, now. */
+/** Whether fence and window allow sending the WQE's next packet now. The packet takes `psns` PSNs. */
 static inline bool may_send(const struct nic_qp *qp, const struct swqe *w, uint32_t psns, uint32_t packets)
 {
 	const struct requester *req = &qp->req;
@@ -73,7 +73,7 @@ static inline void begin(struct nic_qp *qp, struct swqe *w, uint32_t packets, st
 	p->psn = qp->req.psn;
 }
 
-/** Headers of a SEND or WRITE that all its packets share. */
+/** Set the fields that all packets of a SEND or WRITE have in common. */
 static inline void build_data(const struct swqe *w, struct packet *p)
 {
 	p->va = w->remote_addr;

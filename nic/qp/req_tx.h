@@ -13,7 +13,8 @@
 #include "req_window.h"
 
 /** Write the next request packet to the frame, if the requester can send one now. `path` must be the path of WQE
- *  sq.next. WQEs that need no packet are passed over, up to one with another path. Call only if req_pending(). */
+ *  sq.next. First finishes WQEs that need no packet, but stops at a WQE with another path. Call only if
+ *  req_pending(). */
 bool req_tx(struct nic_qp *qp, uint32_t path, struct nic_tx_frame *frame);
 /** The error for a failure to gather payload; ERR_none for MEM_OK. */
 enum error_id req_gathered(enum mem_verdict v);

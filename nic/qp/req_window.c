@@ -10,7 +10,7 @@
 #include "req_window.h"
 
 #define ASK_EVERY 64 /* set AckReq in at least one of this many request packets (RQ-07) */
-#define CWND_MIN  4  /* packets */
+#define CWND_MIN  4  /* smallest window, in packets */
 
 /* Most payload bytes in flight; 0: no limit. */
 static uint32_t inflight_max(const struct nic_qp *qp)
@@ -18,7 +18,7 @@ static uint32_t inflight_max(const struct nic_qp *qp)
 	return qp->nic->paths[qp->path].flags & NIC_PATH_LOSSLESS ? 0 : qp->nic->cfg.max_inflight;
 }
 
-/* Most PSNs outstanding when nothing has been lost lately. */
+/* Most PSNs that may be outstanding if nothing has been lost lately. */
 static uint32_t window_max(const struct nic_qp *qp)
 {
 	const struct nic_config *cfg = &qp->nic->cfg;

@@ -201,7 +201,7 @@ static void deliver(struct nic_qp *qp, const struct packet *p)
 	qp_complete_recv(qp, &wc, p->se);
 }
 
-/* Tell the endpoint that the peer accessed its memory; for READs tx_resource() does, once they are answered. */
+/* Tell the endpoint that the peer accessed its memory. tx_resource() reports READs, once they are answered. */
 static void served(struct nic_qp *qp, const struct packet *p)
 {
 	enum op_kind kind = p->op->kind;

@@ -54,7 +54,7 @@ void resp_ack(struct nic_qp *qp)
 
 /*
  * Queue an ACK for an executed message that had no AckReq. The peer does not await its completion, but has to free the
- * send queue slot and to stop its ACK timer. One ACK covers many such messages, sent when the NIC is idle.
+ * send queue slot and to stop its ACK timer. The NIC sends this ACK when it is idle; one ACK covers many such messages.
  */
 void resp_ack_lazily(struct nic_qp *qp)
 {

@@ -66,7 +66,8 @@ static enum error_id check_lengths(const struct nic_qp *qp, const struct packet 
 	return ERR_none;
 }
 
-/* R_Key, rights and range; the whole range at the first packet, the rest of it at every later one (RL-09, RL-10). */
+/* Check R_Key, rights and range. The first packet is checked for the whole range of the message, every later packet for
+ * the rest of the range (RL-09, RL-10). */
 static enum error_id check_memory(const struct nic_qp *qp, const struct packet *p, uint8_t **app)
 {
 	bool starts = op_starts(p->op), elements = op_is_elements(p->op), atomic = op_is_atomic(p->op);

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * time.c - the NIC's own time: the sum of the steps of its owner's clock, without those in which it could not run.
+ * time.c - the NIC's own time: the sum of the steps of its owner's clock, without the time in which the NIC could not
+ * run.
  *
  * Timers measure how long the NIC has waited for a peer, so only time in which it could have heard the peer counts.
  * When the owner's clock goes back, or the process was stopped, or the clock jumped ahead, deadlines keep their
  * distance from now:
  *   - A step back counts as zero.
- *   - A step far beyond the next deadline is a gap: the owner did not run timers when they were due, as a working owner
- *     does. It counts up to shortly before that deadline, so that answers that came meanwhile are seen before any timer
+ *   - A step far beyond the next deadline is a gap: the owner was not running when a timer was due. NIC time advances
+ *     only to shortly before that deadline. The NIC can then handle answers that came during the gap before any timer
  *     expires.
- *   - Timers spared by one gap are not spared by the next, so that they expire even if the owner calls only every few
- *     seconds.
+ *   - A gap does not spare a timer that the previous gap has spared. Timers therefore expire even if the owner calls
+ *     only every few seconds.
  *
  * Owns: nic->now, nic->told_ns, nic->spared.
  */
@@ -18,7 +19,7 @@
 #include "qp.h"
 #include "resp_ack.h"
 
-#define BACK_NS	 20000000u  /* NIC time waits out a step back of up to this: threads' clocks may differ */
+#define BACK_NS	 20000000u  /* largest step back during which NIC time just stands still: threads' clocks may differ */
 #define LATE_NS	 500000000u /* an owner that works normally can be this late */
 #define GRACE_NS 100000000u /* after a gap, the next timer has at most this time left */
 
@@ -58,7 +59,8 @@ uint64_t time_next(const struct nic *nic)
 	return t < nic->rdm_deadline ? t : nic->rdm_deadline;
 }
 
-/** A gap: timers due by `next`, and those soon after it, get some more time, once. */
+/** Handle a gap. `next`: the earliest deadline. Timers due then or up to LATE_NS later get up to GRACE_NS more time,
+ *  but only once. */
 static void gap(struct nic *nic, uint64_t next)
 {
 	if (next > nic->now)

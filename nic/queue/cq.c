@@ -110,10 +110,10 @@ static void announce(struct nic_cq *cq)
 }
 
 /*
- * Unread entries raise the event at once, as on ConnectX, whose arming doorbell carries the consumer index: otherwise
- * an application that polls a fixed number of entries per event (perftest) would sleep on the rest. If the only unread
- * entry is one that the last event announced, no event is raised, as the application will poll the entry: so a
- * ping-pong costs one event per message.
+ * If entries are unread, arming raises the event at once. ConnectX does the same: its arming doorbell carries the
+ * consumer index. Otherwise an application that polls a fixed number of entries per event (perftest) would sleep
+ * although entries remain. Exception: no event is raised for a single unread entry that the last event has announced,
+ * because the application will poll that entry. A ping-pong therefore costs one event per message.
  */
 void nic_cq_arm(struct nic_cq *cq, bool solicited_only)
 {

@@ -2,11 +2,12 @@
 /*
  * tag.c - the tag unit; see tag.h.
  *
- * Each of a few masks has hash buckets of receives and of messages, by the tag bits not ignored. An arriving message
- * searches one bucket of receives per mask and takes the match that was posted first. A receive searches one bucket of
- * messages of its mask, in arrival order. A new mask takes the place of a mask with which no receive waits, the least
- * recently used of these, and the messages are hashed again. If receives wait with every mask, a receive with yet
- * another mask waits in a list.
+ * The unit has hash tables for a few ignore masks: per mask, buckets of receives and buckets of messages, hashed by the
+ * tag bits that the mask does not ignore. An arriving message searches one bucket of receives per mask and takes the
+ * match that was posted first. A receive searches one bucket of messages of its mask, in arrival order. A receive with
+ * a new mask takes over the tables of a mask that no waiting receive has, the least recently used one; all messages are
+ * then hashed again for the new mask. If every mask has waiting receives, a receive with yet another mask waits in a
+ * list.
  */
 #include "tag.h"
 

@@ -2,10 +2,11 @@
 /*
  * trigger.c - the trigger unit; see trigger.h.
  *
- * Work waiting for a counter is in the counter's heap. A change of the counter moves work whose threshold is reached to
- * the counter's ready list, in order; it stays ready even if the counter decreases before it starts. Counters with
- * ready work are on a list of the NIC, from which trig_run takes them one by one; the work it starts may add counters
- * to that list. trig_run is called wherever something may have completed; called within itself it does nothing.
+ * Work waiting for a counter is in the counter's heap. When the counter changes, work whose threshold is reached moves
+ * to the counter's ready list, in the order of thresholds. Ready work stays ready even if the counter decreases before
+ * the work starts. Counters with ready work are on a list of the NIC, from which trig_run takes them one by one; the
+ * work that it starts may add counters to that list. trig_run is called wherever something may have completed; a
+ * recursive call does nothing.
  *
  * Counters whose work found no room are on separate lists, and all are tried again when something has completed. Each
  * call tries only some of them, because a completion may make no room for most of them.
@@ -187,7 +188,8 @@ static void ask_for_pass(struct nic *nic)
 	nic->trig.completions = nic->completions - 1;
 }
 
-/** Begin a pass if due. Counters that started nothing last time go first, so that all take turns at scarce room. */
+/** Begin a pass if due. Counters that could start nothing last time go first: when room is scarce, each gets
+ *  its turn. */
 static void begin_pass(struct nic *nic)
 {
 	if (!list_empty(&nic->trig.untried) || nic->completions == nic->trig.completions)
@@ -237,9 +239,9 @@ static struct nic_trig_cntr *whose_turn(struct nic *nic, unsigned tries)
 	return list_empty(of) ? NULL : list_entry(list_first(of), struct nic_trig_cntr, node);
 }
 
-/* Repeat while started work leads to completions that make room for more. owners_due alone does not justify another
- * turn: it stays set while a QP has last packets to send, and this loop sends none. So stop once settle_owners has
- * found nothing to do. */
+/* Repeat while started work leads to completions that make room for more work. Stop once settle_owners has found
+ * nothing to do, even if owners_due is still set: it stays set while a QP has last packets to send, and this loop sends
+ * none. */
 static void fire_all(struct nic *nic)
 {
 	struct nic_trig_cntr *c;

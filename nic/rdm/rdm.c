@@ -345,8 +345,8 @@ static void failed(struct nic_qp *qp)
 	rdm_wake(peer);
 }
 
-/** Handle a failed QP. A peer that waits for our answer may have no request in flight, so that no ACK timer tells
- *  the peer that the answer is lost: in that case reconnect. */
+/** Handle a failed QP. If answers were reserved for the peer, reconnect: the peer may be waiting for an answer with no
+ *  request in flight, and then no ACK timer tells it that the answer is lost. */
 static void peer_failed(struct nic_rdm_peer *peer)
 {
 	bool to_call = peer->to_call;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * rdm_cm.c - connection management for endpoints with one peer (FI_EP_MSG). A listener that receives an ASK refuses it,
- * or accepts the connection for another endpoint, which has its own port. rdm_conn.c then connects the two endpoints,
- * as it does all others. See rdm.md.
+ * or accepts the connection for another endpoint, which has its own port. rdm_conn.c then connects the two endpoints
+ * like any others. See rdm.md.
  */
 #include "rdm.h"
 #include "rdm_cm.h"
@@ -102,8 +102,8 @@ static bool waits_for_answers(const struct nic_rdm *ep)
 	return ep->tx_left < ep->cfg.max_tx;
 }
 
-/** A BYE can overtake answers that were sent before it: wait up to LEFT_MOST_NS for such answers, as otherwise executed
- *  requests would be reported as lost. */
+/** Handle the time after a BYE. A BYE can overtake answers that were sent before it. Wait up to LEFT_MOST_NS for such
+ *  answers: otherwise executed requests would be reported as lost. */
 static uint64_t left_due(struct nic_rdm *ep, uint64_t now_ns)
 {
 	struct rdm_cm *cm = &ep->cm;
@@ -136,8 +136,9 @@ uint64_t rdm_cm_due(struct nic_rdm *ep, uint64_t now_ns, uint64_t late_ns)
 		tell(ep, NIC_RDM_CM_UNREACHABLE, cm->peer ? &cm->peer->addr : &cm->to, NULL, 0);
 		return TIME_NEVER;
 	}
-	if (cm->state == RDM_CM_ACCEPTS) /* ask to be called soon, even if nothing is due by then: if that call is late,
-					  * this process could not receive for a while (late_ns) */
+	/* Even if nothing is due, check again after at most ASK_MOST_NS. If that check comes late, this process could
+	 * not receive in the meantime, and the delay (late_ns) must not count against the timeout. */
+	if (cm->state == RDM_CM_ACCEPTS)
 		return cm->give_up_ns - now_ns < ASK_MOST_NS ? cm->give_up_ns : now_ns + ASK_MOST_NS;
 	if (cm->call_ns <= now_ns) {
 		cm->wait_ns = cm->wait_ns * 2 < ASK_MOST_NS ? cm->wait_ns * 2 : ASK_MOST_NS;

@@ -77,8 +77,8 @@ uint64_t rdm_keepalives_due(struct nic_rdm *ep, uint64_t now_ns)
 	return deadline;
 }
 
-/** Record the incarnation at the peer's address. A new incarnation changes our challenge, so that calls from earlier
- *  incarnations become invalid. */
+/** Record the incarnation at the peer's address. A new incarnation changes our challenge, which makes calls from
+ *  earlier incarnations invalid. */
 static void meet(struct nic_rdm_peer *peer, uint64_t incarnation)
 {
 	if (peer->incarnation == incarnation)
@@ -298,9 +298,9 @@ void rdm_refuse(struct nic_rdm *ep, const struct nic_rdm_addr *from, const struc
 }
 
 /**
- * Whether the caller has proven its address, and is not an older incarnation than the one known there. The known
- * incarnation may also echo the previous challenge: if two endpoints call each other at the same time, WHO is sent just
- * before the incarnation becomes known and changes the challenge.
+ * Whether the caller has proven its address, and is not an earlier incarnation than the one known at that address. The
+ * known incarnation may also echo the previous challenge: if two endpoints call each other at the same time, each sends
+ * WHO just before it learns the other's incarnation, which changes the challenge.
  */
 static bool is_proven(const struct nic_rdm *ep, const struct nic_rdm_addr *from, const struct rdm_call *c,
 		      const struct nic_rdm_peer *peer)

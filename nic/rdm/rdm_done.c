@@ -33,8 +33,9 @@ static bool is_local_error(uint32_t status)
 static void tell_got(struct rdm_op *op)
 {
 	op->told = true;
-	if (op->status) /* the status of a READ that the application did not post: report a local error as it is,
-			 * and for any other that the rest of the message is lost */
+	/* `status` is that of our own READ, which the application did not post. Report a local error unchanged, but any
+	 * other error as loss of the rest of the message. */
+	if (op->status)
 		op->done.status = is_local_error(op->status) ? op->status : NIC_RDM_PEER_LOST;
 	op->done.vendor_err = op->vendor_err;
 	rdm_recv_done(op->peer->ep->rq, op->peer->ep, op->recv, &op->done);

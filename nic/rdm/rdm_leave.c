@@ -6,7 +6,8 @@
  *
  * BYE can overtake the last requests and answers of the closing endpoint. The peer therefore keeps the connection for
  * some time, and as long as requests are in flight on it: until they are answered, or the ACK timer gives them up. The
- * peer starts no new request on the connection. A HELLO from the next endpoint at that address ends it at once.
+ * peer starts no new request on the connection. A HELLO from the next endpoint at the closing endpoint's address ends
+ * the connection at once.
  *
  * Owns: nic_rdm.going, nic_rdm_peer.left, told.
  */
@@ -99,9 +100,9 @@ static struct nic_rdm *neighbour_at(const struct nic *nic, const struct nic_rdm_
 	return NULL;
 }
 
-/** Tell an endpoint of this NIC directly that this endpoint closes: its application may notice that, and post a
- *  request, before any packet arrives. @return false: the peer is not an endpoint of this NIC, or its side is not
- *  connected yet; send BYE instead. */
+/** If the peer is an endpoint of this NIC, tell it directly that this endpoint closes. Both endpoints are in one
+ *  process, so the peer's application may notice the close and post a request before a BYE would arrive. @return false:
+ *  the peer is not an endpoint of this NIC, or its side is not connected yet; send BYE instead. */
 static bool neighbour_hears(const struct nic_rdm_peer *peer)
 {
 	struct nic_rdm *near = neighbour_at(peer->ep->nic, &peer->addr);

@@ -4,7 +4,7 @@
  * peers.
  *
  * Memory is allocated in blocks when needed, and kept. A message that requires an answer is accepted only if an op can
- * be reserved for the answer, so that answering never fails for lack of an op.
+ * be reserved for the answer. Answering therefore never fails for lack of an op.
  *
  * Owns: nic_rdm.op_blocks, n_ops, free_ops, tx_left, answers_left, nic_rdm_peer.owed.
  */
@@ -60,8 +60,7 @@ static bool have_one_more(struct nic_rdm *ep)
 	return true;
 }
 
-/* At most as many answers are reserved for one peer as remain unreserved, so that every peer leaves some for the
- * next one. */
+/* Allow one peer at most as many reserved answers as remain unreserved: every peer then leaves some for the next. */
 bool rdm_may_owe(const struct nic_rdm_peer *peer)
 {
 	return peer->owed < peer->ep->answers_left && have_one_more(peer->ep);

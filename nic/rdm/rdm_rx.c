@@ -4,8 +4,8 @@
  * straight into the receive's buffer; an unexpected message is kept.
  *
  * This code runs in the responder of the peer's queue pair. Before the responder accepts a message, it asks rdm_takes
- * whether there is room for the message. If not, the responder sends an RNR NAK, as a queue pair without receive WQEs
- * does.
+ * whether there is room for the message. If not, the responder sends an RNR NAK, as if the queue pair had no receive
+ * WQE.
  */
 #include "opcode.h"
 #include "packet.h"

@@ -33,8 +33,8 @@ static uint8_t *gather(uint8_t *to, const struct nic_iov *iov, uint32_t n)
 	return to;
 }
 
-/* Header used to allocate memory for this endpoint's own operands. Unlike OPERATEs of peers it has no segment, which
- * selects the pool ep->asked. */
+/* Header used to allocate memory for this endpoint's own operands. OPERATEs of peers have a segment. This header has
+ * none, and therefore gets memory from the pool ep->asked. */
 static const struct rdm_header any_length = {.kind = RDM_OPERATE, .length = NIC_RDM_EAGER_MAX};
 
 bool rdm_operate_prepare(struct rdm_op *op)

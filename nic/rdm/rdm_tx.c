@@ -29,7 +29,7 @@ static void skip_empty(const struct nic_iov *iov, uint32_t n, struct rdm_cursor 
 		*at = (struct rdm_cursor){.segment = at->segment + 1};
 }
 
-/** Describe up to `len` bytes from the cursor on as SGEs, and advance it. @return number of SGEs. */
+/** Describe up to `len` bytes from the cursor on as SGEs, and advance the cursor. @return number of SGEs. */
 static uint32_t cut(const struct nic_rdm *ep, const struct nic_iov *iov, uint32_t n, struct rdm_cursor *at,
 		    uint64_t len, struct nic_sge *sge)
 {

@@ -2,8 +2,8 @@
 /*
  * frame.c - frames as complete IP packets, for observers: captures, and faults that damage packets.
  *
- * Carriers may remove IP and UDP headers, hide the IPv4 ID and leave out the ICRC. For captures all of that is
- * restored, so that other programs see valid packets. Nothing here is on the data path, and nothing here decides
+ * Carriers may remove IP and UDP headers, hide the IPv4 ID and leave out the ICRC. All of that is restored, because
+ * programs that read captures expect valid packets. Nothing here is on the data path, and nothing here decides
  * whether a packet is valid: packet_parse does. Stateless.
  */
 #include "gid.h"
@@ -40,7 +40,7 @@ static uint32_t bth_offset(const uint8_t *ip, uint32_t len)
 	return carrier;
 }
 
-/** The ICRC of a packet whose BTH is at `carrier`. */
+/** The ICRC of a packet whose BTH is at offset `carrier`. */
 static uint32_t icrc_of(const uint8_t *ip, uint32_t len, uint32_t carrier)
 {
 	uint8_t masked[CARRIER_MAX + BTH_LEN];

@@ -31,12 +31,12 @@ uint32_t icrc_copy(uint32_t crc, uint8_t *dst, const uint8_t *src, size_t len);
  *
  * The ICRC covers the ID, but a plain UDP socket does not show it. CRCs are linear: the difference between the
  * received ICRC and one computed with ID 0 depends only on the ID and its distance from the end. Running that
- * difference back through the bytes after the ID, and through the ID's own two, leaves the ID with 16 zero bits above
- * it. Any other result means that the packet is damaged. So 16 of the CRC's 32 bits are used to find the ID, and 16 are
- * left as a check: a damaged packet passes, with a wrong ID, with probability 2^-16 instead of 2^-32. A single error
- * burst of up to 3 bits is always detected, anywhere in the longest packet; a longer one passes with probability 2^-16.
- * Packets that really have ID 0 (all that uroce sends) lose no protection if the caller accepts no other ID from peers
- * known to send 0.
+ * difference back through the bytes after the ID, and through the two bytes of the ID, leaves the ID with 16 zero bits
+ * above it. Any other result means that the packet is damaged. So 16 of the CRC's 32 bits are used to find the ID, and
+ * 16 are left as a check: a damaged packet passes, with a wrong ID, with probability 2^-16 instead of 2^-32. A single
+ * error burst of up to 3 bits is always detected, anywhere in the longest packet; a longer one passes with probability
+ * 2^-16. Packets that really have ID 0 (all that uroce sends) lose no protection if the caller accepts no other ID from
+ * peers known to send 0.
  *
  * @param difference received ICRC xor the one computed with ID 0; not 0
  * @param len bytes from the IPv4 header to the end of the ICRC, less than 8192

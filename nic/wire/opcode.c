@@ -132,9 +132,10 @@
 
 static const struct opcode op_table[256] = {OPCODE_ROWS(TABLE_ROW)};
 
-/* The reverse index: from (service, kind, position, extra) to the opcode's value. Entries hold the complement of the
- * value, so that the zeroes in the gaps mean "none" (0xff is not in the table). Positions are 1, 2, 4, 8: halved they
- * are 0 to 4. Dimensions are powers of two to make lookups fast: every packet built needs one. */
+/* The reverse index: from (service, kind, position, extra) to the opcode's value. An entry is the complement of the
+ * value. No opcode has the value 0xff, so no entry is 0, and the zeroes in the gaps mean "none". Positions are 1, 2, 4
+ * and 8; halved, they become indices from 0 to 4. Dimensions are powers of two because they make the lookup fast, which
+ * every packet built needs. */
 #define INDEX_ROW(svc, low, text, k, p, x, pl, h)                                                                      \
 	[OP_##svc >> 5][OP_##k][OP_##p >> 1][OP_##x] = 0xff ^ (OP_##svc | (low)),
 

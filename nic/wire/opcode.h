@@ -39,7 +39,7 @@ enum op_pos { OP_FIRST = 1, OP_MIDDLE = 2, OP_LAST = 4, OP_ONLY = 8 };
 /** What the last packet of a SEND or WRITE carries besides data. */
 enum op_extra { OP_PLAIN, OP_IMM, OP_INV };
 
-/** The set of headers after the BTH. A struct, so that an opcode number is never mistaken for a set. */
+/** The set of headers after the BTH. It is a struct because the compiler then rejects an opcode number in its place. */
 struct op_hdrs {
 	uint16_t bits;
 };

@@ -71,7 +71,7 @@ static inline enum packet_verdict parse_ipv6(const uint8_t *ip, uint32_t len, st
 	if (plen > len - IPV6_LEN || plen < UDP_LEN)
 		return PACKET_BAD_IP;
 	if (ip[IPV6_NEXT] != IP_PROTO_UDP)
-		return PACKET_NOT_ROCE; /* extension headers, also the fragment header, are not parsed */
+		return PACKET_NOT_ROCE; /* extension headers, including the fragment header, are not parsed */
 
 	word = wire_get32(ip);
 	out->v4 = false;
@@ -182,7 +182,7 @@ static inline void parse_aeth(const uint8_t *h, struct packet *out)
 }
 
 /** Parse extension headers in wire order; `h` points behind the BTH. The caller has checked that hdr_len bytes are
- * there. Most packets that have any have a RETH or an AETH alone, so these come first. */
+ * there. RETH alone and AETH alone are checked first, because they are the most frequent sets of extension headers. */
 static inline __attribute__((always_inline)) void parse_extensions(const struct opcode *op, const uint8_t *h,
 								   struct packet *out)
 {
@@ -320,7 +320,8 @@ static inline enum packet_verdict check_version(const struct nic_rx_frame *frame
 	return key && !vouched ? PACKET_NO_TAG : PACKET_OK;
 }
 
-/** Whether the payload of this opcode may come by reference: it may if it goes straight to its destination. */
+/** Whether packets with this opcode may refer to their payload: only those whose payload goes straight to its
+ *  destination may. */
 static inline bool takes_reference(const struct opcode *op)
 {
 	return op->service == OP_RC && (op->kind == OP_SEND || op->kind == OP_WRITE || op->kind == OP_READ_RESP);

@@ -102,8 +102,7 @@ enum packet_verdict {
 	PACKET_BAD_IP,	    /* IP or UDP lengths disagree with the bytes present, IPv4 header checksum wrong */
 	PACKET_TOO_SHORT,   /* shorter than BTH + ICRC, or than the header chain of its opcode + ICRC or tag */
 	PACKET_TOO_LONG,    /* more than 4096 bytes of payload, or any payload with an opcode that has none */
-	PACKET_BAD_VERSION, /* TVer is neither 0 nor that of tags; or it is that of tags, but the carrier vouches for
-			       the frame */
+	PACKET_BAD_VERSION, /* unknown TVer; or TVer announces a tag in a frame that the carrier vouches for */
 	PACKET_BAD_OPCODE,
 	PACKET_BAD_REFERENCE, /* payload besides the reference, bad length, or opcode without references or offers */
 	PACKET_BAD_PAD,	      /* pad longer than the payload, length not a multiple of 4 */
@@ -118,13 +117,13 @@ enum packet_verdict {
  * Parse one received frame. *out is complete only with PACKET_OK; fields of extension headers that the opcode does not
  * have are left unchanged. Pointers in it point into the frame.
  *
- * The UDP checksum is ignored, zero or not: the ICRC covers more, and captures of a host's own traffic hold incomplete
- * ones. Re-encoding does not keep nonzero pad bytes, nor nonzero reserved bytes of DETH, XRCETH, ExtAtomicETH,
+ * The UDP checksum is ignored, zero or not: the ICRC covers more, and captures of a host's own traffic have incomplete
+ * UDP checksums. Re-encoding does not keep nonzero pad bytes, nor nonzero reserved bytes of DETH, XRCETH, ExtAtomicETH,
  * ElementETH and CNP.
  *
  * @param key NULL, or the key that frames from the network must be authenticated with. Frames whose carrier vouches for
- * them (NIC_RX_NO_ICRC, NIC_RX_NO_KEY) have no tag. If there is a tag, *out keeps the pointer, to re-encode under the
- * same key.
+ * them (NIC_RX_NO_ICRC, NIC_RX_NO_KEY) have no tag. If the packet has a tag, out->key is set to `key`, for re-encoding
+ * under the same key.
  */
 enum packet_verdict packet_parse_keyed(const struct nic_rx_frame *frame, const struct keyed *key, struct packet *out);
 
@@ -142,17 +141,17 @@ static inline unsigned packet_payload_offset(const struct opcode *op, bool v4)
 
 /**
  * Write a packet to buf (NIC_FRAME_MAX bytes): IP, UDP, BTH, extension headers, payload, pad, ICRC or tag. The caller
- * sets p->pad (-payload_len & 3), and no value wider than its field. The payload is copied from p->payload unless that
- * is NULL or already its place in buf.
+ * sets p->pad to -payload_len & 3, and must not set a value that is wider than its field on the wire. The payload is
+ * copied from p->payload unless that is NULL or already its place in buf.
  * @return bytes from the IP header, or the BTH if p->bare, to the end of the ICRC or tag.
  */
 unsigned packet_encode(const struct packet *p, uint8_t *buf);
 
 /**
- * packet_encode in two steps, between which the caller puts the payload in place. packet_open needs all fields but
- * the payload itself, including its length and pad, and returns the payload's place. For a long payload with an ICRC
- * it begins the ICRC: packet_icrc(p) is then not NULL, and the caller must continue *packet_icrc(p) over the payload
- * it copies.
+ * packet_encode in two steps, between which the caller puts the payload in place. Before packet_open the caller
+ * sets all fields, including the payload's length and pad; only the payload itself can be missing. packet_open returns
+ * the payload's place. For a long payload with an ICRC packet_open begins the ICRC: packet_icrc(p) is then not NULL,
+ * and the caller must continue *packet_icrc(p) over the payload that it puts in place.
  */
 uint8_t *packet_open(struct packet *p, uint8_t *buf);
 /** Copy the payload, or its next part, to `place` and continue the ICRC. `src` must not be application memory. */

@@ -105,7 +105,7 @@ static inline void put_extensions(const struct packet *p, uint8_t *h)
 		memset(h, 0, CNP_LEN);
 }
 
-/** Write all headers; `masked`: as the ICRC covers them. @return offset of the payload. */
+/** Write all headers; if `masked`, with ones in the fields that the ICRC masks. @return offset of the payload. */
 static inline unsigned put_headers(const struct packet *p, uint8_t *buf, unsigned udp_payload, bool masked)
 {
 	unsigned carrier = p->bare ? 0 : put_carrier(p, buf, udp_payload, masked);
@@ -147,7 +147,7 @@ uint8_t *packet_open(struct packet *p, uint8_t *buf)
 		return buf + put_headers(p, buf, len, false);
 	if (__builtin_expect(p->key != NULL, 0))
 		return buf + put_headers(p, buf, len - ICRC_LEN + KEYED_TAG_LEN, true);
-	/* Headers are written masked, so that for a short packet one CRC call over the whole packet gives the ICRC. */
+	/* Write masked headers: for a short packet, one CRC call over the whole packet then gives the ICRC. */
 	payload = put_headers(p, buf, len, true);
 	if (p->payload_len > CRC_COPY_MAX) {
 		p->summed = true;

@@ -2,9 +2,9 @@
 /*
  * wire.h - RoCEv2 headers: where each field lies, and how to read and write it (IBTA 9.2, 9.3, A17, A19).
  *
- * Everything on the wire is big-endian, except the ICRC. Headers are bytes at offsets, never structs, so that
- * padding, alignment and host byte order do not matter. Compilers turn the accessors below into single loads and
- * stores. A leaf: knows no opcodes, checks nothing. Diagrams: one row is 32 bits, most significant bit first; the
+ * Everything on the wire is big-endian, except the ICRC. Headers are bytes at offsets, never structs:
+ * padding, alignment and host byte order therefore do not matter. Compilers turn the accessors below into single loads
+ * and stores. A leaf: knows no opcodes, checks nothing. Diagrams: one row is 32 bits, most significant bit first; the
  * number at the left is the byte offset.
  */
 #ifndef NIC_WIRE_H
