@@ -2,9 +2,9 @@
 /*
  * clock.c - the engine's clock.
  *
- * The time is read from the CPU's counter if the kernel uses that counter as its own clocksource: the kernel has then
- * found its rate constant, and the same on all CPUs. Otherwise, or if /sys is not available, the time comes from
- * clock_gettime().
+ * The time is read from the CPU's counter if the kernel uses that counter as a clocksource: the kernel has then found
+ * that the counter's rate is constant and the same on all CPUs. Otherwise, or if /sys is not available, the time comes
+ * from clock_gettime().
  *
  * The kernel's clock is the reference. The counter's rate is measured against the kernel's clock over MEASURE_NS, again
  * and again; until the first result, clock_gettime() is used. A tie (a counter value and the kernel time at that
@@ -78,7 +78,7 @@ static bool is_wide(const struct pmd_clock *c, const struct sample *s)
 	return c->ns_per_count && (s->width >> 32 || ns_of(s->width, c->ns_per_count) > WIDE_NS);
 }
 
-/** Publish a tie with a seqlock, so that no reader mixes an old tie with a new one. */
+/** Publish a tie with a seqlock, which prevents readers from mixing an old tie with a new one. */
 static void tie_write(struct pmd_clock *c, const struct sample *s, uint64_t ns_per_count)
 {
 	uint64_t span = ns_per_count ? ((uint64_t)SPAN_NS << 32) / ns_per_count : 0;

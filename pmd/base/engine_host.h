@@ -42,7 +42,7 @@ struct pmd_host {
 	struct pmd_local *local;     /* NULL: an ethdev device */
 	struct pmd_services *services;
 	struct nic_cm *nic_cm;		     /* NULL: no connection manager yet */
-	const struct pmd_cm_stats *cm_stats; /* likewise */
+	const struct pmd_cm_stats *cm_stats; /* NULL: no connection manager yet */
 	struct pmd_tools *tools;
 	struct pmd_stages *stages; /* see tap.h */
 	const struct pmd_device *device;

@@ -38,8 +38,8 @@
 #define CHECK_TOUCH_MAX (1u << 20)
 
 /* A thread's resume point. The handler must not use thread-local storage to find it. In a library loaded at run time, a
- * thread's first access to a thread-local variable allocates memory, and that access could be in the handler, of a
- * thread that faulted inside malloc. The static TLS reserve is too small for a library with DPDK in it. */
+ * thread's first access to a thread-local variable allocates memory. The handler could make that first access, in a
+ * thread that has faulted inside malloc. The static TLS reserve is too small for a library with DPDK in it. */
 struct guard_thread {
 	struct guard_thread *next; /* constant once the entry is in the list */
 	uintptr_t owner;	   /* atomic: the owning thread; 0: free */
@@ -192,8 +192,8 @@ static void guard_chain(const struct sigaction *prev, int sig, siginfo_t *info, 
 	const struct guard_mark mark = {&guard, (const void *)context->uc_link};
 	sigset_t mask = prev->sa_mask;
 
-	/* Block what the kernel would block for this handler. Nothing restores the mask here: the kernel does so when
-	 * our handler returns, and a handler that jumps away sets its own mask. */
+	/* Block what the kernel would block for this handler. Nothing restores the mask here: the kernel restores it
+	 * when our handler returns, and a handler that jumps away sets its own mask. */
 	if (!(prev->sa_flags & SA_NODEFER))
 		sigaddset(&mask, sig);
 	pthread_sigmask(SIG_BLOCK, &mask, NULL);
@@ -329,8 +329,8 @@ static int check_maps(uintptr_t start, uintptr_t end, bool write)
 }
 
 /*
- * For short ranges the kernel faults the pages in, as it does when memory is registered with hardware. That is cheap if
- * the pages are present, and otherwise saves page faults in the data path. Long ranges, and all ranges where madvise
+ * Have the kernel fault in the pages of a short range, which registration with RDMA hardware does, too. That is cheap
+ * if the pages are present; if not, it saves page faults in the data path. Long ranges, and all ranges where madvise
  * fails (older kernels, special mappings), are looked up in /proc/self/maps.
  */
 int pmd_check_range(const void *addr, size_t len, bool write)

@@ -8,9 +8,9 @@
 /** Implements nic_config.guard: run fn(arg). @return false: fn faulted. */
 bool pmd_guard_run(void *ctx, void (*fn)(void *arg), void *arg);
 
-/** The forking thread calls these before and after fork, so that the child gets a consistent guard, without entries of
- *  threads that exist only in the parent. The caller must not take an engine lock between _prepare and the other
- *  call. */
+/** The forking thread calls _prepare before fork, and _parent or _child after it. The child then has a consistent
+ *  guard, without entries of threads that exist only in the parent. The caller must not take an engine lock between the
+ *  two calls. */
 void pmd_guard_fork_prepare(void);
 void pmd_guard_fork_parent(void);
 void pmd_guard_fork_child(void);

@@ -14,8 +14,9 @@ struct pmd_key {
 bool pmd_key_is_set(void);
 
 /**
- * Read the key from the file that UROCE_KEY names. If UROCE_KEY is unset, succeeds with out->set false. If it is set
- * and the key cannot be read, fails, so that a program never sends unauthenticated packets by mistake.
+ * Read the key from the file that UROCE_KEY names. If UROCE_KEY is unset, this succeeds with out->set false. If
+ * UROCE_KEY is set but the key cannot be read, this fails: a program must never send unauthenticated packets by
+ * mistake.
  * @param err on failure, a message.
  * @return 0, -EINVAL (no key in the file, or an empty setting), -EACCES (other users may read or change the file, its
  * owner is not trusted, or the program is setuid), -ENOTSUP (a build without libsodium), another negative errno.

@@ -3,10 +3,10 @@
  * points.h - test points: places in the protocols between processes at which a test can kill or stop a process, or make
  * its next C library call fail (pmd-internal).
  *
- * PMD_POINT(name) is a point listed in points.def. It compiles to nothing unless UROCE_TEST_POINTS is defined, as in
- * the objects built for these tests. The environment variable UROCE_TEST_POINT=name:n:kill, name:n:stop or name:n:fail
- * then selects what happens when the process passes the point for the n-th time: it kills or stops itself, or the
- * thread's next C library call fails (tests/apps/failing).
+ * PMD_POINT(name) is a point listed in points.def. It compiles to nothing unless UROCE_TEST_POINTS is defined. Only the
+ * objects built for these tests define it. The environment variable UROCE_TEST_POINT=name:n:kill, name:n:stop or
+ * name:n:fail then selects what happens when the process passes the point for the n-th time: it kills or stops itself,
+ * or the thread's next C library call fails (tests/apps/failing).
  */
 #ifndef PMD_POINTS_H
 #define PMD_POINTS_H

@@ -5,9 +5,9 @@
  * The NIC draws a random key for every large message, and a system call each time would be slow. So one system call
  * fills a pool, from which keys are taken.
  *
- * After pmd_random_open, taking bytes cannot fail, because the NIC takes them where it could not handle an error.
- * getrandom() itself does not fail later, but an application that enters a sandbox may lose the right to call it. The
- * pool is then filled from a ChaCha20 key stream, whose first key came from the kernel. Each fill also generates the
+ * After pmd_random_open, taking bytes never fails: the NIC takes them in places where it cannot handle an error. The
+ * system call getrandom() can still fail later, if the application enters a sandbox that forbids the call. The pool is
+ * then filled from a ChaCha20 key stream, whose first key came from the kernel. Each fill also generates the
  * next key from the stream and erases the old one, so memory reveals nothing about bytes handed out before.
  */
 #include <errno.h>

@@ -57,8 +57,9 @@ static void daemon_lose(struct pmd_control *c)
 	c->services_late = c->records_told = false;
 }
 
-/** Send our services to the daemon. The message is the full state, not a change: if the queue is full, only the latest
- * is sent later. @return false: there is no daemon, or sending has failed because it has just ended. */
+/** Send our services to the daemon. The message is the full list, not a change. If the queue is full, one message is
+ * sent later, with the list current at that time. @return false: there is no daemon, or sending has failed because the
+ * daemon has just ended. */
 static bool daemon_tell_services(struct pmd_control *c)
 {
 	bool late;
@@ -129,7 +130,8 @@ static bool has_addresses(const struct proto_device *device)
 }
 
 /** Replace the old keeper with `keeper`. With -1 (the daemon sent none), keep the old keeper while the device has
- *  addresses; without addresses close it, as its sockets would keep the old addresses in use. */
+ *  addresses; without addresses close it, because its sockets would keep the old addresses in
+ *  use. */
 static void keeper_take(struct pmd_control *c, const struct proto_device *device, int keeper)
 {
 	if (keeper < 0 && has_addresses(device))

@@ -82,7 +82,8 @@ int pmd_control_watch(struct pmd_control *c, struct pmd_watch *w, uint32_t event
 /** Change the events of a watch. */
 void pmd_control_rewatch(struct pmd_control *c, struct pmd_watch *w, uint32_t events);
 void pmd_control_unwatch(struct pmd_control *c, struct pmd_watch *w);
-/** Soon retry, by a timer, what failed for lack of descriptors or memory. @return false: the timer cannot be set. */
+/** Set a timer that soon retries what failed for lack of descriptors or memory. @return false: the timer cannot be
+ *  set. */
 bool pmd_control_retry(struct pmd_control *c);
 
 /* ---- services -------------------------------------------------------------------------------------------- */
@@ -99,8 +100,8 @@ int pmd_control_listen(struct pmd_control *c, struct pmd_listener *listener, con
 /** Stop listening under the name, which is then free. */
 void pmd_control_unlisten(struct pmd_control *c, struct pmd_listener *listener);
 
-/** The function serves these services from now on, n up to PROTO_SERVICES_MAX: tell the current daemon, and later ones.
- *  @return false: there is no daemon now. */
+/** Tell the current daemon, and later ones, which services the function serves from now on. n is at most
+ *  PROTO_SERVICES_MAX. @return false: there is no daemon now. */
 bool pmd_control_services(struct pmd_control *c, const uint32_t *services, unsigned n);
 /** Give the file with the records of the function's connections (struct nic_cm_record) to the current daemon, and to
  *  later ones. The control plane owns fd from now on. @param fd -1: there are no records any more. */

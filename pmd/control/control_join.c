@@ -36,11 +36,11 @@
  * for a second, then exits without an answer. */
 #define WAY_MS	     3000
 #define WAYS	     3		    /* times that one process is asked to release the name */
-#define WAYS_NS	     15000000000ull /* how long we ask process after process: each may hold the name for a second */
+#define WAYS_NS	     15000000000ull /* how long we ask further processes: each may hold the name for a second */
 #define TRIES	     500	    /* attempts to join; with the pauses between them, several seconds */
 #define PAUSE_NS     10000000
 #define SPAWN_EVERY  20 /* refused attempts after which another daemon is started */
-#define IN_USE_TRIES 50 /* attempts after the port was found in use; then its owner is taken to be no daemon */
+#define IN_USE_TRIES 50 /* attempts after a new daemon found the port in use; if all fail, no daemon has the port */
 #define SENTENCE     400
 /* Results of an attempt to join, besides 0 and negative errnos. */
 #define TRY_AGAIN    1 /* the daemon is ending, or not ready yet */
@@ -127,7 +127,7 @@ static bool daemon_makes_way(int fd)
 	PROTO_MSG(m);
 	int rc;
 
-	proto_send(fd, PROTO_TOOL, command, strlen(command), NULL, 0); /* proto_recv_wait reports failure */
+	proto_send(fd, PROTO_TOOL, command, strlen(command), NULL, 0); /* if this fails, proto_recv_wait fails, too */
 	rc = proto_recv_wait(fd, &m, WAY_MS);
 	proto_msg_close(&m);
 	return rc == 0 || rc == -ECONNRESET || rc == -EPIPE;
@@ -146,12 +146,12 @@ static bool is_runnable(pid_t pid)
 	if (!f)
 		return false;
 	if (fgets(line, sizeof(line), f))
-		state = strrchr(line, ')'); /* ends the command, which may contain anything */
+		state = strrchr(line, ')'); /* the last one: the program's name before it may contain others */
 	fclose(f);
 	return state && state[1] == ' ' && state[2] == 'R';
 }
 
-/** Receive the daemon's answer. @return as proto_recv_wait; -ETIMEDOUT: the daemon is stopped or hangs. */
+/** Receive the daemon's answer. @return what proto_recv_wait returns; -ETIMEDOUT: the daemon is stopped or hangs. */
 static int recv_answer(int fd, pid_t daemon, struct proto_msg *m)
 {
 	int rc = proto_recv_wait(fd, m, WELCOME_MS);
@@ -159,7 +159,7 @@ static int recv_answer(int fd, pid_t daemon, struct proto_msg *m)
 	for (unsigned i = 0; rc == -ETIMEDOUT && i < STARVED_LOOK; i++) {
 		bool runnable = is_runnable(daemon);
 
-		/* Look before receiving: a daemon that sleeps by now may have answered in between. */
+		/* Get the state first, then receive: a daemon that sleeps may have answered just before. */
 		rc = proto_recv_wait(fd, m, runnable ? STARVED_MS : 0);
 		if (!runnable)
 			break;
@@ -291,7 +291,7 @@ static bool may_ask_way(struct ways *w, pid_t pid)
 	return pmd_now_ns() < w->until_ns && w->asked++ < WAYS;
 }
 
-/** Try once to join. @return 0, TRY_AGAIN, NO_MEMORY, -ECONNREFUSED: there is no daemon; or another negative errno,
+/** Try once to join. @return 0; TRY_AGAIN; NO_MEMORY; -ECONNREFUSED: there is no daemon; or another negative errno,
  *  with an error message in err. */
 static int attempt(struct pmd_control *c, struct ways *ways, char *err, size_t err_len)
 {

@@ -106,7 +106,7 @@ static void changed(struct pmd_host *host, struct pmd_watch *w, uint32_t events)
 	pthread_setcancelstate(cancel_state, NULL);
 }
 
-/** Whether the error is a lack of descriptors or memory, so that the call may succeed later. */
+/** Whether the error is a lack of descriptors or memory: then the call may succeed later. */
 static bool is_lack(int rc)
 {
 	return rc == -EMFILE || rc == -ENFILE || rc == -ENOMEM || rc == -ENOBUFS;
@@ -144,7 +144,7 @@ int pmd_local_open(struct pmd_control *control, struct pmd_local **out)
 			local->watch.fd = -1;
 		}
 	}
-	if (!is_lack(rc))	  /* without netlink (in a sandbox) changes are not seen */
+	if (!is_lack(rc))	  /* also without netlink (in a sandbox): then changes are not seen */
 		rc = look(local); /* after the socket was opened, so no change is missed */
 	if (is_lack(rc)) {
 		pmd_local_close(local);

@@ -2,8 +2,8 @@
 /*
  * services.c - ports of the device that this function serves.
  *
- * A function serves a port by listening under the port's name (proto.h): that excludes other functions, and lets
- * functions of this host find the server without a daemon. The daemon is told as well, and has the kernel steer the
+ * A function serves a port by listening under the port's name (proto.h): then no other function can serve the port,
+ * and functions of this host find the server without a daemon. The daemon is told as well, and has the kernel steer the
  * port's packets from the network to us. An ethdev has a single function, which gets all packets: there we only keep
  * the list of services.
  *
@@ -24,7 +24,7 @@
 struct pmd_service {
 	struct pmd_listener listener; /* used only if the device has a control plane */
 	struct pmd_service *next;
-	uint32_t service; /* proto_service */
+	uint32_t service; /* as proto_service() makes it */
 };
 
 static struct pmd_service **service_find(const struct pmd_host *host, uint32_t service)
@@ -79,8 +79,8 @@ static int service_claim(struct pmd_host *host, struct pmd_service *s, uint32_t 
 	return pmd_control_listen(host->control, &s->listener, &name);
 }
 
-/** Claim a service. @param service 0: any free port of reliable datagrams. Such ports are tried in turn, so that a port
- *  served recently is not served again soon: clients may not have noticed that its last server has ended. */
+/** Claim a service. @param service 0: any free port of reliable datagrams. The ports are tried in turn, and so a
+ *  recently served port is not served again soon: its clients may not have noticed that the last server has ended. */
 static int service_choose(struct pmd_host *host, struct pmd_service *s, uint32_t service)
 {
 	int rc = -EADDRINUSE;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * services.h - ports of the device that this function serves (pmd-internal): those of reliable datagrams (engine.h) and
- * those of the connection manager (engine_cm.h). proto_service (proto.h) makes one number, the service, of either. All
- * functions are called under the engine's lock.
+ * those of the connection manager (engine_cm.h). proto_service (proto.h) turns a port of either kind into one number,
+ * the service. All functions are called under the engine's lock.
  */
 #ifndef PMD_SERVICES_H
 #define PMD_SERVICES_H

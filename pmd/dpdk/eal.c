@@ -5,7 +5,7 @@
  *
  * The EAL is written for programs that own the machine: it pins its caller to a CPU, sleeps 100 ms to calibrate a
  * clock, makes a folder, opens syslog. Here the EAL is a static copy that must not disturb the application:
- *   - it starts in a helper thread with all signals blocked, so that the caller's affinity and mask stay;
+ *   - it starts in a helper thread with all signals blocked: the caller's affinity and mask stay;
  *   - it leaves no thread and no descriptor behind, and where it would end the process, pmd_eal_start fails instead;
  *   - the linker diverts calls that reach outside (--wrap, see meson.build) to the functions in eal_host.c, most of
  *     which act only in the helper thread while it starts the EAL;
@@ -42,7 +42,7 @@ static struct {
 	bool started;
 	int result;
 	char err[256];
-	struct rlimit files; /* the limit before the EAL's start */
+	struct rlimit files; /* the limit on open files before the EAL's start */
 	bool files_known;
 	jmp_buf way_out; /* where pmd_eal_panic jumps to */
 	char panic[128];
@@ -155,8 +155,8 @@ int pmd_eal_files_limit(struct rlimit *out)
 	return known || getrlimit(RLIMIT_NOFILE, out) == 0 ? 0 : -errno;
 }
 
-/** Check what DPDK needs from its environment. If something is missing, DPDK itself would print on stdout, or fail so
- *  that it cannot be started again. */
+/** Check what DPDK needs from its environment. If something is missing, DPDK itself would print on stdout, or it would
+ *  fail and could not be started again. */
 static int eal_rehearse(char *err, size_t err_len)
 {
 	void *memory;

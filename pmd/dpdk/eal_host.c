@@ -104,8 +104,7 @@ int __wrap_rte_eal_alarm_init(void)
 	return 0;
 }
 
-/** Alarms and hotplug must register a callback first. Registration fails, since there is no thread that would call
- *  them. */
+/** Alarms and hotplug must register a callback first. Registration fails, because no thread would call the callback. */
 int __wrap_rte_intr_callback_register(const struct rte_intr_handle *handle, rte_intr_callback_fn callback, void *arg)
 {
 	(void)handle;
@@ -129,8 +128,8 @@ void __wrap___rte_panic(const char *function, const char *format, ...)
 	__real___rte_panic(function, "%s%s", text, "");
 }
 
-/** Fails while the EAL starts, so that the EAL's heap is anonymous private memory. After a fork, parent and child would
- *  share a memfd's heap, but each would have its own copy of the locks. */
+/** Fails while the EAL starts: then the EAL makes its heap of anonymous private memory. If the heap were in a memfd,
+ *  parent and child would share it after a fork, but each would have its own copy of the locks. */
 int __wrap_memfd_create(const char *name, unsigned flags)
 {
 	if (!pmd_eal_starting)

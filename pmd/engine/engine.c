@@ -36,7 +36,7 @@ static struct {
 	struct pmd_engine *engines;
 	unsigned serial; /* number of the next packet pool: pool names must be unique */
 	bool handlers;	 /* fork and exit handlers are registered */
-	bool forked;	 /* this process is a forked child of one that had opened engines */
+	bool forked;	 /* this process is a forked child of a process that had engines open */
 } process = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* Opening and closing an engine passes dozens of cancellation points, so disable cancellation: a cancelled thread would
@@ -63,8 +63,8 @@ void pmd_lock(struct pmd_engine *e)
 	pmd_mutex_lock(&e->lock);
 }
 
-/** Also handles what the caller may have caused while it held the lock: delivers events, and wakes the sleeping thread
- *  if there is work for it, or a deadline earlier than the time at which it will wake by itself. */
+/** Release the lock, and handle what the caller may have caused while it held the lock: deliver events, and wake the
+ *  sleeping thread if it has work, or if a deadline is earlier than the thread's wake-up time. */
 void pmd_unlock(struct pmd_engine *e)
 {
 	bool kick = false, yield = false;
@@ -98,7 +98,7 @@ bool pmd_is_forked_child(void)
 	return __atomic_load_n(&process.forked, __ATOMIC_RELAXED);
 }
 
-/* All locks are held across fork, so that the child finds the data that they guard consistent, and can release them.
+/* All locks are held across fork. So in the child the guarded data is consistent, and the child can release the locks.
  * The child has its own copy of DPDK's heap, but no threads except the forking one, and the sockets belong to the
  * parent: engines that were open are dead in the child. */
 static void fork_prepare(void)
@@ -159,8 +159,8 @@ static void exit_flush(void)
 	pthread_mutex_unlock(&process.lock);
 }
 
-/** Register fork and exit handlers. Called before the first engine is opened, so that a fork on another thread finds
- *  nothing half done. */
+/** Register fork and exit handlers. Called before the first engine is opened: then a fork on another thread waits
+ *  until pmd_open has finished. */
 static void process_handlers(void)
 {
 	if (process.handlers)
@@ -422,8 +422,8 @@ void pmd_close(struct pmd_engine *engine)
 	for (link = &process.engines; *link != engine; link = &(*link)->next)
 		;
 	*link = engine->next;
-	/* Keep the list's lock until the end: another thread may open the same device at once, and needs its address
-	 * free. */
+	/* Keep the list's lock until the end: another thread that opens the same device now must find the device's
+	 * address free. */
 	pmd_thread_stop(engine);
 	PMD_POINT(close_begun);
 	pmd_tools_close(&engine->host);

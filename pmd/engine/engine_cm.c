@@ -2,14 +2,14 @@
 /*
  * engine_cm.c - the engine's connection manager (CM): its messages on queue pair 1, its timers, its records.
  *
- * nic_rx delivers each message to the CM at once (nic_gsi.h). The messages that the CM sends then leave with the same
- * step or doorbell. Other functions of the device get their messages on their own sockets (uroced_steer.c). A message
+ * nic_rx delivers each message to the CM at once (nic_gsi.h). The CM's answers leave with the same step or
+ * doorbell. Other functions of the device get their messages on their own sockets (uroced_steer.c). A message
  * for another function can still come here: a kernel may merge datagrams of two functions, or this function may just
  * have stopped serving a port. We drop such a message, because an answer in another function's name would end a
  * connection. The sender repeats the message.
  *
  * The records of connections are in memory that this process shares with the daemon. When the process has ended, even
- * if it was killed, the daemon disconnects its connections.
+ * if it was killed, the daemon disconnects the process's connections.
  *
  * Owns: struct pmd_cm.
  */
@@ -39,7 +39,7 @@ static bool is_ours(struct pmd_cm *cm, const uint8_t *mad)
 	struct nic_cm_peek what;
 
 	if (!host->control || nic_cm_peek(mad, NIC_CM_MAD_LEN, &what) != 0)
-		return true; /* the CM counts malformed messages */
+		return true; /* malformed: the CM counts the message */
 	if (what.request) {
 		if (what.service_id <= UINT32_MAX && pmd_services_have(host, (uint32_t)what.service_id))
 			return true;

@@ -3,8 +3,8 @@
  * engine_cm_ports.c - port spaces of the connection manager: bind, listen.
  *
  * Within a process ports exclude each other by the rules of a kernel, address by address. Between processes the name of
- * a port's service (services.h) does so, for all addresses of the device: a process takes the name when it binds a port
- * for itself alone, or listens on it. So
+ * a port's service (services.h) excludes other processes from the port, at all addresses of the device. A process takes
+ * the name when it binds a port for itself alone, or listens on it. So
  *   - ports of active sides (PMD_CM_ACTIVE) and shared ones (PMD_CM_REUSE) are known only to their process until it
  *     listens on them, and cost no descriptor;
  *   - two processes cannot bind one port of a device at different addresses of it.
@@ -27,7 +27,7 @@
 
 struct pmd_cm_port {
 	struct pmd_cm_port *next;
-	uint32_t service; /* proto_service */
+	uint32_t service; /* as proto_service() makes it */
 	struct nic_gid address;
 	int family;
 	bool reuse, one_family, listens;
@@ -36,7 +36,8 @@ struct pmd_cm_port {
 
 /* ---- rules within the process --------------------------------------------------------------------------------- */
 
-/** Whether port `a` can be bound although port `b` is. @return 0: yes; -EADDRINUSE or -EADDRNOTAVAIL, as a kernel. */
+/** Whether port `a` can be bound while port `b` is bound. @return 0: yes; -EADDRINUSE or -EADDRNOTAVAIL: no, with the
+ *  errno that a kernel would return. */
 static int conflict(const struct pmd_cm_port *a, const struct pmd_cm_port *b)
 {
 	if (a->service != b->service || (a->reuse && b->reuse && !b->listens))
@@ -48,7 +49,8 @@ static int conflict(const struct pmd_cm_port *a, const struct pmd_cm_port *b)
 	return pmd_gid_equal(&a->address, &b->address) ? -EADDRINUSE : 0;
 }
 
-/** Whether the port can be bound although the other ports of this process are. Lock held. @return as conflict. */
+/** Whether the port can be bound while the other ports of this process are bound. Lock held. @return what conflict()
+ *  returns. */
 static int conflicts(const struct pmd_engine *e, const struct pmd_cm_port *p)
 {
 	int rc = 0;
@@ -202,7 +204,7 @@ int pmd_cm_reuse(struct pmd_engine *e, struct pmd_cm_port *p, bool on)
 }
 
 /** Listen on a port. As in a kernel, that fails if this process has bound another port with the same number at the
- *  address, even a shared one on which nobody listens. Lock held. */
+ *  address, even a shared port on which nobody listens. Lock held. */
 static int listen_now(struct pmd_engine *e, struct pmd_cm_port *p, bool *told)
 {
 	bool reuse = p->reuse;

@@ -90,7 +90,7 @@ struct pmd_waiter {
 	uint64_t deadline_ns;  /* atomic: when the waiter's sleep has to end. If the engine's thread looks in time, it
 				  wakes the waiter then; otherwise the waiter has set a timer. UINT64_MAX: no
 				  deadline */
-	struct idle_spin spin; /* used only by the thread that serves, like `ready` */
+	struct idle_spin spin; /* used only by the application thread that serves, also without the lock */
 };
 
 /*
@@ -144,8 +144,8 @@ struct pmd_engine {
 #define THREAD_RX_BUDGET 128 /* packets that a step may receive, except in a polling call of the application */
 
 /* The most packets, including dropped ones, that one step handles while it holds the lock. From the port: the larger of
- * the budget and the number of packets sent before, plus one burst. From links: the budget plus one link's turn
- * (LINK_BURST). Tests check it. */
+ * the budget and the number of packets sent before, plus one burst, plus PMD_RX_VAIN dropped packets. From links: the
+ * budget plus one link's turn (LINK_BURST). Tests check the sum. */
 #define PMD_PORT_RX_MOST     512
 #define PMD_STEP_PACKETS_MAX (PMD_PORT_RX_MOST + PMD_RX_VAIN + PMD_RX_BURST + THREAD_RX_BUDGET + 32)
 
@@ -255,7 +255,7 @@ void pmd_engine_bell_drain(struct pmd_engine *e);
  *  bits. */
 unsigned pmd_engine_wait(struct pmd_engine *e, uint64_t timeout_ns);
 
-/** Give every TX slot an mbuf. @return false: the pool has too few. */
+/** Give every TX slot an mbuf. @return false: the pool has too few mbufs. */
 bool pmd_engine_tx_refill(struct pmd_engine *e);
 
 /** Whether application threads have made so many empty polls in a row that the caller should yield the CPU; if so, the

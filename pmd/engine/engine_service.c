@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * engine_service.c - what serving a port takes besides claiming it (services.c), for pmd_service_open and
- * pmd_service_close and for ports of the connection manager: a daemon must run, because the daemon has the kernel steer
- * the port's packets to us; and at the end the packets left in the port's links are received. Owns nothing.
+ * engine_service.c - what serving a port needs besides claiming it (services.c); for pmd_service_open and
+ * pmd_service_close, and for ports of the connection manager. A daemon must run, because the daemon has the kernel
+ * steer the port's packets to us. When serving ends, the packets left in the port's links are received. Owns nothing.
  */
 #include <pthread.h>
 #include <unistd.h>
@@ -12,7 +12,7 @@
 #include "services.h"
 #include "spawn.h"
 
-#define ASKS	  3    /* questions put to the daemon until it has read our list of ports; usually 2 suffice */
+#define ASKS	  3    /* the most questions to the daemon until it has read our list; usually 2 suffice */
 #define ANSWER_MS 1000 /* how long the daemon has to answer */
 
 /** Ask the daemon a question, only to see that it answers. @return false: no answer in time. */
@@ -85,7 +85,7 @@ int pmd_engine_serve(struct pmd_engine *e, uint32_t *service)
 }
 
 /* The kernel still steers the service's packets to us for a short time after the name is free. If another function
- * serves the service by then, they are forwarded to it (strays.c). */
+ * serves the service by then, we forward the packets to it (strays.c). */
 void pmd_engine_unserve(struct pmd_engine *e, uint32_t service)
 {
 	int cancel_state;

@@ -145,8 +145,8 @@ enum idle_act idle_thread_left(struct idle_thread *t, uint64_t polls, uint64_t n
 }
 
 /** Whether an application thread would most likely have found the packets of this step if the engine's thread had not
- *  woken: it waits for the lock, or polled just before. The number of polls between two steps does not show that: while
- *  the engine's thread spins, steps follow each other too closely. */
+ *  woken: an application thread waits for the lock, or polled just before the step. The number of polls between two
+ *  steps does not show that: while the engine's thread spins, steps follow each other too closely. */
 static bool is_beside_poller(const struct idle_seen *seen, const struct idle_step *step)
 {
 	return (!step->waited && step->wanted) || seen->last_ns + IDLE_POLLING_NOW_NS > step->step_ns;
@@ -155,7 +155,7 @@ static bool is_beside_poller(const struct idle_seen *seen, const struct idle_ste
 /** Update the credit, which measures which thread finds the traffic. */
 static void count_credit(struct idle_thread *t, const struct idle_seen *seen, const struct idle_step *step)
 {
-	uint64_t finds = step->finds - t->finds; /* polls of applications that found packets, since the last call */
+	uint64_t finds = step->finds - t->finds; /* successful polls since the last call of this function */
 
 	t->finds = step->finds;
 	if (!t->automatic)
@@ -237,7 +237,7 @@ enum idle_act idle_thread_looked(struct idle_thread *t, const struct idle_seen *
 		return IDLE_LOOK_ON;
 	}
 	if (polled)
-		t->refused = 0; /* do not queue for the lock: the poller may hold it, for a step longer than a slice */
+		t->refused = 0; /* do not queue for the lock: a poller may hold it for a step longer than a slice */
 	/* If application threads have polled since the last look, but not just before this one, the poller may have
 	 * lost the CPU only for a moment, perhaps to the timer that woke this thread. Then look again soon before
 	 * serving: if this thread served while the poller polls, each packet would cost a wake-up. */

@@ -17,7 +17,7 @@
  *   how long a thread may sleep, and whether another  idle_sleep_ns,     sleep.c
  *   thread has to wake it                             idle_interval_ns, idle_rings
  *
- * The decisions that adapt do so in the same way: something is tried, kept while it pays off, and tried less often
+ * The decisions that adapt all adapt in the same way: something is tried, kept while it pays off, and tried less often
  * after each failure, because it costs CPU time that the sender of the next packet may need.
  */
 #ifndef PMD_IDLE_H
@@ -48,8 +48,8 @@
  * whether they still poll. */
 #define IDLE_SLICE_MIN_NS  50000    /* ns of the first slice; each further slice is twice as long */
 #define IDLE_SLICE_MAX_NS  250000   /* ns: longest slice, until there were looks_long slices in a row */
-#define IDLE_SLICE_LONG_NS 1000000  /* ns: longest slice after looks_long slices, as long polling tends to continue */
-#define IDLE_SLICE_DEEP_NS 16000000 /* ns: while an application waits, slices of this length become unlimited */
+#define IDLE_SLICE_LONG_NS 1000000  /* ns: longest slice after looks_long slices; long polling tends to continue */
+#define IDLE_SLICE_DEEP_NS 16000000 /* ns: while an application thread waits, a slice this long becomes unlimited */
 #define IDLE_LOOKS_RIGHT   8	    /* slices in a row that show that looking on was the right decision */
 #define IDLE_LOOKS_LONG	   64	    /* slices in a row before slices get longer; doubled if packets had to wait */
 #define IDLE_LOOKS_MOST	   65536    /* upper limit for the slices before slices get longer */
@@ -78,9 +78,9 @@
 
 /* Other waits of the engine's thread. */
 #define IDLE_LOCK_TRIES 8 /* failed trylocks in a row before the thread waits for the lock */
-/* For some time after traffic the thread sleeps no longer than IDLE_NAP_NS. So a thread that sets an earlier deadline
- * seldom has to wake it (a doorbell costs a system call and a wake-up). The limit ends after IDLE_NAPS sleeps that only
- * their timeout ended. */
+/* For some time after traffic the engine's thread sleeps no longer than IDLE_NAP_NS. So an application thread that sets
+ * a deadline seldom has to wake the engine's thread (a doorbell costs a system call and a wake-up). The limit ends
+ * after IDLE_NAPS sleeps that ended by their timeout. */
 #define IDLE_NAP_NS	10000000 /* ns */
 #define IDLE_NAPS	10
 
@@ -88,7 +88,7 @@
 #define IDLE_PORT_PAUSE_MIN_NS 250  /* ns: first pause between looks; doubled while the port is empty */
 #define IDLE_PORT_PAUSE_NS     8000 /* ns: longest pause between looks at an empty port */
 #define IDLE_PORT_BUSY_SHIFT   3    /* while links bring packets, the longest pause is shifted left by this */
-#define IDLE_PORT_OWED	       16   /* a look is due when this many packets were sent through the port since the last */
+#define IDLE_PORT_OWED	       16   /* a look is due once this many packets have been sent since the last look */
 
 /* When a poller yields the CPU. */
 #define IDLE_YIELD_POLLS    64 /* empty polls before a yield; halved if a yield paid off, else doubled */
@@ -150,7 +150,7 @@ struct idle_server {
 	uint64_t slept_ns;	     /* when the thread last went to sleep or was about to; 0: never */
 	uint64_t spin_ns;	     /* end of the current spin; 0: not spinning */
 	struct idle_spin spin;	     /* decides when a spin starts */
-	unsigned brought;	     /* packets since the last sleep, counted as `got` of idle_server_spins */
+	unsigned brought;	     /* sum of `got` of idle_server_spins() since the last sleep */
 	unsigned thin, gather_after; /* thin wake-ups in a row; number of them that starts gathering */
 	bool gathers;		     /* the current or last sleep was for gathering */
 };
@@ -194,7 +194,7 @@ struct idle_seen {
 /** What happened in a step of the serving thread. */
 struct idle_step {
 	uint64_t step_ns; /* when the step began */
-	uint64_t finds;	  /* number of polls of application threads that found packets, so far */
+	uint64_t finds;	  /* how many polls by application threads have found packets so far */
 	unsigned got;	  /* packets received */
 	unsigned sent;	  /* packets sent */
 	bool woken;	  /* the thread was woken for this step */
@@ -206,7 +206,7 @@ struct idle_step {
 /** A slice: how long the engine's thread looks on before it checks again. */
 struct idle_slice {
 	uint64_t slice_ns;
-	bool deep; /* longer than usual, as an application thread waits; it kicks this thread when its wait ends */
+	bool deep; /* longer than usual: an application thread waits, and kicks this thread when the wait ends */
 	bool tick; /* may end with the kernel's tick, up to IDLE_TICK_NS late */
 };
 
@@ -217,16 +217,17 @@ struct idle_slice {
  * looks on.
  */
 struct idle_thread {
-	bool automatic;		     /* false: the thread always serves */
-	bool pinned;		     /* the thread never sleeps */
-	int credit, credit_full;     /* credit now, and its maximum: see IDLE_CREDIT_FULL */
-	unsigned naps;		     /* how many more sleeps IDLE_NAP_NS limits */
-	unsigned refused;	     /* failed trylocks in a row */
-	bool doubts;		     /* polling may have stopped: look again soon */
-	unsigned looks, looks_long;  /* slices in a row; number of them after which slices get longer */
-	uint32_t waits;		     /* how many waits application threads had begun by the last slice */
-	uint64_t slice_ns;	     /* length of the next slice */
-	uint64_t polls, finds;	     /* idle_seen.polls, idle_step.finds at the last step or look */
+	bool automatic;		    /* false: the thread always serves */
+	bool pinned;		    /* the thread never sleeps */
+	int credit, credit_full;    /* credit now, and its maximum: see IDLE_CREDIT_FULL */
+	unsigned naps;		    /* how many more sleeps IDLE_NAP_NS limits */
+	unsigned refused;	    /* failed trylocks in a row */
+	bool doubts;		    /* polling may have stopped: look again soon */
+	unsigned looks, looks_long; /* slices in a row; number of them after which slices get longer */
+	uint32_t waits;		    /* how many waits application threads had begun by the last slice */
+	uint64_t slice_ns;	    /* length of the next slice */
+	/* idle_seen.polls at the last step or look, and idle_step.finds at the last step. */
+	uint64_t polls, finds;
 	uint64_t work_ns, looked_ns; /* idle_seen.work_ns when has_help() was last called, and the time of that call */
 	struct idle_server server;
 };
@@ -235,7 +236,7 @@ void idle_thread_init(struct idle_thread *t, bool automatic, bool pinned);
 
 /** Call when packets, and nothing else, have woken the serving thread. @return whether an application thread is likely
  *  to find the packets if it gets IDLE_LEAVE_NS. If both threads share a CPU, the serving thread has just preempted the
- *  poller, and without this pause would always be first. */
+ *  poller, and without this pause would always find the packets first. */
 bool idle_thread_leaves(const struct idle_thread *t, const struct idle_seen *seen);
 
 /** Call after the pause of IDLE_LEAVE_NS, during which no doorbell rang. @param polls number of polls before the pause.
@@ -259,7 +260,7 @@ static inline void idle_thread_look_on(struct idle_thread *t)
 }
 
 /** How long to look on. Slices grow up to a maximum; while the same wait of an application thread lasts, they grow
- *  beyond it, and finally become unlimited. */
+ *  beyond that maximum, and finally become unlimited. */
 struct idle_slice idle_thread_slice(struct idle_thread *t, bool waits_now, uint32_t waits);
 
 /** Call after a slice. @param rang the doorbell ended the slice. @param due_ns when the look was due. The question is
@@ -289,7 +290,7 @@ void idle_thread_returned(struct idle_thread *t, const struct idle_seen *seen, u
  * When to look at the port. A look is a system call, which costs as much as a packet through a link. If the function
  * has no links, every step looks. With links, the step after a look that found packets looks again, and the pause
  * between looks grows while the port is empty. While links bring packets, even one at a time as in a ping-pong, the
- * longest pause is longer still, as looks would delay these packets.
+ * longest pause is longer still, because looks would delay these packets.
  */
 struct idle_port {
 	uint64_t looked_ns; /* when the port was last looked at */
@@ -321,10 +322,10 @@ static inline void idle_port_looked(struct idle_port *p, bool found, uint64_t no
 /* ---- yields of a poller ------------------------------------------------------------------------------------- */
 
 /**
- * An application thread yields the CPU after a number of empty polls in a row: on the same core as its peer it would
- * otherwise poll for its whole time slice (milliseconds) before the peer can answer. If the poll after a yield finds
- * packets or completions, the peer is on this core, and the next yield comes sooner. If no other thread ran, or the
- * poll finds nothing, the next yield comes later.
+ * An application thread yields the CPU after a number of empty polls in a row: if its peer is on the same core, it
+ * would otherwise poll for its whole time slice (milliseconds) before the peer can answer. If the poll after a yield
+ * finds packets or completions, the peer is on this core, and the next yield comes sooner. If no other thread ran, or
+ * the poll finds nothing, the next yield comes later.
  */
 struct idle_yield {
 	unsigned empty; /* empty polls in a row */
@@ -369,7 +370,7 @@ static inline enum idle_yielded idle_yield_outcome(uint64_t took_ns)
 /* ---- sleeps ------------------------------------------------------------------------------------------------- */
 
 /** How long a thread may sleep. @param work there is work left. @param retry_ns if packets wait for room in the port or
- *  for an mbuf: how long until the next attempt to send them, as nothing wakes the thread when there is room; 0: no
+ *  for an mbuf: how long until the next attempt to send them (nothing wakes the thread when there is room); 0: no
  *  packets wait. @param interval_ns how long until the next look at a port without a descriptor. @return ns; 0: the
  *  thread must not sleep. */
 static inline uint64_t idle_sleep_ns(bool work, uint64_t retry_ns, uint64_t deadline_ns, uint64_t interval_ns,

@@ -23,12 +23,12 @@
 #define INLINE_RX_BUDGET   1 /* stop after one burst: it may have brought the completion that the caller polls for */
 #define TX_BUDGET	   128
 #define DOORBELL_TX_BUDGET 256
-#define DOORBELLS_SILENT   16 /* the last of this many doorbells in a row with nothing to send receives packets */
+#define DOORBELLS_SILENT   16 /* if this many doorbells in a row have nothing to send, the last one receives packets */
 #define SETTLE_STEPS	   8
 #define SETTLE_SENDS	   64
 #define AWAY_NS		   1000000	 /* after this time without a step, packets are received before timers run */
 #define BEHIND_STEPS	   64		 /* upper limit for the steps in which timers wait after AWAY_NS */
-#define RESOLVE_NS	   1000000000ull /* pmd_resolve gives up then: a full table may forget each answer at once */
+#define RESOLVE_NS	   1000000000ull /* when pmd_resolve gives up: a full table may evict every answer at once */
 #define RESOLVE_PAUSE_NS   50000
 #define QUIET_NS	   1500	 /* this long after the last full step, a poll takes one again, with timers and port */
 #define DOORBELL_STEP_NS   20000 /* this long after the last full step, a doorbell that received packets takes one */
@@ -197,8 +197,8 @@ static bool is_quiet(const struct pmd_engine *e)
 	return pmd_links_any(e->host.links) && !e->host.taps && !pmd_engine_is_full(e);
 }
 
-/** Whether the poller has all completions that it asked for and nothing is to be sent, so that timers and ACKs can wait
- *  up to QUIET_NS. */
+/** Whether the poller has all completions that it asked for and nothing is to be sent. Then timers and ACKs can wait up
+ *  to QUIET_NS. */
 static bool is_brief(const struct pmd_engine *e, uint64_t now_ns)
 {
 	return nic_completions(e->host.nic) >= e->host.rx_until && now_ns - e->steps.full_ns < QUIET_NS &&
@@ -214,7 +214,7 @@ static bool timers_wait(struct pmd_engine *e, unsigned got, uint64_t due_ns, uin
 {
 	if (got == 0 && !e->host.port->more && !(e->host.links && pmd_links_ready(e->host.links)))
 		e->steps.behind = 0;
-	else if (now_ns > e->steps.full_ns + AWAY_NS) /* the clock of this CPU may be behind another's */
+	else if (now_ns > e->steps.full_ns + AWAY_NS) /* no subtraction: full_ns may be later */
 		e->steps.behind = e->steps.behind == 0 && due_ns <= now_ns ? BEHIND_STEPS : 0;
 	else if (e->steps.behind > 0)
 		e->steps.behind--;
@@ -347,7 +347,7 @@ static void inline_step(struct pmd_engine *e)
 }
 
 /**
- * Fast path, as most polls find nothing. After a step or doorbell that left no work, a poll only looks at the links,
+ * Fast path: most polls find nothing. After a step or doorbell that left no work, a poll only looks at the links,
  * and every QUIET_NS a poll is a full step for timers and the port. @return false: take a step.
  */
 static bool inline_is_quiet(struct pmd_engine *e)
@@ -410,8 +410,8 @@ void pmd_inline_yield(struct pmd_engine *e)
 
 /** Receive from links as part of a doorbell. Otherwise the engine's thread would have to wake for a program that posts
  *  more often than it polls. Skip payloads by reference: copying them would delay post_send, and at the next poll one
- *  call copies several. Also receive from the port if many packets were sent since the last receive. @return whether a
- *  link had packets. */
+ *  system call copies several. Also receive from the port if many packets were sent since the last receive. @return
+ *  whether a link had packets. */
 static bool doorbell_rx(struct pmd_engine *e, uint64_t now_ns)
 {
 	bool found = e->host.links && pmd_links_ready(e->host.links);
@@ -440,7 +440,7 @@ void pmd_doorbell(struct pmd_engine *e)
 	if (e->host.dead)
 		return;
 	references = e->host.port->stats.link_rx_references;
-	/* Nothing can be sent now, and received packets can wait for a few doorbells. */
+	/* If nothing can be sent now, return: received packets can wait for a few doorbells. */
 	if (!nic_tx_pending(e->host.nic) && e->tx.first == e->tx.end &&
 	    ++e->polling.silent_doorbells < DOORBELLS_SILENT)
 		return;

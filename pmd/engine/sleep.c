@@ -7,7 +7,7 @@
  * thread and is also rung by other processes.
  *
  * The engine's thread sleeps in ppoll(). An application thread that serves is woken for every message, so each system
- * call adds latency: it sleeps on an epoll set that watches the bell edge-triggered, so that the bell's count need not
+ * call adds latency. So it sleeps on an epoll set that watches the bell edge-triggered: then the bell's count need not
  * be cleared.
  */
 #include <errno.h>
@@ -84,7 +84,7 @@ static uint64_t next_deadline_ns(const struct pmd_engine *e)
 
 uint64_t pmd_engine_timeout(struct pmd_engine *e, unsigned got, uint64_t now_ns)
 {
-	uint64_t trim_ns = pmd_links_trim(e->host.links, now_ns); /* first: ending links may start timers of QPs */
+	uint64_t trim_ns = pmd_links_trim(e->host.links, now_ns); /* first: it may end links, and so start timers */
 	uint64_t deadline = next_deadline_ns(e), interval = IDLE_UNBOUNDED;
 	bool full = pmd_engine_is_full(e), pending = pmd_engine_port_pending(e);
 	bool work = e->host.port->more || pmd_links_pending(e->host.links) || nic_acks_wait(e->host.nic);

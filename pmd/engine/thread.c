@@ -52,8 +52,8 @@ struct thread_state {
 	bool slack; /* sleeps may end late, with the kernel's tick */
 };
 
-/** @return what application threads are doing. The current time is read last, so that it is not before the counted
- *  polls; only heuristics rely on that. */
+/** @return what application threads are doing. The current time is read last: then it is not earlier than the counted
+ *  polls. Only heuristics rely on that. */
 static struct idle_seen thread_sees(const struct pmd_engine *e)
 {
 	int yielding_cpu = __atomic_load_n(&e->polling.yielding_cpu, __ATOMIC_RELAXED);
@@ -69,8 +69,8 @@ static struct idle_seen thread_sees(const struct pmd_engine *e)
 	return seen;
 }
 
-/** The application has closed our descriptors, as programs do that become daemons. Stop the thread, which would spin
- *  without the descriptors. From then on the engine makes progress only while the application polls. */
+/** The application has closed our descriptors: programs that become daemons close all. Stop the thread, which would
+ *  spin without the descriptors. From then on the engine makes progress only while the application polls. */
 static void thread_end(struct pmd_engine *e)
 {
 	pmd_mutex_lock(&e->lock);
@@ -107,7 +107,7 @@ static bool thread_lock(struct thread_state *s)
 	return true;
 }
 
-/** Whether an application thread serves, so that the engine's thread need not. */
+/** Whether an application thread serves: then the engine's thread need not serve. */
 static bool thread_is_spared(const struct thread_state *s)
 {
 	return __atomic_load_n(&s->e->waiter.serves, __ATOMIC_RELAXED);
@@ -198,8 +198,8 @@ static void thread_look_on_from_now(struct thread_state *s)
 	idle_thread_look_on(&s->idle);
 }
 
-/** Packets have woken the thread: give a poller that is about to find them time to do so. @return whether the packets
- *  were left to a poller; if so, *woken is what has woken the thread since. */
+/** Packets have woken the thread. If a poller is about to find them, leave it the time for that. @return whether the
+ *  packets were left to a poller; if so, *woken is what has woken the thread since. */
 static bool thread_leaves(struct thread_state *s, unsigned *woken)
 {
 	struct pmd_engine *e = s->e;
@@ -341,7 +341,7 @@ static void *thread_main(void *arg)
 			continue;
 		}
 		/* An application thread has begun to wait and has rung the doorbell. It may have missed the bell that
-		 * woke this thread: ring the bell for it. */
+		 * woke this thread: ring the bell again for the application thread. */
 		if (woken & ~(unsigned)PMD_WOKEN_DOORBELL)
 			pmd_engine_wake(s.e);
 		woken = 0;
@@ -360,8 +360,8 @@ int pmd_thread_start(struct pmd_engine *e)
 		e->thread.polled = true;
 		return 0;
 	}
-	/* Block the application's signals in the engine's thread, but not SIGSEGV and SIGBUS, as guarded copies may
-	 * fault. */
+	/* Block the application's signals in the engine's thread, but not SIGSEGV and SIGBUS: guarded copies
+	 * may fault. */
 	sigfillset(&set);
 	sigdelset(&set, SIGSEGV);
 	sigdelset(&set, SIGBUS);
@@ -393,7 +393,7 @@ void pmd_expect_sleep(struct pmd_engine *e)
 	if (e->host.dead)
 		return;
 	__atomic_store_n(&e->thread.expect_sleep, true, __ATOMIC_RELAXED);
-	/* A program that has slept in pmd_wait will do so again, and then serve itself: do not wake the engine's
+	/* A program that has slept in pmd_wait will sleep there again, and serve meanwhile: do not wake the engine's
 	 * thread. */
 	if (__atomic_load_n(&e->thread.polled, __ATOMIC_RELAXED) &&
 	    __atomic_load_n(&e->waiter.waits, __ATOMIC_RELAXED) == 0)

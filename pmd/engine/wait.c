@@ -3,12 +3,12 @@
  * wait.c - pmd_wait: while an application thread sleeps until the NIC has an event, it serves in place of the engine's
  * thread. Packets wake it directly, without waking the engine's thread first.
  *
- * Only one application thread at a time serves; others sleep on their own descriptor. During that time the engine's
+ * Only one application thread at a time serves; others sleep on their own descriptor. While one serves, the engine's
  * thread looks on.
  *
  * A sleep and a wake-up cost each side more than a message. If messages follow each other closely, the application
- * thread polls for a while before it sleeps (and yields the CPU, as in all polling). It starts to do so after several
- * short sleeps, and needs more of them after each attempt that found nothing.
+ * thread polls for a while before it sleeps (and yields the CPU, as in all polling). It starts polling after several
+ * short sleeps; whenever polling has found nothing, more short sleeps must come before it polls again.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -74,7 +74,7 @@ static void wait_give_up(void *arg)
  * Do the engine's work in place of its thread. If only the bell rang, send ACKs at once: a link carries them cheaply,
  * and they wake the peer, which then soon finds the application's response as well. Otherwise delay ACKs until the
  * application responds, because on the port each packet costs both sides; but if the wait is not over after the step,
- * send them. Lock held. @return packets received.
+ * send the ACKs. Lock held. @return packets received.
  */
 static unsigned wait_work(struct pmd_engine *e, unsigned woken)
 {
@@ -135,8 +135,8 @@ static bool wait_step(struct pmd_engine *e, bool first, unsigned woken, uint64_t
 	else
 		*timeout = pmd_engine_wait_prepare(e) ? wait_sleep(e, steps, got) : 0;
 	pmd_mutex_unlock(&e->lock);
-	/* The engine's thread still sleeps as the serving thread. Kick it, so that it looks on instead, and notices
-	 * when this thread no longer serves. */
+	/* If the engine's thread still sleeps as the serving thread, kick it: it must look on instead, and notice when
+	 * this thread no longer serves. */
 	if (thread_serves)
 		pmd_engine_kick(e);
 	return !over;

@@ -34,7 +34,7 @@ struct pmd_clock {
 	bool measuring; /* atomic: the counter's rate is not known yet */
 	struct pmd_clock_source source;
 	uint64_t from_counts; /* counter value at which the measurement of the rate began */
-	uint64_t from_ns;     /* atomic: the kernel's time at which it began */
+	uint64_t from_ns;     /* atomic: the kernel's time at which the measurement began */
 	uint64_t doubted_ns;  /* when the counter last disagreed with the kernel */
 	unsigned doubts;      /* how often it has disagreed recently */
 };

@@ -24,7 +24,7 @@ struct pmd_port_stats {
 #undef PMD_PORT_STAT
 };
 
-/** A device as configured; see docs for UROCE_DEVICES. Finding devices does not start DPDK. */
+/** A device as configured by UROCE_DEVICES (docs/configuration.md). Finding devices does not start DPDK. */
 struct pmd_device {
 	char name[PMD_DEVICE_NAME_MAX]; /* "uroce0" */
 	struct nic_gid gid;		/* the device's address */
@@ -90,7 +90,7 @@ bool pmd_progress(struct pmd_engine *engine, unsigned completions);
  *  finding anything yields the CPU at its next unlock. */
 bool pmd_try_progress(struct pmd_engine *engine);
 
-/** Whether the last progress call received or sent packets, so that another call is likely to find more. No lock
+/** Whether the last progress call received or sent packets: then another call is likely to find more. No lock
  *  needed. */
 bool pmd_has_moved(const struct pmd_engine *engine);
 
@@ -121,14 +121,14 @@ void pmd_settle(struct pmd_engine *engine);
 void pmd_expect_sleep(struct pmd_engine *engine);
 
 /**
- * Sleep until *ready, which the event callback sets (atomically, with the lock held). Called without the lock. While it
- * waits, the calling thread makes progress. A cancellation point.
+ * Sleep until *ready is true: the event callback sets it (atomically, with the lock held). Called without the lock.
+ * While it waits, the calling thread makes progress. A cancellation point.
  * @param fd the completion channel's descriptor, which the application would otherwise read; if fd is non-blocking,
  * this call does not sleep.
  * @return 0; -EAGAIN: fd is non-blocking, and *ready is not set; -EINTR: interrupted by a signal whose handler does not
  * restart calls;
- * -EBUSY: waiting here is not possible (another thread already does, the engine is dead or its progress mode excludes
- * waiting): sleep on fd instead.
+ * -EBUSY: waiting here is not possible (another thread already waits here, the engine is dead, or its progress mode
+ * excludes waiting): sleep on fd instead.
  */
 int pmd_wait(struct pmd_engine *engine, int fd, const bool *ready);
 
@@ -161,7 +161,7 @@ int pmd_check_range(const void *addr, size_t len, bool write);
  * Install the SIGSEGV and SIGBUS handlers again. While the NIC accesses application memory, they turn a fault on
  * unmapped memory into an error; other faults go to the handler that the application had installed. A handler that the
  * application installs later replaces ours. The next pmd_open or pmd_check_range then installs ours again, in front
- * of the new one, and so does a front-end that interposes sigaction and calls this function.
+ * of the new one. A front-end that interposes sigaction can call this function to do so at once.
  */
 void pmd_guard_reinstall(void);
 

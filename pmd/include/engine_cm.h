@@ -40,14 +40,14 @@ int pmd_cm_open(struct pmd_engine *engine, pmd_cm_event_fn on_event, void *ctx, 
 /* ---- port spaces -------------------------------------------------------------------------------------------- */
 
 enum pmd_cm_bind_flags {
-	/** Others that set this flag may bind the same port too, as long as none of them listens on it
-	 *  (RDMA_OPTION_ID_REUSEADDR). */
+	/** The same port may be bound more than once if every bind sets this flag, as long as nobody listens on the
+	 *  port (RDMA_OPTION_ID_REUSEADDR). */
 	PMD_CM_REUSE = 1 << 0,
 	/** Two ports with this flag and different families do not conflict, even if both are bound to any address
 	 *  (RDMA_OPTION_ID_AFONLY). */
 	PMD_CM_ONE_FAMILY = 1 << 1,
-	/** An active side binds any port as its source port; only with port 0. Other processes of the device may get
-	 *  the same port for the same purpose. Costs no descriptor. */
+	/** Bind a source port for an active side; allowed only with port 0 (any port). Other processes of the device
+	 *  may get the same port for the same purpose. Costs no descriptor. */
 	PMD_CM_ACTIVE = 1 << 2,
 };
 
@@ -60,8 +60,9 @@ struct pmd_cm_port;
  * @param address an address of the device; zeroes: any address of `family`.
  * @param family AF_INET or AF_INET6.
  * @param port 0: any free port of the kernel's range (net.ipv4.ip_local_port_range), which is stored in *port.
- * @return 0; as a kernel -EADDRINUSE if the port is taken, or -EADDRNOTAVAIL if it is taken and one of the two is bound
- * to any address; -EINVAL, -ENOMEM, -ENODEV, -EMFILE, -ENOSPC (the process has too many ports with a name).
+ * @return 0; as from a kernel: -EADDRINUSE if the port is taken, -EADDRNOTAVAIL if it is taken and this bind or the
+ * earlier one is to any address; -EINVAL, -ENOMEM, -ENODEV, -EMFILE, -ENOSPC (the process has too many ports with a
+ * name).
  */
 int pmd_cm_bind(struct pmd_engine *engine, enum nic_cm_space space, const struct nic_gid *address, int family,
 		unsigned flags, uint16_t *port, struct pmd_cm_port **out);

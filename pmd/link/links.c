@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * links.c - links to other functions of this host: accepting and ending links, waking consumers. Routes and making
- * links are in links_route.c, packets in links_rx.c and links_tx.c, links that the consumer does not claim in
- * links_late.c.
+ * links.c - links to other functions of this host: accepting and ending links, waking consumers. links_route.c finds
+ * routes and makes links, links_rx.c and links_tx.c move packets, links_late.c ends links that the consumer does not
+ * claim.
  *
  * Owns: rings, connections, the bell.
  */
@@ -117,7 +117,7 @@ void links_drop_in(struct pmd_links *l, uint32_t index)
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state); /* no cancellation while the engine is locked */
 	if (proto_link_is_peers(&in->peer) && !links_has_other(l, in))
 		nic_peer_gone(l->host->nic, in->number, &in->peer.to);
-	/* The indices of other links must not change, as pending events refer to them. */
+	/* The indices of other links must not change, because pending events refer to them. */
 	l->in[index] = NULL;
 	while (l->n_in > 0 && !l->in[l->n_in - 1])
 		l->n_in--;
@@ -212,8 +212,8 @@ static void link_visit(struct pmd_host *host, int connection, struct proto_msg *
 		l->n_in++;
 	if (proto_link_is_peers(&in->peer))
 		nic_peer_came(host->nic, in->number, &in->peer.to);
-	/* An application thread has accepted this link while the engine's thread sleeps: the producer has to wake it
-	 * from now on, and the ring may already have packets. */
+	/* If an application thread has accepted this link while the engine's thread sleeps, the producer has to wake
+	 * the engine's thread from now on, and the ring may already have packets. */
 	if (l->asleep) {
 		ring_set_asleep(&in->ring, true);
 		__atomic_thread_fence(__ATOMIC_SEQ_CST); /* (S) in ring.h */

@@ -14,9 +14,9 @@
  *
  * The bell is an eventfd that all producers of a consumer share. A process that has the bell can clear its count or
  * make it blocking, so only processes of the consumer's own user get it; other producers knock, which costs a little
- * more. A producer rings a bell only if the bell was sent by a process of its own user, and only if a write can neither
- * block nor raise a signal. If a consumer misses its bell, that only costs time: as it makes no progress, the producer
- * rings again with a later packet.
+ * more. A producer rings a bell only if the bell was sent by a process of the producer's own user, and only if a write
+ * can neither block nor raise a signal. If a consumer misses its bell, that only costs time: the producer sees that the
+ * consumer makes no progress, and rings again with a later packet.
  *
  * All functions are called under the engine's lock.
  */
@@ -74,8 +74,8 @@ uint32_t pmd_links_target(uint32_t qpn);
 /** Find an existing link to a target at an address. Changes nothing. @return its path, 0: none. */
 uint32_t pmd_links_find(const struct pmd_links *links, const struct nic_gid *dgid, uint32_t target);
 
-/** Make a link to a target of our own device to which there is none, only for forwarding strays to it (strays.h). The
- *  link ends when no more strays come, or when we make a link for our own packets. Costs system calls. @return its
+/** Make a link that only forwards strays (strays.h), to a target of our own device to which we have no link. The link
+ *  ends when no more strays come, or when we make a link for our own packets. Costs system calls. @return its
  *  path, or a negative errno; -ECONNREFUSED: no process listens under the target's name. */
 int pmd_links_make(struct pmd_links *links, const struct nic_gid *dgid, uint32_t target);
 
@@ -107,8 +107,8 @@ bool pmd_links_any(const struct pmd_links *links);
 /** Stop serving a port: receive the packets that are left in links to it, then end these links. */
 void pmd_links_unserve(struct pmd_links *links, uint16_t port);
 
-/** Forward a packet that the port received for another function of this device, or for another function's service, by
- *  this link. Half of the ring is reserved for our own packets. @return false: no room, and the packet is lost. */
+/** Forward by this link a packet that our port received for another function of this device, or for another function's
+ *  service. Half of the ring is reserved for our own packets. @return false: no room, and the packet is lost. */
 bool pmd_links_forward(struct pmd_links *links, uint32_t path, const struct nic_rx_frame *frame);
 
 /** Free the memory of rings without recent traffic. Links without recent traffic are ended if they are to services or

@@ -47,8 +47,9 @@ static bool has_room(const struct link_copy *c, const struct link_payload *p, ui
 	return c->n_remote + p->n <= LINK_COPY_PIECES && len <= LINK_COPY_BYTES - c->bytes;
 }
 
-/** Get the next entry of the ring, after an entry of *len bytes. @param head set to a copy of the entry's headers, as
- *  the producer can change the original. @return false: there is no entry, or it is not a valid LINK_REFERENCE. */
+/** Get the next entry of the ring, after an entry of *len bytes. @param head set to a copy of the entry's headers,
+ *  because the producer can change the original. @return false: there is no entry, or it is not a valid
+ *  LINK_REFERENCE. */
 static bool next_entry(struct ring_consumer *ring, uint32_t *len, struct link_payload *p, uint8_t *head,
 		       struct nic_reference *reference)
 {
@@ -76,7 +77,7 @@ void links_look_ahead(struct link_payload *p, struct link_copy *c)
 	if (c->bytes > LINK_COPY_BYTES)
 		return;
 	nic_foresee_behind(p->host->nic, p->frame, &f);
-	/* Each payload may complete a request: fetch no more payloads than the poller has room for completions. */
+	/* Each payload may complete a request: stop when the poller has no room for another completion. */
 	while (f.qp && in->n_ahead < LINK_AHEAD && weight < in->budget &&
 	       nic_completions(p->host->nic) + in->n_ahead + 1 < p->host->rx_until) {
 		struct link_ahead *a = &in->ahead[in->n_ahead];

@@ -10,8 +10,8 @@
  * packets arrives twice; a claimed ring stays.
  *
  * A withdrawn ring stays in the socket's queue until the consumer receives it, finds it withdrawn and closes the
- * connection. Each queued ring counts against the user's limit of descriptors in flight, so the consumer is sent no
- * other ring before that.
+ * connection. Each queued ring counts against the user's limit of descriptors in flight, so we send the consumer
+ * no other ring before that.
  *
  * The time limit is longer than a runnable process waits for a CPU, and shorter than programs usually wait for a
  * response. Queue pairs do not use up retries during that time: pmd_links_untaken.
@@ -65,8 +65,8 @@ static bool is_sent_again(uint32_t kind, const uint8_t *packet, uint32_t len)
 	return service == SERVICE_RC || service == SERVICE_OWN;
 }
 
-/** The number of packets lost with an unclaimed ring. The count starts at position 0 and does not use a head that the
- *  consumer wrote: if a consumer has moved head without a claim, so that the ring wrapped, the count is 0. */
+/** The number of packets lost with an unclaimed ring. Count from position 0: a consumer must not move head before it
+ *  has claimed the ring. If the consumer has moved head nevertheless, and the ring has wrapped, the count is 0. */
 static unsigned count_lost(const struct link_out *out)
 {
 	struct ring_consumer c = {.memory = out->ring.memory};

@@ -3,10 +3,10 @@
  * links_peer.c - verifies who the producer of an incoming link is, and which packets may arrive over the link.
  *
  * A producer claims to be a certain function of a certain device. The proof is the function's name, on which only one
- * process can listen (proto.h): it must be the process that connected to us. If a process is invisible because it is in
- * another PID namespace, the listener and the producer must run as the same user. A producer that has already exited
- * has no name any more, but its last packets may be in the ring: if no process has the name and the connection has
- * ended, the claim is accepted for what is in the ring.
+ * process can listen (proto.h): that process must be the one that connected to us. If a process is invisible because
+ * it is in another PID namespace, the listener and the producer must run as the same user. A producer that has already
+ * exited has no name any more, but its last packets may be in the ring: if no process has the name and the connection
+ * has ended, the claim is accepted for what is in the ring.
  *
  * Each peer has a number, which every packet received from it carries in nic_rx_frame.peer. The number is valid while
  * the peer has a link, and is never reused. A link is for one address of ours: the peer sends all its packets to QPs at
@@ -86,8 +86,8 @@ bool links_has_other(const struct pmd_links *l, const struct link_in *in)
 	return false;
 }
 
-/** Find the link from function `target` of the device with this key to our address `own`. @param key NULL: of any
- *  device, but with this peer number. @param number used if key is NULL; 0: any number. */
+/** Find the link from function `target` of the device with this key to our address `own`. @param key NULL: a
+ *  function of any device, but the peer's number must be `number`. @param number used if key is NULL; 0: any number. */
 static const struct link_in *find_in(const struct pmd_links *l, const struct nic_gid *key, uint32_t target,
 				     const struct nic_gid *own, uint32_t number)
 {
@@ -104,8 +104,8 @@ static const struct link_in *find_in(const struct pmd_links *l, const struct nic
 
 /*
  * The daemon of the peer's device tells which addresses the device owns. If no device claims the peer's address,
- * because its daemon is late or was killed, accept the address if it is local, the function number is right, and the
- * peer has sent us a packet. Without this exception connections would depend on that daemon.
+ * because that daemon is late or was killed, accept the address if it is local, the function number is right,
+ * and the peer has sent us a packet. Without this exception connections would depend on that daemon.
  */
 uint32_t pmd_links_source(struct pmd_links *l, const struct nic_gid *dgid, uint32_t dest_qpn, const struct nic_gid *own,
 			  uint32_t claimed)

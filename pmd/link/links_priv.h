@@ -113,7 +113,7 @@ struct link_out {
 
 #define LINK_AHEAD	 7u
 #define LINK_COPY_PIECES 32u
-#define LINK_COPY_BYTES	 (512u << 10) /* the most that one call copies: its first payload has to wait for its last */
+#define LINK_COPY_BYTES	 (512u << 10) /* the most that one call copies: no payload is used before the call ends */
 _Static_assert(LINK_AHEAD < NIC_FORESEEN_MAX, "the one before them is counted, too");
 
 /** A payload that was read ahead together with the payload of an earlier entry. Its last bytes are kept in `last`, and
@@ -158,8 +158,8 @@ struct link_copy {
 };
 _Static_assert(LINK_COPY_PIECES > NIC_PIECES_MAX, "one always fits");
 
-/* How many packets a payload by reference counts as in a link's turn: one packet per LINK_WEIGHT_BYTES, at least
- * LINK_WEIGHT_MIN packets. */
+/* In a link's turn, a payload by reference counts as one packet per LINK_WEIGHT_BYTES, and at least as LINK_WEIGHT_MIN
+ * packets. */
 #define LINK_WEIGHT_BYTES 32768u
 #define LINK_WEIGHT_MIN	  2u
 
@@ -191,8 +191,8 @@ struct pmd_links {
 	const uint64_t *pending; /* paths with pending packets: see nic_paths_pending */
 	bool asleep;
 	bool one_copy;		      /* UROCE_ONE_COPY: payloads may be sent by reference */
-	uint32_t revocations;	      /* counts revocations of keys, and of QPs including their responses */
-	uint32_t request_revocations; /* counts revocations of QPs' requests only */
+	uint32_t revocations;	      /* counts revocations of a key, and of all packets of a QP */
+	uint32_t request_revocations; /* counts revocations of only the requests of a QP */
 	uint32_t n_out, n_in;	      /* links out; one more than the last used index of `in` */
 	uint32_t turn;		      /* index in `in` where the next turn begins: after the link served last */
 	uint32_t tx_turn;	      /* path whose turn is next */

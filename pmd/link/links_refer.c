@@ -114,7 +114,7 @@ static bool fetch(void *ctx, uint32_t offset, void *dst, uint32_t len, void *las
 		if (whole)
 			links_look_ahead(p, &c);
 		got = read_memory(in, c.local, c.n_local, c.remote, c.n_remote);
-		if (got < 0 && in->n_ahead) /* without the later payloads: one of their addresses may be invalid */
+		if (got < 0 && in->n_ahead) /* without the later payloads: one may be at an invalid address */
 			got = read_memory(in, c.local, 3, c.remote, n_remote);
 	}
 	links_ahead_got(in, got > (ssize_t)needed && number == in->peer.number ? (uint64_t)got - needed : 0);

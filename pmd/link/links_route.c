@@ -27,10 +27,10 @@
 #include "points.h"
 
 #define WHOIS_TIMEOUT_MS 200
-/* When to look again for a peer that was not found: soon, as the peer may be starting. */
+/* When to look again for a peer that was not found: soon, because the peer may be starting. */
 #define NEGATIVE_NS	 100000000u
 #define REFUSED_NS	 1000000000u  /* delay after a refused link, since packets in its ring were lost */
-#define OWNER_NS	 1000000000u  /* how long a known owner is cached, as the owner of an address may change */
+#define OWNER_NS	 1000000000u  /* how long a known owner is cached: the owner of an address may change */
 #define OWNER_LATE_NS	 10000000000u /* pause before a daemon that did not answer is asked again */
 
 /* ---- owners of addresses ------------------------------------------------------------------------------------ */
@@ -287,7 +287,7 @@ static uint32_t link_get(struct pmd_links *l, const struct nic_gid *dgid, uint32
 
 	if (path && !l->out[path]->for_strays)
 		return path;
-	if (path) /* only for strays: the peer would not accept our own packets over this link */
+	if (path) /* a link for strays: the peer would not accept our own packets over it */
 		links_drop_out(l, path);
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
 	if (link_may_be(l, target) && owner_find(l, dgid, &key)) {

@@ -58,15 +58,15 @@ static void rx_bare(struct pmd_host *host, const struct link_in *in, uint32_t ki
 				     .addresses = kind >> LINK_KIND_BITS & ((1u << NIC_ADDRESSES_BITS) - 1)};
 
 	take_head(&frame, head, packet);
-	/* Taps need the addresses of a packet. A bare packet that the NIC would drop, as it is not from the QP's peer,
-	 * has none: taps do not see it. */
+	/* Taps need the addresses of a packet. A bare packet that is not from the QP's peer has no addresses: taps do
+	 * not see it, and the NIC would drop it. */
 	if (pmd_unlikely(host->taps) && nic_frame_address(host->nic, &frame))
 		rx(host, in, &frame, now_ns);
 	else
 		nic_rx(host->nic, &frame, now_ns);
 }
 
-/** Receive a packet with an ICRC. It is copied completely, as it must not change between the check and its use. No
+/** Receive a packet with an ICRC. It is copied completely: it must not change between the check and the use. No
  *  authentication tag is required, because the kernel has identified the producer. */
 static void rx_summed(struct pmd_host *host, const struct link_in *in, const uint8_t *packet, uint32_t len,
 		      uint64_t now_ns)
@@ -155,7 +155,7 @@ static void rx_unfolded(struct pmd_host *host, const struct link_in *in, const s
 	free(near.ctx);
 }
 
-/** Receive a packet that refers to the producer's memory. @return as rx_entry. */
+/** Receive a packet that refers to the producer's memory. @return what rx_entry returns. */
 static unsigned rx_referring(struct pmd_host *host, struct link_in *in, const uint8_t *packet, uint32_t len,
 			     unsigned budget, uint64_t now_ns)
 {

@@ -33,8 +33,8 @@ static inline bool link_stands_still(struct link_out *out, uint64_t now_ns)
 	return false;
 }
 
-/** Wake the consumer if it sleeps, or if it has made no progress for longer than DEAF_NS, as its bell may have been
- *  lost. Read the consumer's head only at that interval, because the consumer writes that cache line all the time. */
+/** Wake the consumer if it sleeps, or if it has made no progress for longer than DEAF_NS: it may have missed its bell.
+ *  Read the consumer's head only at that interval, because the consumer writes that cache line all the time. */
 static inline void link_wake(struct pmd_links *l, struct link_out *out, uint64_t now_ns)
 {
 	bool sleeps = ring_must_wake(&out->ring);
@@ -55,7 +55,7 @@ void links_wake(struct pmd_links *l, struct link_out *out, uint64_t now_ns)
 	link_wake(l, out, now_ns);
 }
 
-/** Drop some pending packets of the link: only such as nic_path_lose() is allowed to drop. */
+/** Drop some pending packets of the link, but only packets that nic_path_lose() may drop. */
 static void link_lose(struct pmd_links *l, uint32_t path, uint64_t now_ns)
 {
 	uint8_t data[NIC_FRAME_MAX];
@@ -80,7 +80,7 @@ static void link_wait(struct pmd_links *l, uint32_t path, uint64_t now_ns)
 		link_lose(l, path, now_ns);
 	l->full[path / 64] |= 1ull << path % 64;
 	l->host->port->stats.link_busy++;
-	/* Back off, as the consumer may never make progress again. */
+	/* Back off, because the consumer may never make progress again. */
 	retry_ns = still_ns / 4 < PMD_RETRY_NS	 ? PMD_RETRY_NS
 		   : still_ns / 4 < RETRY_MAX_NS ? still_ns / 4
 						 : RETRY_MAX_NS;

@@ -63,7 +63,7 @@ struct ring_control {
 	uint32_t claim; /* enum ring_claim */
 };
 
-/** State of a ring that was handed over: whether the consumer has claimed it, or the producer withdrawn it. */
+/** State of a ring that was handed over: whether the consumer has claimed it, or the producer has withdrawn it. */
 enum ring_claim { RING_OFFERED, RING_CLAIMED, RING_WITHDRAWN };
 
 /** A producer's state; private to its process. */

@@ -30,7 +30,7 @@ struct stray_held {
 	uint8_t packet[NIC_FRAME_MAX];
 };
 
-/** Cached result for a target to which no link could be made. nobody: no function serves the port. */
+/** Cached result for a target to which no link could be made. `nobody`: no function serves the port. */
 struct stray_found {
 	uint64_t until_ns;
 	uint32_t target;
@@ -84,7 +84,7 @@ static void pass_on(struct pmd_strays *s, uint32_t path, const struct nic_rx_fra
 		s->host->port->stats.rx_misrouted_full++;
 }
 
-/** Whether a receiver could accept the packet. The NIC counts malformed packets. */
+/** Whether a receiver could accept the packet. If the packet is malformed, nic_rx_check() counts it. */
 static bool is_acceptable(struct pmd_strays *s, const struct nic_rx_frame *frame, uint32_t target)
 {
 	if (IS_SERVICE(target) && (frame->len < BTH_LEN || frame->data[0] != UD_SEND_ONLY ||

@@ -4,9 +4,9 @@
  * service that this function does not serve (pmd-internal). All functions are called under the engine's lock.
  *
  * Some strays are legitimate: the kernel's GRO merges packets of two functions into one datagram; the kernel's filter
- * lists a limited number of services and steers packets of the others to one function; and packets can still arrive
- * just after a service was closed. But anyone who can reach the device can send any number of strays, so handling a
- * stray must cost no more than the packet itself:
+ * lists a limited number of services and steers packets to all other services to one function; and packets can still
+ * arrive just after a service was closed. But anyone who can reach the device can send any number of strays, so
+ * handling a stray must cost no more than the packet itself:
  *   - A packet is checked before it is forwarded. A service accepts only UD SENDs.
  *   - Packets are forwarded over existing links. Looking for a link changes nothing.
  *   - If there is no link, making one, or finding out whether any function serves the port, needs system calls. They

@@ -5,7 +5,7 @@
  * Resolves addresses (with a few retries, while packets queue), answers requests for our own address, and asks again
  * for expired entries. Creates entries only to resolve an address, and from requests for our address; other ARP packets
  * and advertisements only update existing entries. Does not route: the port picks the next hop. Does no duplicate
- * address detection, as the address is configured.
+ * address detection, because the address is configured.
  *
  * Owns: the table and the packets queued in it.
  */
@@ -224,7 +224,7 @@ static void start_asking(struct neigh *n, struct neigh_entry *e, uint64_t now_ns
 }
 
 /** Get the entry of an address that is used now, and ask for its MAC if that is due. @param packet true: there is a
- *  packet for the address; false: it is only resolved in advance. After a failure it does not ask again for
+ *  packet for the address; false: it is only resolved in advance. After a failure no request is sent for
  *  NEIGH_FAILED_NS, except for the first packet if only neigh_resolve() has asked so far. */
 static struct neigh_entry *use(struct neigh *n, const struct nic_gid *addr, bool packet, uint64_t now_ns)
 {

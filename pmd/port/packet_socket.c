@@ -14,8 +14,8 @@
  *   - the socket joins no fanout group. A single queue needs none, and the group, which the PMD names after process and
  *     interface, would distribute packets among all devices of the process on that interface;
  *   - the descriptor is recorded, to sleep on, and to close in a forked child;
- *   - a forked child does not inherit the mappings of the ring: a mapping keeps a socket open, just as a descriptor
- *     does.
+ *   - a forked child does not inherit the mappings of the ring: a mapping keeps a socket open, like a
+ *     descriptor.
  *
  * Owns nothing: the sockets are the PMD's.
  */

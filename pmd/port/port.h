@@ -85,7 +85,7 @@ static inline const struct pmd_port_stats *pmd_port_stats_now(struct pmd_port *p
 
 /**
  * Create a port on kernel UDP sockets, with no socket yet.
- * @param function the leading byte of the QPNs whose packets are for this port; 0: all packets are.
+ * @param function the leading byte of the QPNs whose packets are for this port; 0: the port gets all packets.
  */
 int pmd_port_udp_create(unsigned function, struct pmd_port **out, char *err, size_t err_len);
 /** Whether the port has a socket for GID table entry `index`. */

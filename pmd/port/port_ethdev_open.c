@@ -17,7 +17,7 @@
 #include "port_ethdev.h"
 
 #define ETHDEV_DESCRIPTORS  512
-#define ETHDEV_RX_POOL	    511 /* mbufs: for a burst and the burst before it, as PMDs copy from their own rings */
+#define ETHDEV_RX_POOL	    511 /* mbufs for a burst and the previous burst; PMDs copy packets out of their own rings */
 #define ETHDEV_PSN_WINDOW   256 /* packets in flight per QP: fewer than any ring on the path can hold */
 #define ETHDEV_ACK_DELAY_NS 10000
 #define ETHDEV_RX_ROOM	    4608 /* longest frame: NIC_FRAME_MAX, the Ethernet header, and the PMD's own header */

@@ -135,9 +135,9 @@ static void udp_retire(struct port_udp *u, struct udp_socket *s, bool was_wait_f
 }
 
 /** Find the most bytes that a QP may have in flight. They must fit into the receiver's buffer, which is assumed to be
- *  as large as ours: the kernel silently drops what does not fit, and go-back-N then retransmits everything. A quarter
- *  of the buffer, because the kernel also charges its overhead to the buffer. Several QPs share the buffer, and shrink
- *  their windows on loss. */
+ *  as large as ours: the kernel silently drops what does not fit, and go-back-N then retransmits everything. Use a
+ *  quarter of the buffer, because the kernel also charges its overhead to the buffer. Several QPs share the buffer, and
+ *  shrink their windows on loss. */
 static uint32_t udp_inflight(int fd)
 {
 	socklen_t len = sizeof(int);

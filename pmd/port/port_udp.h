@@ -37,8 +37,8 @@ struct port_udp {
 	uint32_t open, hot;			/* bits: open sockets; sockets that every burst visits */
 	unsigned rx_last, tx_last;		/* index of the socket that last received, that last sent */
 	unsigned dropped;			/* datagrams dropped in this burst */
-	int epoll_fd;	/* watches all sockets; -1: not needed yet, as at most one socket was added and none removed */
-	int retired_fd; /* former wait_fd, now a duplicate of epoll_fd; -1: none */
+	int epoll_fd;	     /* watches all sockets; -1: not needed before a second socket is added or one is removed */
+	int retired_fd;	     /* former wait_fd, now a duplicate of epoll_fd; -1: none */
 	uint64_t looked_ns;  /* when epoll last checked the sockets that are not hot */
 	uint64_t drops_gone; /* sum of the drops of removed sockets */
 	bool said_too_long, said_unreachable;
@@ -60,7 +60,7 @@ static inline struct udp_peer *udp_peer_find(struct port_udp *u, const struct ni
 	return __builtin_memcmp(&peer->gid, gid, sizeof(*gid)) == 0 ? peer : NULL;
 }
 
-/* As the members of struct pmd_port_ops. */
+/* Members of struct pmd_port_ops for this port. */
 unsigned udp_rx_burst(struct pmd_port *port, struct nic_rx_frame *frames, unsigned n, uint64_t now_ns);
 void udp_rx_accepted(struct pmd_port *port, const struct nic_rx_frame *frame);
 unsigned udp_tx_burst(struct pmd_port *port, struct nic_tx_frame *frames, unsigned n, uint64_t now_ns);

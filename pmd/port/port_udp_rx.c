@@ -28,7 +28,8 @@
 #define UDP_HOT_NS  1000000
 #define UDP_LOOK_NS 10000
 
-/* Offset of the destination QPN. Its first byte is a function's number, or 0xff: then the others are a service port. */
+/* Offset of the destination QPN, three bytes. If the first one is 0xff, the other two are a service port; otherwise the
+ * first one is a function's number. */
 #define BTH_DEST_QPN 5
 
 /** Record whether the peer runs uroce on a kernel socket. An address can pass to another host: a packet from another
@@ -103,8 +104,8 @@ static enum udp_received udp_receive(struct port_udp *u, const struct udp_socket
 			     .msg_control = control.bytes,
 			     .msg_controllen = sizeof(control.bytes)};
 	struct udp_split *split = &u->split;
-	/* The system call, because recvmsg() is a cancellation point: that makes a poll 5% slower, and nothing here may
-	 * be cancelled. */
+	/* Make the system call directly. recvmsg() is a cancellation point: it would make a poll 5% slower, and the
+	 * thread must not be cancelled here. */
 	long len = syscall(SYS_recvmsg, s->fd, &msg, MSG_DONTWAIT);
 
 	if (len < 0) {
@@ -197,7 +198,7 @@ static bool udp_is_ours(struct port_udp *u, const struct nic_rx_frame *frame)
 	const uint8_t *qpn = frame->data + BTH_DEST_QPN;
 
 	if (frame->len < BTH_DEST_QPN + 3 || qpn[0] == u->function)
-		return true; /* the NIC counts packets that are too short */
+		return true; /* for this function, or too short: the NIC counts short packets */
 	if (qpn[0] == 0 && qpn[1] == 0 && qpn[2] == NIC_GSI_QPN)
 		return true; /* for queue pair 1: the CM finds the function that the message is for */
 	return qpn[0] == NIC_SERVICE_QPN >> 16 && u->port.serves &&

@@ -25,10 +25,11 @@
 #define UDP_SEGMENT 103
 #endif
 
-#define UDP_GSO_BYTES 64000 /* payload bytes of a run: below 65,507, with room for any header */
+#define UDP_GSO_BYTES 64000 /* maximum payload of a run; leaves room for any header below UDP's limit, 65,507 */
 #define UDP_GSO_SEGS  64
 
-/* Offset of the destination QPN. Its first byte is a function's number, or 0xff: then the others are a service port. */
+/* Offset of the destination QPN, three bytes. If the first one is 0xff, the other two are a service port; otherwise the
+ * first one is a function's number. */
 #define BTH_DEST_QPN 5
 
 /* BTH opcodes that this file compares with (IBTA 9.2.1). */
@@ -154,8 +155,8 @@ static int udp_send(struct udp_socket *s, const struct nic_tx_frame *f, unsigned
 	return syscall(SYS_sendmsg, s->fd, &msg, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 ? -errno : 0;
 }
 
-/** Report once an error that the user can fix. Writing to a stream is a cancellation point, and the engine is locked.
- */
+/** Report an error that the user can fix, but only once (*said). Disables cancellation while it writes, because writing
+ *  to a stream is a cancellation point and the thread holds the engine's lock. */
 __attribute__((cold, noinline)) static void udp_say(bool *said, const struct nic_gid *to, int rc, uint32_t len)
 {
 	char addr[64];

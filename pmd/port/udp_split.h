@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* udp_split.h - splits a datagram that GRO has merged into the packets that were sent (pmd-internal). Uses no other
- * file of the port. */
+/* udp_split.h - undoes GRO: splits a merged datagram into the packets that the peer has sent (pmd-internal). Uses no
+ * other file of the port. */
 #ifndef PMD_UDP_SPLIT_H
 #define PMD_UDP_SPLIT_H
 

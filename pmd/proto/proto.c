@@ -115,7 +115,7 @@ static int receive(int fd, struct proto_msg *m, int flags)
 	if (len < 0)
 		return errno == EINTR ? -EAGAIN : -errno;
 	collect_fds(&msg, m);
-	if (len == 0 && m->n_fds == 0) /* the connection has ended (or an empty packet, which no peer sends) */
+	if (len == 0 && m->n_fds == 0) /* the connection has ended: no peer sends an empty packet */
 		return 0;
 	if (msg.msg_flags & MSG_CTRUNC)
 		rc = -EMFILE;

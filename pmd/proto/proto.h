@@ -14,8 +14,8 @@
  *   "\0uroce/<key>/port/<space>/<port>"   likewise, a port of the connection manager (engine_cm.h)
  *
  *   to the daemon                       its answer
- *     PROTO_JOIN   struct proto_join      PROTO_WELCOME struct proto_welcome, or PROTO_REFUSED; the connection stays,
- *                                         its end is the function's end; PROTO_DEVICE follows at every change
+ *     PROTO_JOIN   struct proto_join      PROTO_WELCOME struct proto_welcome, or PROTO_REFUSED. After PROTO_WELCOME the
+ *                                         connection stays open, and PROTO_DEVICE follows at every change
  *     PROTO_SERVICES uint32_t ...         nothing; from a function, whenever the set of ports it serves changes, and
  *                                         after PROTO_ADOPTED
  *     PROTO_RECORDS nothing               nothing; from a function: it passes the daemon a file that has a struct
@@ -32,8 +32,8 @@
  *
  * PROTO_TOOL commands to the daemon: "status" (reply with the daemon's state as JSON), "stats" (reply with the daemon's
  * counters and their descriptions), "stay" (do not exit after the last function ends), "leave" (exit as soon as the
- * last function ends), "make way" (another user wants the address: exit, which ends the connection, unless the device
- * is in use or "stay" is set), "fault set ..." and "fault clear" (the daemon sends the command to functions that join
+ * last function ends), "make way" (another user wants the address: exit, unless the device is in use or "stay" is set;
+ * the exit ends the connection), "fault set ..." and "fault clear" (the daemon sends the command to functions that join
  * later, with PROTO_FAULT; the tool itself sends it to functions that have joined). PROTO_TOOL commands to a function:
  * see observe.h.
  *
@@ -53,7 +53,7 @@
 #define PROTO_MAGIC	   (0x75720000u | PROTO_VERSION) /* "ur" */
 #define PROTO_FUNCTION_MAX 254	 /* the leading byte 255 is for services and the multicast QPN, 0xFFFFFF */
 #define PROTO_FDS_MAX	   24	 /* descriptors per message */
-#define PROTO_STRUCT_MAX   1024	 /* bytes: no struct below is longer, nor a list of services */
+#define PROTO_STRUCT_MAX   1024	 /* maximum bytes of a struct below, and of a list of services */
 #define PROTO_SERVICES_MAX 256	 /* per function */
 #define PROTO_COMMAND_MAX  4096	 /* bytes of a PROTO_TOOL text */
 #define PROTO_FAULT_MAX	   512	 /* bytes of a PROTO_FAULT text, with the terminating zero */
@@ -164,8 +164,8 @@ struct proto_owner {
 struct proto_keeper {
 	struct {
 		struct nic_gid gid;
-		uint16_t index; /* the socket's position among those of the address: the function's number */
-		uint16_t entry; /* the address's index in the GID table, which functions use */
+		uint16_t index; /* number of the socket among those of the address: the number of its function */
+		uint16_t entry; /* the address's index in the GID table; functions continue to use this index */
 	} entries[PROTO_KEEPER_ENTRIES];
 };
 
@@ -270,11 +270,11 @@ int proto_accept(int fd);
 
 /* ---- peers ---------------------------------------------------------------------------------------------- */
 
-/** Get the credentials of the process at the other end, which connected or listens there. @return 0 or a negative
- *  errno. */
+/** Get the credentials of the peer: the process that has connected to us, or to which we have connected. @return 0 or a
+ *  negative errno. */
 int proto_peer(int fd, struct ucred *out);
 
-/** Format a PID for a message: "pid 42", or "in another container" if it is 0, since the process is outside our PID
+/** Format a PID for a message: "pid 42"; or, for PID 0, "in another container", because the process is outside our PID
  *  namespace. @return out */
 #define PROTO_PID_TEXT 24
 const char *proto_pid_str(pid_t pid, char *out, size_t len);

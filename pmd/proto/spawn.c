@@ -35,7 +35,7 @@
 #include "proto.h"
 #include "spawn.h"
 
-#define STACK_BYTES  65536 /* for each of the two children, which run with all signals blocked */
+#define STACK_BYTES  65536 /* stack of each of the two children; signals are blocked, so no handler runs on it */
 #define READY_MS     30000 /* a new session may be kept off the CPU for 15 s: see STARVED_MS in control_join.c */
 #define SENTENCE_MAX 512
 
@@ -59,7 +59,7 @@ struct spawn {
 	const char **envp;
 	int fd; /* write end of the pipe: becomes the daemon's stderr */
 	char *stack;
-	struct rlimit files; /* limit on open files for the daemon: ours as it was until DPDK's start raised it */
+	struct rlimit files; /* the daemon's limit on open files: our own limit before DPDK's start raised it */
 	bool limit_files;
 	int *error; /* errno of a failed clone or execve, in memory that the children share */
 };
@@ -210,7 +210,7 @@ static int spawn_listen(int fd, char *err, size_t err_len)
 		now_ns = pmd_now_ns();
 		rc = now_ns < end_ns ? poll(&p, 1, (int)((end_ns - now_ns) / 1000000 + 1)) : 0;
 		if (rc < 0 && errno == EINTR)
-			continue; /* a read now could block for ever */
+			continue; /* do not read: the pipe may be empty, and the read could block for ever */
 		if (rc == 0) {
 			snprintf(err, err_len,
 				 "uroced, the daemon of the device, does not get ready; see what it does");
@@ -282,7 +282,7 @@ int pmd_spawn_daemon(const struct pmd_device *device, char *err, size_t err_len)
 	s.limit_files = pmd_eal_files_limit(&s.files) == 0;
 	s.envp = daemon_environment();
 	s.stack = mmap(NULL, 2 * STACK_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	s.error = (int *)(void *)s.stack; /* the low end of a stack, which is never reached */
+	s.error = (int *)(void *)s.stack; /* at the low end of a stack, which the stack's contents never reach */
 	rc = -ENOMEM;
 	if (s.envp && s.stack != MAP_FAILED)
 		rc = spawn_and_listen(&s, err, err_len);

@@ -20,7 +20,7 @@
 #define UDP_GRO 104
 #endif
 
-#define UDP_RCVBUF (128 << 20) /* UC and UD have no flow control, and the receiver can be off the CPU for long */
+#define UDP_RCVBUF (128 << 20) /* large: UC and UD have no flow control, and receivers can be off the CPU for long */
 #define UDP_SNDBUF (4 << 20)
 
 static void socket_options(int fd, bool v4, bool share)
@@ -105,8 +105,8 @@ bool pmd_udp_socket_is(int fd, const struct nic_gid *gid)
 	       memcmp(&self.sin6_addr, &expected.sin6_addr, sizeof(self.sin6_addr)) == 0;
 }
 
-/** Checks that GRO is on, because GSO pays only if the receiver gets the packets coalesced; and that the kernel has
- * GSO, by setting UDP_SEGMENT to 0 on the socket. */
+/** Two checks. GRO must be on: GSO pays only if the receiver gets the packets coalesced. The kernel must have GSO: it
+ * must let us set UDP_SEGMENT to 0 on the socket. */
 bool pmd_udp_socket_gso(int fd)
 {
 	int gro = 0, off = 0;

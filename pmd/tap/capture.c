@@ -53,7 +53,7 @@ static struct sink *sink_find(struct pmd_capture *c, int fd)
 	return NULL;
 }
 
-/** Set the send buffer's size. Fails, and leaves the size, if the process has lost the privilege for SO_SNDBUFFORCE. */
+/** Set the send buffer's size. If the process has lost the privilege for SO_SNDBUFFORCE, the size does not change. */
 static void set_send_bytes(const struct sink *s, int size)
 {
 	setsockopt(s->fd, SOL_SOCKET, s->forced ? SO_SNDBUFFORCE : SO_SNDBUF, &size, sizeof(size));

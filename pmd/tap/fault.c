@@ -134,7 +134,7 @@ static void waiting_pass(struct fault_stage *s, uint64_t now_ns)
 	}
 }
 
-/** Release packets that have waited for PMD_FAULT_WAIT_NS, although too few others have passed them. */
+/** Release packets that have waited for PMD_FAULT_WAIT_NS, even if too few others have passed them. */
 static void waiting_expire(struct fault_stage *s, uint64_t now_ns)
 {
 	while (s->waiting && s->waiting->due_ns <= now_ns)

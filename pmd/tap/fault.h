@@ -4,7 +4,7 @@
  *
  * A stage between the NIC and its paths (the port and the links). A rule applies to all packets of the function, or
  * only to those that one QP sends or receives; a QP's own rule replaces the function's. By default a rule applies only
- * to sent packets, so that a packet between two functions that both have the rule is subjected to it once.
+ * to sent packets: if two functions have the same rule, a packet from one to the other meets the rule only once.
  *
  * Every rule has its own sequence of random numbers for each direction, derived only from the rule's seed and QPN and
  * the function's number. Each packet consumes the same count of random numbers, whatever happens to the packet, so a
@@ -76,7 +76,7 @@ unsigned pmd_fault_tx(struct pmd_fault *f, unsigned path, struct nic_tx_frame *f
 /** Fetch held packets that are due on `path`, at most n. @return how many frames were filled. */
 unsigned pmd_fault_tx_due(struct pmd_fault *f, unsigned path, struct nic_tx_frame *frames, unsigned n, uint64_t now_ns);
 
-/** @return bitmap of 64 paths, from number 64 * word on: those for which held packets are due. */
+/** @return a bitmap of the 64 paths from number 64 * word on; a set bit: held packets are due for the path. */
 uint64_t pmd_fault_tx_paths(const struct pmd_fault *f, uint32_t word, uint64_t now_ns);
 
 /** Apply the rules to a packet that has arrived on `path`. @return whether the NIC gets a packet now. *frame may have

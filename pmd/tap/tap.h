@@ -34,7 +34,7 @@ unsigned pmd_tap_tx(struct pmd_host *host, unsigned path, struct nic_tx_frame *f
 /** Whether held packets are due to be sent. */
 bool pmd_tap_tx_pending(const struct pmd_host *host, uint64_t now_ns);
 
-/** @return bitmap of 64 paths, from number 64 * word on: those for which held packets are due. */
+/** @return a bitmap of the 64 paths from number 64 * word on; a set bit: held packets are due for the path. */
 uint64_t pmd_tap_tx_paths(const struct pmd_host *host, uint32_t word, uint64_t now_ns);
 
 /** @return when the next held packet becomes due; UINT64_MAX: no packet is held. */

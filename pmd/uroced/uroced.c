@@ -365,8 +365,8 @@ static void daemon_loop(struct daemon *d)
 	}
 }
 
-/** Close the UDP sockets before the process ends, which releases the names: a new daemon that gets a name must be able
- *  to bind the UDP port too. */
+/** Close the UDP sockets first. The end of the process then releases the names, and a new daemon that gets a name must
+ *  be able to bind the UDP port too. */
 static void daemon_end(struct daemon *d)
 {
 	keeper_close(d);
@@ -401,7 +401,7 @@ static int daemon_run(struct daemon *d, const struct options *o, int told_fd)
 		rc = daemon_configure(d, o, err, sizeof(err));
 	if (rc == 0)
 		rc = daemon_claim(d, err, sizeof(err));
-	if (rc != 0 && err[0]) { /* without a message: another daemon has the device, which is success */
+	if (rc != 0 && err[0]) { /* no message means success: another daemon has the device */
 		fprintf(stderr, "uroced: %s\n", err);
 		code = 1;
 	}

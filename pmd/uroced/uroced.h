@@ -15,8 +15,8 @@
  *   uroced_cm.c       connections of functions that have ended, services that nobody has
  *   uroced_tools.c    commands of the `uroce` tool
  *
- * One thread, one epoll set. Sends do not block. If a peer's queue is full, a function gets the latest state later, and
- * any other peer is disconnected.
+ * One thread, one epoll set. Sends do not block. If the queue to a function is full, the function gets the latest state
+ * later; if the queue to any other peer is full, the peer is disconnected.
  */
 #ifndef PMD_UROCED_H
 #define PMD_UROCED_H
@@ -41,7 +41,7 @@ enum slot_state {
 	SLOT_FREE,
 	SLOT_LIVE,     /* a function that has joined or has been adopted */
 	SLOT_ADOPTING, /* a function of a previous daemon, which has been sent PROTO_ADOPT and has not answered */
-	SLOT_FOREIGN,  /* a process that is not connected to us listens under the name: retried with back-off */
+	SLOT_FOREIGN,  /* a process that is not connected to us listens under the name: ask it again, with back-off */
 };
 
 struct slot {
@@ -51,14 +51,14 @@ struct slot {
 	struct ucred peer;
 	char command[16];
 	struct proto_join join;
-	/* Services (proto_service) that the function claims to serve, and those of them that it does serve. */
+	/* said: the services (proto_service) that the function claims. services: those of them that it was granted. */
 	uint32_t said[PROTO_SERVICES_MAX], services[PROTO_SERVICES_MAX];
 	unsigned n_said, n_services;
-	int records_fd;	      /* file that lists its connections, see PROTO_RECORDS; 0: none */
+	int records_fd;	      /* file that lists the function's connections, see PROTO_RECORDS; 0: none */
 	uint64_t since_ns;    /* when the function joined the device, CLOCK_REALTIME */
 	uint64_t released_ns; /* when the number last lost its function, CLOCK_MONOTONIC; 0: never used */
 	uint64_t joined_ns;   /* when the function joined this daemon or was adopted, CLOCK_MONOTONIC */
-	uint64_t due_ns;      /* when to check it again; 0: only on an event */
+	uint64_t due_ns;      /* when to check the slot again; 0: only on an event */
 	unsigned misses;      /* consecutive times that adoption failed or did not last */
 	bool strange;	      /* SLOT_FOREIGN: a user whom the policy does not admit listens under the name */
 	uint32_t keeper_sent; /* generation of the last keeper sent to the function */
@@ -79,7 +79,7 @@ struct client {
 	int fd; /* -1: unused entry */
 	uint64_t since_ns;
 	struct ucred peer;
-	bool joining; /* waits to join: sockets of a previous daemon are missing, or the address is */
+	bool joining; /* waits to join: the address, or sockets of a previous daemon, are still missing */
 	struct proto_join join;
 };
 
@@ -93,7 +93,7 @@ struct daemon {
 	uint32_t follow; /* enum proto_follow */
 	uint32_t scope;	 /* index of the interface */
 	bool port_up, stay, leave;
-	bool give_up; /* exit: too few descriptors to take over the sockets; functions work better without a daemon */
+	bool give_up; /* exit: we lack descriptors to take over the sockets, and functions keep theirs if we exit */
 	struct proto_policy policy;
 	char allow[64]; /* the --allow option, as text */
 	uint64_t since_ns, idle_since_ns;
@@ -108,7 +108,7 @@ struct daemon {
 	char why[256]; /* message: why a wanted address is missing */
 
 	struct slot slots[DAEMON_SLOTS];
-	unsigned live, adopting; /* counts of functions: connected; of a previous daemon and not yet adopted */
+	unsigned live, adopting; /* live: functions that have joined or been adopted; adopting: not adopted yet */
 	bool sockets_known;	 /* we have all UDP sockets, including those of functions not adopted yet */
 	uint64_t slots_due_ns;	 /* the earliest due_ns of all slots; 0: none */
 	uint64_t deaf_ns;	 /* after running out of descriptors, accept no clients until then; 0: accepting */
@@ -121,7 +121,7 @@ struct daemon {
 	unsigned n_cm;
 	struct pmd_limiter cm_limiter;
 
-	int keeper[2]; /* [0] is written, functions get [1]; -1: none */
+	int keeper[2]; /* we write to [0], and functions get [1]; -1: none */
 	uint32_t keeper_generation;
 	unsigned kept;		/* number of sockets in the keeper: all sockets of the device, or 0 */
 	int keeper_rc;		/* why the sockets are not in the keeper: a negative errno */

@@ -29,7 +29,7 @@
 #include "nic_gsi.h"
 #include "uroced.h"
 
-#define ID_BITS	    24 /* as in engine_cm.c */
+#define ID_BITS	    24 /* the same as in engine_cm.c */
 #define RECORDS_MAX 65536u
 #define CHUNK	    128u	 /* records read at a time */
 #define ADOPTED_NS  60000000000u /* an ended function's connections are forgotten after this time in any case */

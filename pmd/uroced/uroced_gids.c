@@ -286,11 +286,11 @@ static void gids_begin_anew(struct daemon *d)
 	d->retry_ns = daemon_now_ns() + LET_GO_NS;
 }
 
-/** Decide whether functions must close their sockets of the wanted addresses, because no usable keeper was found. They
- *  must only if all functions have been asked, and if no other process (such as another user's function) has sockets of
- *  these addresses open: otherwise we could not bind the addresses again, and our functions would lose their sockets
- *  for nothing. Other processes' sockets are found by counting; this is skipped if a function sent a keeper,
- *  because even an unusable keeper contains sockets, an unknown number of them. */
+/** Decide whether functions must close their sockets of the wanted addresses, because no usable keeper was found. If
+ *  sockets of these addresses are open, the answer is no while some function has not been asked, and while another
+ *  process (such as another user's function) has some of the sockets: we could not bind the addresses again, and our
+ *  functions would lose their sockets for nothing. Other processes' sockets are found by counting. The count is skipped
+ *  if a function sent a keeper: even an unusable keeper contains sockets, and we do not know how many. */
 static bool sockets_are_lost(const struct daemon *d, const struct wanted *wanted)
 {
 	bool any = false, foreign = slots_any_foreign(d);

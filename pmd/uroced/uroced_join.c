@@ -2,8 +2,8 @@
 /*
  * uroced_join.c - a new function joins: gets a number and sockets.
  *
- * The number of an ended function is not reused for COOL_NS, unless no other number is free. Packets still in flight to
- * the ended function are then dropped, and do not reach a new function.
+ * The number of an ended function is not reused for COOL_NS, unless no other number is free. During this time, packets
+ * in flight to the ended function are dropped, so they do not reach a new function.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -142,7 +142,7 @@ int slots_join(struct daemon *d, int fd, const struct ucred *peer, const struct 
 	steer_flush(d, n);
 	services_said(d, n, NULL, 0);
 	cm_ended(d, n);
-	d->stats.leaves += s->again; /* the previous owner of the number */
+	d->stats.leaves += s->again; /* the previous owner of the number has ended */
 	*s = (struct slot){.fd = fd, .peer = *peer, .join = *join, .since_ns = realtime_ns()};
 	PMD_POINT(daemon_slot_grown);
 	rc = slot_welcome(d, n, listen_fd);

@@ -3,8 +3,8 @@
  * uroced_keeper.c - the keeper (see struct proto_keeper), which preserves the UDP sockets if the daemon is killed, and
  * recovery from the keeper of a previous daemon.
  *
- * Functions of our own user and of root get the keeper. Functions of other admitted users do not: with the sockets in
- * it, they could read other functions' datagrams.
+ * Functions of our own user and of root get the keeper. Functions of other admitted users do not get it: with the
+ * sockets in it, they could read other functions' datagrams.
  *
  * Sockets in a keeper are descriptors in flight, which the kernel counts per user: a program cannot pass a descriptor
  * when the user has more in flight than the program's limit on open files. So keepers may use only half of the limit
@@ -234,8 +234,8 @@ static int recover_entry(struct daemon *d, const struct nic_gid *gid, unsigned e
 	return gids_adopt(d, gid, entry);
 }
 
-/** Take socket i of the message if its index is the next one of the address; otherwise leave it in the message, which
- *  closes it. */
+/** Take socket i out of the message if `index` is the next free index of the entry. Otherwise the socket stays in the
+ *  message, and is closed with the message. */
 static void recover_socket(struct daemon *d, struct entry *e, unsigned index, struct proto_msg *m, unsigned i)
 {
 	if (index != e->n_sockets || index >= DAEMON_SLOTS)

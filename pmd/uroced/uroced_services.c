@@ -2,10 +2,10 @@
 /*
  * uroced_services.c - which function serves which service port, so that the kernel can steer datagrams to it.
  *
- * A function that serves a port, in any port space, listens under the port's name (proto.h); only one process can do
- * so. The daemon checks what functions claim: the listener must be the process that claims the port. Where this cannot
- * be told (both are outside our PID namespace, or the listener's backlog is full), the first function to claim the port
- * keeps it.
+ * A function that serves a port, in any port space, listens under the port's name (proto.h). Only one process can
+ * listen under a name. The daemon checks what functions claim: the listener must be the process that claims the port.
+ * Where this cannot be told (both are outside our PID namespace, or the listener's backlog is full), the first function
+ * to claim the port keeps it.
  *
  * Owns: said and services of daemon.slots.
  */
@@ -46,7 +46,7 @@ static bool is_granted(struct daemon *d, unsigned n, uint32_t service)
 
 	pmd_name_service(&d->key, service, &name);
 	holder = proto_holder(&name, &d->key, &d->slots[n].peer);
-	if (holder == PROTO_HOLDER_IT && owner != 0) /* the owner has released it, but has not reported this yet */
+	if (holder == PROTO_HOLDER_IT && owner != 0) /* the owner no longer listens, but has not reported this yet */
 		service_take(&d->slots[owner], service);
 	return holder == PROTO_HOLDER_IT ||
 	       ((holder == PROTO_HOLDER_UNSEEN || holder == PROTO_HOLDER_UNKNOWN) && owner == 0);

@@ -6,8 +6,8 @@
  * the functions' numbers; a filter program on the payload makes the kernel choose the socket by the leading byte of the
  * destination QPN. The daemon passes each function the descriptors of its sockets, from which only the function then
  * receives. The daemon keeps all sockets open, because the last socket of a group would move into the place of a closed
- * one. It receives the datagrams for numbers that are free, and for number 0, its own: it handles messages to queue
- * pair 1, and drops and counts all other datagrams.
+ * one. The daemon receives the datagrams for free numbers and for its own number, 0. Of these it handles messages to
+ * queue pair 1, and drops and counts all others.
  *
  * Datagrams for a service (QPN: 0xff, then a 16-bit port) go to the function that serves the port: functions report
  * their ports, and the program lists them. The program has room for many ports, but not for every possible port: it
@@ -48,7 +48,7 @@
 
 #define DRAIN_BURST 64
 #define DRAIN_BYTES 4096  /* bytes received of each datagram, the rest is discarded: enough for 14 merged messages */
-#define FLUSH_MAX   65536 /* datagrams: more than a socket buffer holds; the rest arrived during the flush */
+#define FLUSH_MAX   65536 /* maximum datagrams to flush: a socket buffer holds fewer, so later ones arrived meanwhile */
 
 #ifndef SO_ATTACH_REUSEPORT_CBPF
 #define SO_ATTACH_REUSEPORT_CBPF 51
@@ -261,9 +261,9 @@ int steer_open(struct daemon *d, struct entry *e, char *err, size_t err_len)
 	unsigned highest = 0;
 	int rc;
 
-	/* The kernel numbers the sockets of a port in the order of binding, so no socket may be bound yet: another
-	 * program's socket would receive datagrams of ours, and a socket that is still being closed would shift the
-	 * numbers. */
+	/* Check that no socket is bound to the port yet, by binding one without SO_REUSEPORT. The kernel numbers the
+	 * sockets of a port in the order of binding: another program's socket would receive datagrams of ours, and a
+	 * socket that is still being closed would shift the numbers. */
 	rc = pmd_udp_socket_open(&e->gid, d->scope, false, err, err_len);
 	if (rc < 0)
 		return rc;
