@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * abi_check.c - compile-time checks that enums and structure layouts of nic.h equal those of the verbs ABI, as this
- * folder assumes.
+ * abi_check.c - compile-time checks that enums and structure layouts of nic.h equal those of the verbs ABI. The code in
+ * this folder relies on that.
  */
 #include "shim.h"
 

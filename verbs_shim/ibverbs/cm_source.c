@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * cm_source.c - gives the connection manager (rdmacm/) the engines of this library, and gives the hooks the functions
- * of its device, /dev/infiniband/rdma_cm. Owns nothing. The hooks' function uroce_cm_attach is found by name if their
- * library is in the process.
+ * cm_source.c - gives the connection manager (rdmacm/) the engines of this library, and gives the sysfs hooks the
+ * functions of the device /dev/infiniband/rdma_cm. The hooks may be in another library or absent, so
+ * their function uroce_cm_attach is looked up by name. Owns nothing.
  */
 #include <dlfcn.h>
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * cq_ex.c - extended completion queues: ibv_start_poll, ibv_next_poll, ibv_wc_read_*. A completion is taken from the
- * NIC only when it becomes the current one, never in advance, so that destroying a QP still finds its other completions
- * in the queue.
+ * NIC only when it becomes the current one, never in advance. When a QP is destroyed, all its completions except the
+ * current one are therefore still in the NIC's queue, and can be removed there.
  *
  * From a successful ibv_start_poll to ibv_end_poll the current completion belongs to the calling thread, which holds
  * poll_lock while the application reads it; other pollers wait. poll_lock is taken before the engine lock.

@@ -22,15 +22,16 @@
 /* Header of the array that ibv_get_device_list returns. */
 struct device_list {
 	uint64_t magic;
-	struct ibv_device **real; /* the real library's list; its devices stay valid until it is freed */
+	struct ibv_device **real; /* the real library's list; its devices are valid until the list is freed */
 	struct ibv_device *devices[];
 };
 
 static pthread_mutex_t devices_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct shim_device *devices;
 
-/* Held from shim_context_borrow to shim_context_return. ibv_close_device takes it too, so it waits until the context
- * has been returned. The lock needs no fork handlers: a child of a process with open contexts never takes it. */
+/* Held from shim_context_borrow to shim_context_return. ibv_close_device also takes this lock, and so waits until the
+ * context has been returned. The lock needs no fork handlers: a child of a process with open contexts never takes
+ * it. */
 static pthread_mutex_t borrow_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* ---- locks, also around fork ------------------------------------------------------------------------- */
@@ -54,9 +55,9 @@ static void fork_register(void)
 	pthread_atfork(fork_prepare, fork_done, fork_done);
 }
 
-/* Fork handlers take the device locks during a fork, so that the child finds them free. fork() runs the handlers that
- * were registered last first. The engines register theirs after ours, when a device is opened, so the engine locks are
- * taken first, in the usual order. */
+/* Fork handlers take the device locks during a fork, so that the child finds them free. Before a fork the C library
+ * calls the handlers in reverse order of their registration. The engines register theirs after ours, when a device is
+ * opened. The engine locks are thus taken before the device locks, which is the usual order. */
 static void devices_enter(void)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;

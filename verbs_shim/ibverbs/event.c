@@ -40,8 +40,8 @@ int shim_event_queue_init(struct shim_event_queue *q)
 
 void shim_event_queue_fini(struct shim_event_queue *q)
 {
-	/* A forked child does not take the lock, as the thread that holds it may not exist there. No lock is needed:
-	 * the child neither raises nor reads events. */
+	/* A forked child does not take the lock, because the thread that holds it may not exist there. The child needs
+	 * no lock: it neither raises nor reads events. */
 	bool shared = !pmd_is_forked_child();
 
 	if (shared)
@@ -198,7 +198,7 @@ void shim_event_wait_acks(pthread_mutex_t *mutex, pthread_cond_t *cond, const ui
 	pthread_cleanup_pop(true);
 }
 
-/* Called after a wait in the engine, with the queue locked; unlocks. @return the source of the event taken, or NULL. */
+/* Called after a wait in the engine, with the queue locked; unlocks it. @return the taken event's source, or NULL. */
 static struct shim_event_source *queue_wait_end(struct shim_event_queue *q, uint8_t *type)
 {
 	struct shim_event_source *src = queue_first(q, type);
@@ -222,7 +222,7 @@ static void queue_wait_cancelled(void *arg)
 
 /*
  * Wait in the engine, where the thread makes progress and learns of an event at once. Called with the queue locked;
- * unlocks.
+ * unlocks the queue.
  * @return an event's source; NULL with *rc 0: another thread has taken the event; NULL with *rc < 0: pmd_wait failed.
  */
 static struct shim_event_source *queue_wait(struct pmd_engine *engine, struct shim_event_queue *q, uint8_t *type,

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * mr.c - memory regions (IBTA 10.6.3, 11.2.8). Memory is not pinned. Registration checks that the range is mapped, so
- * that a wrong address fails as with a kernel; if memory is unmapped later, the engine survives an access to it.
+ * mr.c - memory regions (IBTA 10.6.3, 11.2.8). Memory is not pinned. Registration fails, like a kernel's, if
+ * the range is not mapped. If memory is unmapped after its registration, the engine survives accesses to it.
  */
 #include "shim.h"
 
-/* Optional rights are hints and are ignored, as is the huge-page flag. On-demand paging is refused: it would promise
- * prefetching, and page faults reported by the NIC. */
+/* Optional rights, which are hints, and the huge-page flag are ignored. On-demand paging is refused, because it would
+ * promise that memory can be prefetched and that the NIC reports page faults. */
 int shim_access_translate(unsigned access, uint32_t *out)
 {
 	if (access & IBV_ACCESS_ON_DEMAND)

@@ -111,7 +111,7 @@ int shim_dealloc_td(struct ibv_td *ibv)
 	return 0;
 }
 
-/* The application's allocators for queues are accepted and ignored, as a provider need not use them. */
+/* The application's allocators for queues are accepted and ignored: a provider need not use them. */
 struct ibv_pd *shim_alloc_parent_domain(struct ibv_context *context, struct ibv_parent_domain_init_attr *attr)
 {
 	const uint32_t known = IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS | IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT;

@@ -47,7 +47,7 @@ struct shim_event_queue {
 	uint32_t n;	  /* events in the list */
 	uint32_t counted; /* the eventfd's count, plus what threads have read from it but not yet subtracted here */
 	uint32_t waiting; /* threads in pmd_wait(): each takes one event, so the eventfd does not count that event */
-	bool ready;	  /* whether n > 0; atomic, as pmd_wait() reads it without the lock */
+	bool ready;	  /* whether n > 0; atomic: pmd_wait() reads it without the lock */
 	int fd;		  /* EFD_SEMAPHORE; -1 once closed */
 };
 
@@ -273,13 +273,13 @@ bool shim_is_cmd_fd(int fd);
 /** Start and stop tracking an object of the NIC. Engine lock held. (object.c) */
 void shim_object_add(struct shim_context *ctx, enum shim_kind kind, struct shim_link *link);
 void shim_object_remove(struct shim_context *ctx, struct shim_link *link);
-/** Destroy the context's remaining NIC objects. Engine lock held. Their verbs structures stay, as the program has
- * pointers to them. */
+/** Destroy the context's remaining NIC objects. Engine lock held. The verbs structures of these objects stay, because
+ * the program has pointers to them. */
 void shim_objects_drop(struct shim_context *ctx);
 /** Fill in the operations of a context (ops.c). */
 void shim_ops_init(struct verbs_context *vctx);
-/** Lend an open context on the device of that name. The context stays open until shim_context_return(), as
- * ibv_close_device waits for that call. @return NULL: no such context; then shim_context_return() must not be
+/** Lend an open context on the device of that name. The context stays open until shim_context_return(),
+ * because ibv_close_device waits for that call. @return NULL: no such context; then shim_context_return() must not be
  * called. */
 struct shim_context *shim_context_borrow(const char *name);
 void shim_context_return(void);
@@ -428,8 +428,8 @@ static inline int shim_bind_wr_translate(const struct shim_qp *qp, struct ibv_mw
 		       : -EINVAL;
 }
 
-/** Whether num_sge is within the device's limit. Must be checked before the SGE list is read, as the NIC does not
- * limit the number of SGEs of an inline send. */
+/** Whether num_sge is within the device's limit. Must be checked before the SGE list is read, because the NIC
+ * does not limit the number of SGEs of an inline send. */
 static inline bool shim_sge_count_sane(const struct shim_context *ctx, int num_sge)
 {
 	return num_sge >= 0 && (uint32_t)num_sge <= nic_limits(ctx->nic)->max_sge;

@@ -128,7 +128,7 @@ const char *shim_wr_opcode_str(int opcode)
 
 /* ---- static rates ------------------------------------------------------------------------------------ */
 
-/* Each rate in Mb/s and its multiple of 2.5 Gb/s (-1: the verbs define none). */
+/* Each rate in Mb/s, and as a multiple of 2.5 Gb/s (-1: the verbs define no multiple for it). */
 static const struct {
 	enum ibv_rate rate;
 	int mbps, mult;

@@ -107,8 +107,8 @@ static void wr_abort(struct ibv_qp_ex *ex)
 	pthread_mutex_unlock(&qp_of(ex)->batch.lock);
 }
 
-/* Request i, complete with its SGE list. The list is set only now because the buffers move when they grow. The
- * list can be *bytes, so the result is valid only while *bytes exists. */
+/* Request i, complete with its SGE list. The list is set only now because the buffers move when they grow. With
+ * inline data, the list is *bytes, so the result is valid only while *bytes exists. */
 static const struct nic_send_wr *batch_request(struct shim_batch *b, unsigned i, struct nic_sge *bytes)
 {
 	struct shim_batch_wr *w = &b->wrs[i];
@@ -122,7 +122,7 @@ static const struct nic_send_wr *batch_request(struct shim_batch *b, unsigned i,
 	return &w->wr;
 }
 
-/* Post the batch, or on an error nothing. Engine lock held. @return 0, or an errno. */
+/* Post the batch; on an error, post nothing. Engine lock held. @return 0, or an errno. */
 static int batch_post(struct shim_qp *qp)
 {
 	struct shim_batch *b = &qp->batch;

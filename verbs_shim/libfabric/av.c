@@ -8,7 +8,7 @@
  * processes.
  *
  * Insertion is complete when the call returns; if the application wants an event, it is queued at once. Insertion does
- * not contact the address: whether it has an endpoint shows on first use. Guarded by the engine's lock.
+ * not contact the address: only the first use shows whether an endpoint has this address. Guarded by the engine's lock.
  */
 #include "endpoint.h"
 #include "share.h"
@@ -157,7 +157,7 @@ static void av_forget(struct ufi_av *av, uint32_t i)
 static void av_drop(struct ufi_av *av, uint32_t i)
 {
 	av_forget(av, i);
-	if (av->share) { /* the index is not freed, as other processes may still use it */
+	if (av->share) { /* the index is not freed: other processes may still use it */
 		ufi_share_remove(av->share, i);
 		return;
 	}

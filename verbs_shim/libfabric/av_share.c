@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * av_share.c - address tables that processes of one user share by name (fi_av(3), FI_SHARED_AV), in POSIX shared
- * memory. An index is assigned once and written once; if a process dies in between, the index has no address. av.c
- * keeps each process's private copy of the table. The last user removes the shared memory. If that user was killed
- * instead, the next process that opens the table starts an empty one.
+ * memory. An index is assigned once, and its entry is then written once. If a process dies between the two steps, the
+ * index has no address. av.c keeps each process's private copy of the table. The last user removes the shared memory.
+ * If that user was killed instead, the next process that opens the table starts an empty one.
  */
 #include <fcntl.h>
 #include <sched.h>
@@ -87,7 +87,7 @@ static int table_map(struct ufi_share *share, uint32_t room)
 	return 0;
 }
 
-/** Start an empty table, as no other process uses this one. */
+/** Empty the table. Called when no other process uses it. */
 static int table_init(struct ufi_share *share, uint32_t room)
 {
 	int rc;
@@ -113,8 +113,8 @@ static int table_init(struct ufi_share *share, uint32_t room)
 	return 0;
 }
 
-/** A read-only opener found a table without users: remove it, as a read-only opener does not start a table. @return
- * -FI_ENOENT. */
+/** Called when a read-only opener finds a table without users: remove the table, because a read-only opener cannot
+ * start a new one. @return -FI_ENOENT. */
 static int table_gone(const struct ufi_share *share)
 {
 	shm_unlink(share->name);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * cntr.c - counters (fi_cntr(3)): successful and failed completions of the endpoints bound to them. The NIC keeps the
- * values (trigger.h) and starts work when a value reaches its threshold. Values change with the engine's lock held, so
- * that a waiter misses no change.
+ * values (trigger.h) and starts work when a value reaches its threshold. Values change only with the engine's lock
+ * held, and so a waiter misses no change.
  */
 #include "provider.h"
 
@@ -128,7 +128,7 @@ static int cntr_look_or_begin(struct ufi_cntr *cntr, uint64_t threshold, uint64_
 	return -FI_EAGAIN;
 }
 
-/* Wait for the threshold. Polls if the counter's wait object is one that threads cannot sleep on. */
+/* Wait for the threshold. Polls if threads cannot sleep on the counter's wait object. */
 static int cntr_wait(struct fid_cntr *fid, uint64_t threshold, int timeout)
 {
 	struct ufi_cntr *cntr = cntr_of(fid);
@@ -148,7 +148,7 @@ static int cntr_wait(struct fid_cntr *fid, uint64_t threshold, int timeout)
 	}
 }
 
-/* Make the descriptor readable on any change, as the provider does not know which value the application waits for. */
+/* Make the descriptor readable on any change: the provider does not know which value the application waits for. */
 int ufi_cntr_trywait(struct ufi_cntr *cntr)
 {
 	int rc;

@@ -39,8 +39,8 @@ static int made(struct ufi_work *work, struct ufi_work **out)
 }
 
 /* The capabilities against which deferred work is checked. Here FI_MSG implies FI_TAGGED: applications that defer only
- * tagged messages, as fabtests do, request just FI_MSG, because fi_trigger(3) names no capability for the queue. The
- * endpoint's own capabilities do not get FI_TAGGED, as other calls would then accept tagged messages too. */
+ * tagged messages (such as fabtests) request just FI_MSG, because fi_trigger(3) names no capability for the queue. The
+ * endpoint itself does not get FI_TAGGED, because then its other calls would accept tagged messages too. */
 static uint64_t deferrable(const struct ufi_core *core)
 {
 	return core->caps | (core->caps & FI_MSG ? FI_TAGGED & ~core->type->lacks : 0);

@@ -61,7 +61,7 @@ static int domain_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 }
 
 /** FI_FLUSH_WORK: cancel all deferred work if arg is NULL, otherwise only the work that waits for one counter. arg is
- * this counter, or a struct fi_deferred_work that it triggers. */
+ * this counter, or a struct fi_deferred_work that waits for the counter. */
 static int domain_flush(struct ufi_domain *domain, void *arg)
 {
 	struct ufi_cntr *cntr = NULL;

@@ -14,7 +14,7 @@ struct ufi_cm {
 	struct ufi_eq *eq; /* NULL: not bound */
 	enum ufi_cm_state state;
 	struct ufi_request *request;	   /* the request to accept; NULL: the endpoint connects */
-	struct nic_rdm_addr local, remote; /* local: passive endpoint's address, for an endpoint that accepts */
+	struct nic_rdm_addr local, remote; /* local: if the endpoint accepts, its passive endpoint's address */
 };
 
 /** An endpoint's state, which its aliases share. */
@@ -111,11 +111,12 @@ int ufi_cm_shutdown(struct fid_ep *ep, uint64_t flags);
 /** End the connection of an endpoint that closes. Engine lock held. */
 void ufi_cm_close(struct ufi_core *core);
 
-/** Whether `handle` points to an open passive endpoint. Any pointer is allowed, as `handle` is only compared. */
+/** Whether `handle` points to an open passive endpoint. Any pointer is allowed: it is only compared. */
 bool ufi_pep_exists(const struct fid *handle);
 int ufi_pep_open(struct fid_fabric *fabric, struct fi_info *info, struct fid_pep **out, void *context);
 /** Use info->handle for a new endpoint. The handle is either the connection request that the endpoint is to accept,
- * or a passive endpoint whose port it takes over. @return 0, -FI_EINVAL: the handle is neither, or is already used. */
+ * or a passive endpoint whose port the new endpoint takes over. @return 0, -FI_EINVAL: the handle is neither, or is
+ * already used. */
 int ufi_pep_give(struct ufi_core *core, const struct fid *handle);
 /** Accept a request with an endpoint. Engine lock held. @return 0; -FI_ECONNABORTED: already answered, or the
  * passive endpoint has closed; -FI_EINVAL. */

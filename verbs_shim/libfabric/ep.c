@@ -35,7 +35,7 @@ static int ep_complete(const struct ufi_core *core)
 }
 
 /* Whether peers' accesses through this endpoint are counted, in its counters and those of memory regions (fi_mr(3)).
- * True with FI_RMA_EVENT. True without target capabilities, as such an endpoint accepts these counters (ep_bind.c). */
+ * True with FI_RMA_EVENT, and also without target capabilities: such endpoints accept these counters (ep_bind.c). */
 static bool counts_peers(const struct ufi_core *core)
 {
 	return core->caps & FI_RMA_EVENT || !(core->caps & (FI_REMOTE_READ | FI_REMOTE_WRITE));
@@ -60,7 +60,7 @@ static int ep_create(struct ufi_core *core)
 	};
 	int rc;
 
-	if (init.max_tx < UFI_TX_TAKEN && !init.datagrams) /* a datagram queue would allocate all entries */
+	if (init.max_tx < UFI_TX_TAKEN && !init.datagrams) /* a datagram queue allocates all its entries at once */
 		init.max_tx = UFI_TX_TAKEN;
 	if (init.max_rx < UFI_RX_TAKEN)
 		init.max_rx = UFI_RX_TAKEN;

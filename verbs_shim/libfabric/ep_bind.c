@@ -96,8 +96,8 @@ static int bind_eq(struct ufi_core *core, struct ufi_eq *eq, uint64_t flags)
 }
 
 /* An endpoint opened with FI_SHARED_CONTEXT must be bound before it is enabled. An endpoint with its own transmit
- * queue accepts a binding after it is enabled, but does not use the shared context: Sandia OpenSHMEM binds one to
- * its target endpoint if it also sends from that endpoint. */
+ * queue accepts a binding after it is enabled, but does not use the shared context. Sandia OpenSHMEM binds a shared
+ * context to its target endpoint if it also sends from that endpoint. */
 static int bind_stx(struct ufi_core *core, struct ufi_stx *stx, uint64_t flags)
 {
 	if (flags || core->stx || core->tx_shared == (core->rdm != NULL))
@@ -127,7 +127,7 @@ int ufi_ep_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 
 	if (!bfid)
 		return -FI_EINVAL;
-	/* Counters can be bound to an enabled endpoint, as Sandia OpenSHMEM does; they count from then on. Shared
+	/* Counters can be bound to an enabled endpoint, and count from then on: Sandia OpenSHMEM uses this. Shared
 	 * transmit contexts: see bind_stx. */
 	if (ep->core->rdm && bfid->fclass != FI_CLASS_CNTR && bfid->fclass != FI_CLASS_STX_CTX)
 		return -FI_EOPBADSTATE;

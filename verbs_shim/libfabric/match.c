@@ -7,7 +7,7 @@
  * The provider requires no memory registration mode: the application or the provider can choose keys, and addresses can
  * be virtual or offsets. An application that supports basic registration gets basic registration, because most networks
  * need that mode and the application was tested with it. An application whose mr_mode names further modes supports all
- * of them and checks which ones are required; it is told that none is.
+ * of them and checks which ones are required; it is told that none is required.
  */
 #include "provider.h"
 

@@ -16,7 +16,7 @@ struct ufi_mr {
 
 #define MR_ACCESS (FI_SEND | FI_RECV | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE)
 
-/* FI_REMOTE_WRITE includes the NIC's REMOTE_ATOMIC right, the only right that all atomic operations need. */
+/* FI_REMOTE_WRITE also grants the NIC's REMOTE_ATOMIC right. Atomic operations need no other right. */
 static uint32_t mr_rights(uint64_t access)
 {
 	uint32_t rights = 0;
@@ -50,8 +50,8 @@ static int mr_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 	cntr = container_of(bfid, struct ufi_cntr, cntr.fid);
 	if (cntr->domain != mr->domain)
 		return -FI_EDOMAIN;
-	/* Refuse a counter that would never count: only endpoints with FI_RMA_EVENT count accesses, and it was
-	 * requested neither for the domain nor for any endpoint. */
+	/* Refuse a counter that would never count: endpoints that peers access count the accesses only with
+	 * FI_RMA_EVENT, and neither the domain nor any endpoint has requested FI_RMA_EVENT. */
 	if (!atomic_load(&mr->domain->rma_event))
 		return -FI_EOPNOTSUPP;
 	if (!ufi_enter(mr->domain))

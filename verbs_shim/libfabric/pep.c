@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * pep.c - passive endpoints (fi_passive_ep(3)): a port of a device that listens for connection requests, which
- * request.c handles. A passive endpoint can also reserve a port for an endpoint that takes the port over later. It
- * belongs to a fabric, not to a domain, so it opens the device itself.
+ * request.c handles. A passive endpoint can also reserve a port for an endpoint that takes the port over later. A
+ * passive endpoint belongs to a fabric, not to a domain, so it opens the device itself.
  */
 #include "pep.h"
 #include "endpoint.h"

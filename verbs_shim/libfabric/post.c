@@ -54,8 +54,8 @@ int ufi_post_end(struct ufi_core *core, const struct ufi_way *way, int rc)
 	return rc;
 }
 
-/* The NIC returns libfabric's error numbers. On -EAGAIN make progress, so that a caller that retries in a loop
- * eventually finds room. */
+/* The NIC returns libfabric's error numbers. On -EAGAIN this call makes progress: a caller that retries in a loop thus
+ * finds room eventually. */
 ssize_t ufi_call_end(struct ufi_core *core, int rc)
 {
 	if (rc == 0)
@@ -216,9 +216,9 @@ ssize_t ufi_recv(struct ufi_ep *ep, const struct ufi_recv *r)
 	if (!rc)
 		rc = r->flags & FI_PEEK ? recv_peek(ep, r, &request) : nic_rdm_rq_recv(core->rq, &request);
 	if (rc == 0 && !(r->flags & FI_PEEK) && !nic_tx_pending(core->domain->nic)) {
-		/* A receive alone sends nothing, so skip the doorbell, which would also make progress. An
-		 * application that reposts several receives would then get messages before it has posted all
-		 * receives, and messages without a receive would have to be buffered or fetched later. */
+		/* Nothing is to be sent. Do not ring the doorbell, because that would make progress: an application
+		 * that reposts several receives would get messages before it has posted all of them, and messages
+		 * without a receive would have to be buffered or fetched later. */
 		ufi_leave(core->domain);
 		return 0;
 	}

@@ -51,7 +51,7 @@ struct ufi_params {
 	size_t tx_size, rx_size; /* default queue sizes in fi_info */
 	size_t max_unexpected;	 /* bytes */
 	int connect_ms, peer_ms;
-	int scalable_mr; /* registration if an application supports both modes: 1: scalable, 0: basic */
+	int scalable_mr; /* registration mode for applications that support both: 1 scalable, 0 basic */
 };
 extern struct ufi_params ufi_params;
 
@@ -66,7 +66,7 @@ extern struct ufi_params ufi_params;
 	(UFI_RX_PRIMARY | UFI_RX_MODIFY | FI_MULTI_RECV | FI_SOURCE | FI_SOURCE_ERR | FI_RMA_EVENT | FI_TRIGGER)
 #define UFI_DOMAIN_CAPS (FI_LOCAL_COMM | FI_REMOTE_COMM | FI_SHARED_AV)
 #define UFI_CAPS	(UFI_TX_CAPS | UFI_RX_CAPS | UFI_DOMAIN_CAPS)
-/** Capabilities that are granted even if not requested, as they cost nothing. */
+/** Capabilities that are granted even if not requested, because they cost nothing. */
 #define UFI_FREE_CAPS	(FI_MULTI_RECV | FI_FENCE | UFI_DOMAIN_CAPS)
 
 /** Completion levels: how far an operation must have come to count as complete. */
@@ -223,7 +223,7 @@ static inline void ufi_run_work(const struct ufi_domain *domain)
 }
 
 /** As ufi_run_work(), but also retry work that found its queue full. To be called when room becomes free without a
- * completion, which would cause a retry by itself. Engine lock held. */
+ * completion; a completion causes a retry by itself. Engine lock held. */
 static inline void ufi_retry_work(const struct ufi_domain *domain)
 {
 	nic_trig_retry(domain->nic);
@@ -293,7 +293,7 @@ struct ufi_av {
 	uint32_t lowest;	 /* no word of `taken` before this one has a free index */
 	struct ufi_share *share; /* NULL: the table is private to this process; else the shared table assigns indices */
 	uint32_t pending;	 /* all entries of the shared table before this index have been taken over */
-	uint32_t removals;	 /* number of removals from the shared table that this table reflects */
+	uint32_t removals;	 /* how many of the shared table's removals were made in this table too */
 	struct ufi_core *endpoints;
 	atomic_uint users;
 };
@@ -313,8 +313,8 @@ void ufi_av_follow(struct ufi_av *av);
 
 /* ---- completion queue (cq.c, comp.c), counter (cntr.c) -------------------------------------------------- */
 
-/** Flag of an entry in the ring: it is an error, whose details are the first in the error list. Not one of
- * libfabric's completion flags. */
+/** Flag of an entry in the ring: the entry is an error. Once it is the first in the ring, its details are the first
+ * in the error list. Not one of libfabric's completion flags. */
 #define UFI_COMP_ERROR (1ull << 63)
 
 struct ufi_comp {
@@ -376,8 +376,8 @@ struct ufi_cntr {
 int ufi_cntr_open(struct fid_domain *domain, struct fi_cntr_attr *attr, struct fid_cntr **out, void *context);
 /** Count a completion or an error. Engine lock held. */
 void ufi_cntr_count(struct ufi_cntr *cntr, bool error);
-/** Count a peer's access to memory in the two counters, but only once if both are the same counter. NULL: no
- * counter. Engine lock held. */
+/** Count a peer's access to memory in both counters, or once if both are the same counter. NULL: no counter. Engine
+ * lock held. */
 void ufi_cntr_count_served(struct ufi_cntr *reads, struct ufi_cntr *writes);
 /** Add to the value or the number of errors, or set it. Engine lock held; the caller starts the work that this
  * triggers (ufi_run_work). */

@@ -81,8 +81,8 @@ struct ufi_atomic {
 ssize_t ufi_send(struct ufi_ep *ep, const struct ufi_send *s);
 ssize_t ufi_recv(struct ufi_ep *ep, const struct ufi_recv *r);
 
-/** Check a request, as far as this is possible without the lock. A checked request has vectors of at most
- * NIC_RDM_IOV_MAX segments, except atomics. @param has the capabilities that apply to this request. @return 0, or a
+/** Check a request, as far as this is possible without the lock. A checked request, except an atomic, has vectors of
+ * at most NIC_RDM_IOV_MAX segments. @param has the capabilities that apply to this request. @return 0, or a
  * negative fi_errno. */
 int ufi_send_check(const struct ufi_core *core, uint64_t has, const struct ufi_send *s);
 int ufi_recv_check(const struct ufi_core *core, uint64_t has, const struct ufi_recv *r);

@@ -29,7 +29,7 @@ void ufi_share_remove(struct ufi_share *share, uint32_t i);
 /** The number of indices assigned so far, and the number of removals. */
 uint32_t ufi_share_count(const struct ufi_share *share);
 uint32_t ufi_share_removals(const struct ufi_share *share);
-/** Read an entry. The caller must validate the address, as other processes write the table. */
+/** Read an entry. The caller must validate the address, because other processes write the table. */
 enum ufi_share_state ufi_share_at(const struct ufi_share *share, uint32_t i, struct nic_rdm_addr *addr);
 
 #endif

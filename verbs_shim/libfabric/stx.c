@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * stx.c - shared transmit contexts (fi_endpoint(3)): one limit on the requests in flight of several endpoints together.
- * Requests are posted and complete as without a shared context.
+ * A shared context does not change how requests are posted and how they complete.
  */
 #include "endpoint.h"
 #include "provider.h"

@@ -22,7 +22,7 @@ struct ufi_wait {
 	struct ufi_waitset *set; /* the wait set; NULL: none */
 	bool armed;		 /* a thread is about to sleep: the next event must wake it */
 	uint64_t from;		 /* for a counter: wake only when the value is at least this */
-	atomic_uint wakes;	 /* number of wake-ups; the futex that threads sleep on */
+	atomic_uint wakes;	 /* number of wake-ups; also the futex word that threads sleep on */
 	atomic_uint sleepers;	 /* number of threads that sleep on `wakes` now */
 };
 
@@ -61,7 +61,7 @@ int ufi_wait_control(struct ufi_wait *wait, int command, void *arg);
 /** Convert a timeout in ms to an absolute deadline; negative: never. */
 uint64_t ufi_deadline(int timeout_ms);
 /** Sleep after ufi_wait_begin() on an object of this fabric. No lock is held. If threads do not sleep on this kind
- * of object, only check the deadline. @return 0: check for an event, as there can be one; -FI_ETIMEDOUT; -FI_EINTR. */
+ * of object, only check the deadline. @return 0: there may be an event, check; -FI_ETIMEDOUT; -FI_EINTR. */
 int ufi_wait_sleep(struct ufi_wait *wait, struct ufi_fabric *fabric, unsigned begun, uint64_t deadline_ns);
 
 /** One interval of a sleep that can consist of several. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * waitset.c - wait sets of queues and counters (fi_wait_open(3)). Each member has its own descriptor, as it would
- * without a set (wait.c). The set's descriptor, which applications can get, is readable when the descriptor of any
- * member is.
+ * waitset.c - wait sets of queues and counters (fi_wait_open(3)). Each member has its own descriptor, like an
+ * object outside sets (wait.c). The set's descriptor, which applications can get, is readable while any member's
+ * descriptor is readable.
  */
 #include <poll.h>
 #include <sched.h>

@@ -2,11 +2,11 @@
 /*
  * work.c - requests that wait for a counter; see work.h.
  *
- * The application names deferred work by its struct fi_deferred_work, which stores the index of the work's slot. The
- * index is looked up in the domain's slots and is not a pointer, because the application can name work that has
- * completed long ago.
+ * The application names deferred work by its struct fi_deferred_work, which stores the index of the work's slot in the
+ * domain. It does not store a pointer, because the application can name work that has completed long ago.
  *
- * Owns: ufi_domain.works, ufi_core.works, and a use of each counter that a work refers to.
+ * Owns: ufi_domain.works, ufi_core.works, and a count in `users` of each counter that a work waits for, reports to or
+ * changes.
  */
 #include "work.h"
 
@@ -212,8 +212,8 @@ static bool slots_grow(struct ufi_domain *domain)
 	return true;
 }
 
-/** From now on `user` names this work. If it named an older work, it no longer does: applications reuse the struct for
- * several requests. @return 0, -FI_ENOMEM. */
+/** From now on `user` names this work, and no longer an older work that it may have named: applications reuse the
+ * struct for several requests. @return 0, -FI_ENOMEM. */
 static int slot_take(struct ufi_work *w, struct fi_deferred_work *user)
 {
 	struct ufi_domain *domain = w->domain;
@@ -285,8 +285,8 @@ void ufi_work_untold(struct ufi_work *w, const struct nic_rdm_done *d)
 /** End work that failed without having been in flight, and report the failure. */
 static void work_fail(struct ufi_work *w, uint32_t status)
 {
-	/* A shared context has no completion queue: a bound endpoint reports its work, as it does receives that end
-	 * without a message. */
+	/* A shared context has no completion queue. A bound endpoint reports the context's work, and also its receives
+	 * that end without a message. */
 	struct ufi_core *teller =
 		w->core->rdm ? w->core : ufi_srx_reporter(container_of(w->core, struct ufi_srx, ep.own));
 	struct ufi_work *deferred = w->user ? w : NULL;

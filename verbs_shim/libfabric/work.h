@@ -3,10 +3,10 @@
  * work.h - requests that wait for a counter: triggered operations (trigger.c) and deferred work (deferred.c). Private
  * to verbs_shim/libfabric.
  *
- * A request is copied with its vectors and checked as if it were posted, so that the call can return errors. The NIC's
- * trigger unit later starts the copy, with the engine's lock held and not from within another call of the NIC. From
- * then on a triggered operation is an ordinary request. Deferred work is tracked until it completes, because it can
- * report its completion to a counter of its own.
+ * A request is copied with its vectors. It is checked as if it were posted, and so the call can return errors. The
+ * NIC's trigger unit later starts the copy, with the engine's lock held and not from within another call of the NIC.
+ * From then on a triggered operation is an ordinary request. Deferred work is tracked until it completes, because its
+ * completion can be reported to a counter that the application has named for this work.
  *
  * Work is started or canceled under the engine's lock, so it is always clear which of the two has happened.
  */

@@ -7,8 +7,8 @@
  * Locks, outermost first: an id's `op`, held during each command on the id; the lock of the device list
  * (cma_device.c); an engine's lock (pmd_lock); cma_lock. The members of an id from `state` on are changed by commands,
  * which hold `op`, and by events of its connection, which hold only the engine's lock; so a holder of both locks sees
- * no change. cma_lock guards the rest: the table of ids, files, and queued events. No thread can be cancelled while it
- * holds cma_lock.
+ * no change. cma_lock guards the rest: the files, the queued events, and the table of ids. No thread can be cancelled
+ * while it holds cma_lock.
  *
  * Calls return 0 or the negative errno that the kernel would return.
  */
@@ -218,7 +218,7 @@ int cma_device_each(int (*fn)(void *arg, struct cma_device *device), void *arg);
 int cma_device_open_each(int (*fn)(void *arg, struct cma_device *device), void *arg);
 /** Index of an address in the device's GID table; -1: not in it. Engine lock held. */
 int cma_device_gid_index(const struct cma_device *device, const struct nic_gid *gid);
-/** Get the device's configured address as one of this family. @return false: it is of the other family */
+/** Get the device's configured address. @return false: the address is not of this family */
 bool cma_device_address(const struct cma_device *device, int family, struct cma_addr *out);
 /** The port's active MTU, and the longest time for which its QPs delay an ACK, both as codes of verbs and MADs. */
 uint8_t cma_device_mtu(const struct cma_device *device);
@@ -244,7 +244,7 @@ void cma_path_set(struct cma_id *id);
 /* ---- connections (cma_conn.c) ------------------------------------------------------------------------ */
 
 int cma_connect(struct cma_id *id, const struct rdma_ucm_conn_param *param, const struct rdma_ucm_ece *ece);
-/** Accept a connection request. With `param` NULL, on the active side: the QP is in RTS, send the RTU.
+/** Accept a connection request. If `param` is NULL, this is the active side, and its QP is in RTS: send the RTU.
  *  @param uid becomes the id's uid, if `param` is not NULL. */
 int cma_accept(struct cma_id *id, const struct rdma_ucm_conn_param *param, const struct rdma_ucm_ece *ece,
 	       uint64_t uid);

@@ -149,7 +149,7 @@ static int listen_on(struct cma_id *id, struct cma_port *p)
 	return err;
 }
 
-/** Set how many requests can be queued. Called before listening, as requests can come once one device listens. */
+/** Set how many requests can be queued. Called before listening: requests can come as soon as one device listens. */
 static void backlog_set(struct cma_id *id, int backlog)
 {
 	pthread_mutex_lock(&cma_lock);

@@ -200,7 +200,7 @@ static void refuse(struct cma_id *id)
 	nic_cm_reject(id->cm, &r);
 }
 
-/** Set the pointer that further events of the id carry, by which librdmacm finds its own id. */
+/** Set the value that later events of the id carry: librdmacm's pointer to its own id. */
 static void uid_set(struct cma_id *id, uint64_t uid)
 {
 	pthread_mutex_lock(&cma_lock);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * cma_device.c - the devices of this process, and the search for the one that has an address or that a route uses.
+ * cma_device.c - the devices of this process, and the search for a device by its address or by a route.
  *
  * State: the list of devices seen so far. The configuration is read again if it was last read more than a second ago,
  * or if an address is not found. A device is opened when it is first used, and stays open, because a connection can
@@ -180,7 +180,8 @@ static void interface_of(const struct nic_gid *gid, char *out, size_t len)
 	freeifaddrs(list);
 }
 
-/** Find a device that follows its interface, by a further address of the interface. devices_lock held. */
+/** Find a device by an address that is not its configured one. A device that follows its interface (`follow`) can have
+ *  further addresses of the interface. devices_lock held. */
 static struct cma_device *find_follower(const struct nic_gid *gid)
 {
 	char name[sizeof(devices->pmd.netdev)];
@@ -266,8 +267,8 @@ static int kernel_source(const struct cma_addr *dst, const struct cma_addr *src,
 	return err ? err : cma_addr_from(&name, out);
 }
 
-/** Whether an ethdev device, whose routes the kernel does not know, reaches an address: it is in the device's subnet,
- *  or the device has a gateway or no subnet. */
+/** Whether an ethdev device, whose routes the kernel does not know, reaches an address: the device has a gateway or no
+ *  subnet, or the address is in its subnet. */
 static bool ethdev_reaches(const struct cma_device *d, const struct nic_gid *gid)
 {
 	static const struct nic_gid none;
@@ -283,9 +284,10 @@ static bool ethdev_reaches(const struct cma_device *d, const struct nic_gid *gid
 	return true;
 }
 
-/** Find a device when no device has the kernel's source address, or the kernel has no route. If that source is a
- *  loopback address (`loopback`), take the device that has the destination, or one with any loopback address, as these
- *  all belong to one interface. Otherwise take an ethdev device, which has routes of its own. devices_lock held. */
+/** Find a device when no device has the kernel's source address, or the kernel has no route: the first ethdev device
+ *  whose own routes reach the destination. If the kernel's source is a loopback address (`loopback`), look first for
+ * the device that has the destination address; after that, a device with any loopback address will do too, because all
+ *  loopback addresses belong to one interface. devices_lock held. */
 static struct cma_device *find_otherwise(const struct cma_addr *dst, bool loopback, struct cma_addr *src)
 {
 	struct cma_device *d = loopback ? find_by_gid(&dst->gid) : NULL;
@@ -321,7 +323,8 @@ static struct cma_device *find_any(int family, struct cma_addr *src)
 	return NULL;
 }
 
-/** Find the device of a route. @param at the kernel's source address; family 0: it has no route. devices_lock held. */
+/** Find the device of a route. @param at the kernel's source address; family 0: the kernel has no route. devices_lock
+ *  held. */
 static struct cma_device *find_route(const struct cma_addr *dst, const struct cma_addr *at, struct cma_addr *src)
 {
 	struct cma_device *d = at->family ? find_by_gid(&at->gid) : NULL;

@@ -4,7 +4,7 @@
  * with the engine's lock held. A request creates a new id, which the program gets with the event. Owns nothing.
  *
  * As with the kernel, the new id reports no events until the program has accepted it (its uid is 0 until then). If the
- * connection fails before, the accept fails.
+ * connection fails before that, the program's accept fails.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -115,7 +115,8 @@ static bool type_fits(const struct cma_id *listener, const struct nic_cm_event *
 	return false;
 }
 
-/** A listener takes requests of its own family; on IPv6 also those of IPv4, unless it has RDMA_OPTION_ID_AFONLY. */
+/** A listener takes requests of its own address family. An IPv6 listener without RDMA_OPTION_ID_AFONLY also takes IPv4
+ * requests. */
 static bool family_fits(const struct cma_id *listener, int family)
 {
 	return listener->src.family == family || (listener->src.family == AF_INET6 && !listener->one_family);

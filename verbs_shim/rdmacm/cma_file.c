@@ -222,8 +222,8 @@ static void fork_register(void)
 	pthread_atfork(lock_files, unlock_files, unlock_files);
 }
 
-/* fork() runs the handlers that were registered last first. Ours takes the innermost lock, so it must be registered
- * before the engines' handlers. */
+/* Before a fork the C library calls the handlers in reverse order of their registration. Ours takes the innermost lock,
+ * so it must be registered before the engines' handlers. */
 void cma_init(void)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -391,8 +391,8 @@ static void engines_each(int (*fn)(void *arg, struct cma_device *device))
 	pthread_setcancelstate(cancel, NULL);
 }
 
-/** Sleep until the descriptor is readable. If the engines have no threads, sleep for INLINE_POLL_MS at most, as the
- *  caller must then make progress. A cancellation point. */
+/** Sleep until the descriptor is readable. If the engines have no threads, sleep for INLINE_POLL_MS at most,
+ *  because the caller must then make progress. A cancellation point. */
 static int event_wait(int fd)
 {
 	struct pollfd readable = {.fd = fd, .events = POLLIN};
@@ -401,7 +401,7 @@ static int event_wait(int fd)
 	if (pmd_progress_is_inline())
 		return poll(&readable, 1, INLINE_POLL_MS) < 0 ? -errno : 0;
 	engines_each(expect_sleep);
-	/* A signal ends or restarts this call, as it would a wait in the kernel's device. */
+	/* A signal ends or restarts this call by the same rules as a wait in the kernel's device. */
 	if (recv(fd, &byte, 1, MSG_PEEK) < 0 && errno != EAGAIN)
 		return -errno;
 	return 0;

@@ -4,8 +4,9 @@
  * The functions of the commands are in ucma_id.c (ids, options, events), ucma_addr.c (addresses, routes, queries) and
  * ucma_conn.c (connections).
  *
- * A command that is shorter than its structure is refused (EINVAL); the kernel would read beyond the command's end.
- * Memory that the program names is checked before it is used (EFAULT). Owns nothing.
+ * A command must have all members of its structure except those that later kernels have added. A shorter command is
+ * refused (EINVAL); the kernel would read beyond its end. Memory that the program names is checked before it is used
+ * (EFAULT). Owns nothing.
  */
 #include <errno.h>
 #include <string.h>
@@ -24,8 +25,8 @@ union command {
 #define UPTO(type, member) (offsetof(struct type, member) + sizeof(((struct type *)0)->member))
 #define WHOLE(type)	   sizeof(struct type), sizeof(struct type)
 
-/* `size`: most bytes of a command that are read; in_min: bytes that it must have; out_min: bytes that its room for the
- * answer must have. */
+/* `size`: how many bytes of a command are read at most; in_min: how many the command must have; out_min: how many bytes
+ * the program's buffer for the answer must have. */
 static const struct {
 	const char *name;
 	size_t size, in_min, out_min;

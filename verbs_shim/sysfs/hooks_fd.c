@@ -5,7 +5,7 @@
  *
  * State: the bitmap of descriptors that may be the device's. Only the library that called uroce_cm_attach knows for
  * sure, because a program can close a descriptor in a way that the hooks do not see. A child of vfork shares the bitmap
- * with its parent and must not change it; it is recognized by its process ID.
+ * with its parent and must not change it. Such a child is recognized by its process ID.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -145,7 +145,7 @@ HOOK(void, closefrom, (int first))
 
 /* ---- copies ------------------------------------------------------------------------------------------ */
 
-/** Called after `fd` was duplicated as `to`; if `to` is negative, that failed. @return `to` */
+/** Called after `fd` was duplicated as `to`; if `to` is negative, the duplication failed. @return `to` */
 static int copied(int fd, int to)
 {
 	if (to >= 0 && to < FDS && to != fd && marked(fd) && owns_marks()) {
@@ -185,8 +185,8 @@ HOOK_ALIAS(fcntl64, fcntl);
 
 /* ---- what it is -------------------------------------------------------------------------------------- */
 
-/** Make fstat show a character device, as librdmacm requires. It has the number of /dev/null, which stat shows for the
- * path. */
+/** Make fstat show a character device, because librdmacm requires one. Its device number is that of /dev/null, the same
+ * that stat shows for the path. */
 static void show_device(int fd, struct stat *st)
 {
 	if (!atomic_load(&source)->is(fd))

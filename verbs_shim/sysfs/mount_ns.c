@@ -4,8 +4,8 @@
  * /dev/infiniband really exist, for programs that bypass the hooks in the C library.
  *
  * /sys/class becomes a small tmpfs that contains our folders and bind mounts of all of the kernel's folders.
- * /dev/infiniband is covered in the same way if it exists; if it does not, it is not created, as that would change /dev
- * for all processes. All mounts disappear with the last process of the namespace. An ordinary user also needs a user
+ * /dev/infiniband is covered in the same way if it exists. It is never created, because that would change /dev for
+ * all processes. All mounts disappear with the last process of the namespace. An ordinary user also needs a user
  * namespace, in which the command keeps its user and group and has no privileges. The files show idle devices: the
  * counters are not updated.
  */

@@ -5,7 +5,7 @@
  * State: this process's view of the tree, published as a whole through one atomic pointer. There is no lock: several
  * threads, also in a forked child, can examine the devices at the same time and get the same result. The devices are
  * examined again when the view is older than a second, because addresses are added and removed. A view that was
- * replaced is never freed, because other threads may still read it; there is one for each change of the devices.
+ * replaced is never freed, because other threads may still read it; each change of the devices leaves one such view.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -8,7 +8,7 @@
  * connection manager's device to rdmacm/. kernel.c bypasses all this and reads what the kernel shows. mount_ns.c puts
  * the tree into a mount namespace.
  *
- * No code runs before a path of the tree is first used, as the library is loaded into every shell and `ls`.
+ * No code runs before a path of the tree is first used, because the library is loaded into every shell and `ls`.
  */
 #ifndef SYSFS_H
 #define SYSFS_H

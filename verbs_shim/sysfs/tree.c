@@ -96,7 +96,7 @@ static int uverbs_emit(const struct walk *k, unsigned i)
 	err = err ? err : put(k, SYSFS_FILE, SYSFS_VERBS, name, text);
 	snprintf(name, sizeof(name), "uverbs%u/abi_version", k->w->uverbs_first + i);
 	err = err ? err : put(k, SYSFS_FILE, SYSFS_VERBS, name, "1\n");
-	/* 1:3 is the device number of /dev/null, to which our character device is a link: stat shows it too. */
+	/* 1:3 is the device number of /dev/null. Our character device is a link to /dev/null, so stat shows 1:3 too. */
 	snprintf(name, sizeof(name), "uverbs%u/dev", k->w->uverbs_first + i);
 	err = err ? err : put(k, SYSFS_FILE, SYSFS_VERBS, name, "1:3\n");
 	snprintf(name, sizeof(name), "uverbs%u/device", k->w->uverbs_first + i);

@@ -59,7 +59,7 @@ BEGIN_C_DECLS
  */
 struct ibv_exp_ops {
 	size_t size; /* sizeof(struct ibv_exp_ops) when the library was built */
-	/** The ibv_post_send of this library: a context belongs to this library if its ibv_post_send is equal. */
+	/** The ibv_post_send of this library. A context belongs to this library if its ops.post_send equals `owner`. */
 	int (*owner)(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr);
 	int (*query_device)(struct ibv_context *context, struct ibv_exp_device_attr *attr);
 	int (*query_gid_attr)(struct ibv_context *context, uint8_t port, unsigned int index,
@@ -170,7 +170,7 @@ static inline struct ibv_qp *ibv_exp_create_qp(struct ibv_context *context, stru
 {
 	const struct ibv_exp_ops *ops;
 
-	if (attr->comp_mask == IBV_EXP_QP_INIT_ATTR_PD) /* its first members are the plain structure's */
+	if (attr->comp_mask == IBV_EXP_QP_INIT_ATTR_PD) /* *attr begins with the plain structure's members */
 		return ibv_create_qp(attr->pd, (struct ibv_qp_init_attr *)(void *)attr);
 	ops = ibv_exp_ops_of(context);
 	if (!IBV_EXP_HAS(ops, create_qp))

@@ -484,7 +484,7 @@ enum ibv_exp_send_flags {
 	IBV_EXP_SEND_IP_CSUM = IBV_EXP_START_FLAG << 0,
 	IBV_EXP_SEND_WITH_CALC = IBV_EXP_START_FLAG << 1,
 	IBV_EXP_SEND_WAIT_EN_LAST = IBV_EXP_START_FLAG << 2,
-	IBV_EXP_SEND_EXT_ATOMIC_INLINE = IBV_EXP_START_FLAG << 3, /* required: the operands are in the work request */
+	IBV_EXP_SEND_EXT_ATOMIC_INLINE = IBV_EXP_START_FLAG << 3, /* required in extended atomics: inline operands */
 };
 
 enum ibv_exp_calc_op {
@@ -592,13 +592,13 @@ struct ibv_exp_send_wr {
 		} atomic;
 		struct {
 			struct ibv_cq *cq;
-			int32_t cq_count; /* completions to wait for, counted from a base that WAITs with WAIT_EN_LAST
-					     advance */
+			int32_t cq_count; /* completions to wait for, counted from the CQ's base; a WAIT with
+					     WAIT_EN_LAST advances the base */
 		} cqe_wait;
 		struct {
 			struct ibv_qp *qp;
-			int32_t wqe_count; /* requests to enable, counted from a base that ENABLEs with WAIT_EN_LAST
-					      advance; 0: all posted */
+			int32_t wqe_count; /* requests to enable, counted from the queue's base; 0: all that are posted.
+					      An ENABLE with WAIT_EN_LAST advances the base */
 		} wqe_enable;
 	} task;
 	union {
