@@ -26,7 +26,7 @@
 #define OPERAND	   16 /* size of an operand in bytes */
 #define STEPS	   3  /* work requests in a round */
 #define ROUNDS_MAX 5000
-#define COUNTED	   4 /* depth of a CQ whose completions WAITs count, and which is never polled */
+#define COUNTED	   4 /* depth of a CQ that is never polled: only WAITs use its completions */
 #define SLEEP_MS   120000
 
 static const uint64_t numbers[2] = {3, 1000000};

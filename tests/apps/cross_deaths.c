@@ -30,7 +30,7 @@
 #define ANSWERS	   1000u /* laps of the child */
 #define STEPS	   3u
 #define STUCK	   500u /* WAITs for completions that never come */
-#define COUNTED	   4	/* depth of a CQ whose completions WAITs count, and which is never polled */
+#define COUNTED	   4	/* depth of a CQ that is never polled: only WAITs use its completions */
 #define ROUNDS	   5u	/* rounds for each way to end */
 #define FIRST_LAPS 50u	/* laps before the child ends */
 #define PATIENCE_S 60u
@@ -55,7 +55,7 @@ struct talk {
 	struct forked_end end, data, runner; /* end: has the device, a PD and a CQ */
 	struct ibv_cq *received;
 	struct ibv_mr *mr;
-	uint32_t words[3 * LAPS]; /* LAPS words each: to send; received from the other side; from itself */
+	uint32_t words[3 * LAPS]; /* LAPS words to send, LAPS received from the other side, LAPS from itself */
 };
 
 static unsigned failures;

@@ -3,7 +3,8 @@
  * hammer.c - processes that change one word and one pair of words of another process by all kinds of atomics, while
  * threads of that process change them by atomic CPU instructions: no change may be lost. For the hammer test.
  *
- *   hammer RING UDP OPERATIONS   RING processes over shared memory and UDP over datagrams execute OPERATIONS together
+ *   hammer RING UDP OPERATIONS   RING processes that use shared memory and UDP processes that use datagrams execute
+ *                                OPERATIONS operations in all
  *
  * Every change adds one to the word or to both words of the pair, so the final values are the number of additions and
  * of successful compare-and-swaps. Prints a line of counts. Exit code 1: a change was lost or executed twice, or an

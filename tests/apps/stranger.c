@@ -6,7 +6,7 @@
  *
  * WAY: port     from a socket on address FROM and some port
  *      place    from a socket on address PLACE, port 4791
- *      spoofed  as place, with FROM claimed as the source (IP_PKTINFO)
+ *      spoofed  like place, but the packets claim FROM as their source (IP_PKTINFO)
  * Prints how many packets it has sent.
  */
 #include <arpa/inet.h>

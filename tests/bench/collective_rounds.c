@@ -42,7 +42,7 @@ struct member {
 	struct group g;
 	struct board *b;
 	size_t started;	     /* if driven: number of pieces started */
-	uint64_t done, sent; /* if driven: the values that c.done and c.sent, the NIC's counters, have if offloaded */
+	uint64_t done, sent; /* if driven: the program's replacements for the NIC's counters c.done, c.sent */
 	uint64_t *ns;
 };
 
@@ -195,7 +195,7 @@ static void new_batch(struct member *m)
 	m->started = 0;
 	group_check(collective_hold(c, BATCH * PIECES), "collective_hold");
 	if (m->b->driven)
-		m->done++; /* if offloaded, collective_go adds this 1 to the NIC's counter */
+		m->done++; /* if offloaded, collective_go increments the NIC's counter instead */
 	else
 		group_check(collective_go(c), "collective_go");
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * fabric_peer.c - benchmarks any libfabric provider, so that scripts/bench can compare providers: SENDs, WRITEs and
- * fetching atomics between two processes over reliable datagram endpoints. Not fabtests, because Debian does not
- * package it, and because it prints only averages, which mean little for two programs that spin on two CPUs.
+ * fetching atomics between two processes over reliable datagram endpoints. It is used instead of fabtests: Debian does
+ * not package fabtests, which print only averages, and averages mean little for two programs that spin on two CPUs.
  *
  * Usage: fabric_peer PROVIDER TEST [BYTES [COUNT [CPU CPU]]]
  * TEST:  rtt                  SENDs; median and 99th percentile round trip, microseconds; uses fi_inject if possible,
@@ -176,7 +176,8 @@ static enum kind kind_of(const char *test)
 						: CSWAP;
 }
 
-/** Post one operation of the test. `number` counts operations, so that each in flight has its own context. */
+/** Post one operation of the test. `number` is the operation's running number: it selects the context, so no two
+ * operations in flight share a context. */
 static ssize_t operation(struct side *s, enum kind kind, uint64_t number)
 {
 	void *desc = fi_mr_desc(s->mr), *context = &s->context[1 + number % WINDOW];
@@ -185,7 +186,7 @@ static ssize_t operation(struct side *s, enum kind kind, uint64_t number)
 	if (kind == RTT && s->opt->bytes <= s->info->tx_attr->inject_size) {
 		ssize_t rc = fi_inject(s->ep, s->buf, s->opt->bytes, s->peer);
 
-		s->sent += rc == 0; /* fi_inject generates no completion */
+		s->sent += rc == 0; /* count it now: fi_inject generates no completion */
 		return rc;
 	}
 	if (kind == RTT)

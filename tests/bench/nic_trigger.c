@@ -6,9 +6,9 @@
  * deferred work waits. Time and instructions are measured from the call, or the change of the counter, until
  * nic_path_tx has built the packet. They do not include the peer's part, responses and completions.
  *
- * One time measurement covers 8 requests, since reading the clock costs as much as a request. The two ways are separate
- * functions, plain_requests and triggered_requests, so that callgrind (--toggle-collect) can count the instructions of
- * one of them.
+ * One time measurement covers 8 requests, because reading the clock costs as much as a request. The two ways are
+ * separate functions, plain_requests and triggered_requests, so that callgrind (--toggle-collect) can count the
+ * instructions of one of them.
  *
  * usage: nic_trigger KIND WHAT [COUNT [WAITING]]     nanoseconds for each request, median
  *        KIND: send, tsend (with a tag), write, atomic (a sum), fetch (a sum that returns the old value)
@@ -133,8 +133,8 @@ static unsigned transmit(struct side *from, unsigned first)
 	return nic_path_tx(from->nic, (uint32_t)from->path, frames + first, 2 * BATCH - first, now_ns);
 }
 
-/** Like transmit(), but first queues delayed ACKs. Fails if packets wait at the port (path 0), since all packets must
- *  use the link. */
+/** Like transmit(), but first queues delayed ACKs. Fails if packets wait at the port (path 0): all packets must use the
+ *  link. */
 static unsigned transmit_all(struct side *from)
 {
 	nic_ack_flush(from->nic, true);

@@ -28,7 +28,7 @@ struct ring {
 struct end {
 	struct ring *ring;
 	uint32_t index; /* number of the next entry, never reset */
-	uint32_t taken; /* ring.taken: as the producer last read it, or the consumer last wrote it */
+	uint32_t taken; /* the value of ring.taken that this end last read (producer) or wrote (consumer) */
 	bool one_cpu;
 };
 

@@ -28,7 +28,7 @@ struct options {
 	bool bandwidth;
 	uint32_t bytes;
 	uint64_t count;	  /* round trips, or packets */
-	uint64_t message; /* packets per message, which are sent together */
+	uint64_t message; /* packets of a message; they are sent together */
 	unsigned silent;
 };
 

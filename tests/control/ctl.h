@@ -44,8 +44,8 @@ struct ctl_daemon {
 	char said[300];	    /* last message on stderr */
 	struct daemon *d;   /* the daemon's state, while it runs */
 	struct nic_gid key; /* key of its device when it last ran */
-	bool unkept;	    /* when it last ran, the keeper for the next daemon lacked some of its sockets */
-	uint64_t stale;	    /* how many keepers it discarded, because they lacked sockets of the killed daemon */
+	bool unkept;	    /* when it last ran, some of its sockets were not in the keeper for the next daemon */
+	uint64_t stale;	    /* how many keepers it discarded because sockets of the killed daemon were missing */
 };
 
 /** Start a daemon with these options. `device` and `iface` may be "". */
@@ -83,9 +83,9 @@ struct ctl_function {
 		uint32_t arg;
 	} commands[CTL_COMMANDS];
 	unsigned n_commands, next_command;
-	uint32_t services[CTL_SERVICES]; /* made by proto_service(); opened, and acknowledged by the daemon */
+	uint32_t services[CTL_SERVICES]; /* opened by the function, acknowledged by the daemon; see proto_service() */
 	unsigned n_services;
-	uint64_t datagrams, strange; /* datagrams received: in all, and those of them for service QPNs */
+	uint64_t datagrams, strange; /* datagrams received in all; how many of them were for service QPNs */
 	uint32_t random;
 	unsigned netns;
 	bool left_behind; /* it was stopped when the interface's next daemon started with another key */

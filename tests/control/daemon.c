@@ -113,8 +113,8 @@ static void leave_behind(const struct ctl_daemon *it)
 
 	for (unsigned i = 0; i < ctl_n_functions; i++) {
 		struct ctl_function *f = ctl_functions[i];
-		bool named = f->key.raw[12] == 127 ||
-			     pmd_gid_equal(&f->key, &it->d->key); /* loopback addresses are not on the interface */
+		/* Loopback addresses (127.x.x.x) are never on the interface: do not look for them there. */
+		bool named = f->key.raw[12] == 127 || pmd_gid_equal(&f->key, &it->d->key);
 
 		for (unsigned k = 0; k < n; k++)
 			named |= pmd_gid_equal(&f->key, &naming[k]);

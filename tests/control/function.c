@@ -29,7 +29,7 @@ unsigned ctl_n_functions;
 struct pmd_clock pmd_clock;
 _Thread_local uint64_t pmd_clock_last_ns;
 
-/** Replaces the engine's clock. Virtual time goes back when the next seed starts, so no last time is kept. */
+/** Replaces the engine's clock. Keeps no last time, because virtual time goes back when the next seed starts. */
 uint64_t pmd_clock_slow(struct pmd_clock *c)
 {
 	(void)c;

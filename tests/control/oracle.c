@@ -40,8 +40,8 @@ static bool same_device(const struct ctl_function *a, const struct ctl_function 
 	return a->netns == b->netns && pmd_gid_equal(&a->key, &b->key);
 }
 
-/** Whether a daemon of the function's device was killed while its sockets were not in the keeper (`uroce status` warns
- *  of that). The sockets are then lost, and steering is not checked. */
+/** Whether a daemon of the function's device was killed while some of the daemon's sockets were not in the keeper
+ *  (`uroce status` warns of that state). These sockets are then lost, and steering is not checked. */
 static bool sockets_were_lost(const struct ctl_function *f)
 {
 	for (unsigned i = 0; i < ctl_n_daemons; i++) {
@@ -213,9 +213,9 @@ static struct ctl_daemon *daemon_of(unsigned netns, const struct nic_gid *gid)
 	return NULL;
 }
 
-/** A function is an orphan if it had lost all its addresses when its daemon died; or if the interface lost the device's
- *  key while the function was stopped, so that the interface's next daemon could not find it and serves another device;
- *  or if another user's daemon took the device's name while there was no daemon. */
+/** A function is an orphan in three cases. It had lost all its addresses when its daemon died. Or the interface lost
+ *  the device's key while the function was stopped: the interface's next daemon could not find the function, and serves
+ *  another device. Or another user's daemon took the device's name while there was no daemon. */
 bool ctl_is_orphan(const struct ctl_function *f)
 {
 	const struct ctl_daemon *d = daemon_of(f->netns, &f->key);

@@ -483,7 +483,8 @@ static void visit(void)
 
 	visitors_start(visitors);
 	pass(CALM_NS);
-	if (visitors_start(visitors) > 0) /* devices that came into use late: their daemon died during a join */
+	/* visit devices that came into use late, because their daemon died during a join */
+	if (visitors_start(visitors) > 0)
 		pass(CALM_NS);
 	for (unsigned i = 0; i < w.o->opens; i++) {
 		const struct ctl_function *owner = owner_of(&ctl_opens[i], false, 0);

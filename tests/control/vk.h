@@ -109,7 +109,7 @@ size_t vk_allocated(const struct vk_proc *p);
 /** Allocate zeroed memory that belongs to no process. Never fails. */
 void *vk_alloc(size_t size);
 
-/* For threads of processes: calls that wait. */
+/* Calls that wait. Only threads of virtual processes may make them. */
 void vk_sleep(uint64_t ns);
 /** Wait for vk_wake() on the channel, or until `until_ns`. @return false: timed out. */
 bool vk_wait(const void *channel, uint64_t until_ns);

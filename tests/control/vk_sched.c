@@ -407,8 +407,8 @@ unsigned vk_uid_index(uid_t uid)
 	return uid % VK_UIDS;
 }
 
-/** Release the resources of an ended process: threads, then descriptors in order, then memory. @return false: call
- *  again, as some are left. */
+/** Release the resources of an ended process: threads, then descriptors in order, then memory. @return false: some
+ *  resources are left, so call again. */
 static bool proc_reap(struct vk_proc *p)
 {
 	for (unsigned i = vk.n_threads; i-- > 0;)

@@ -412,7 +412,7 @@ static void files_give(struct vk_message *m, struct msghdr *msg, int flags)
 	(void)flags;
 }
 
-/** @return the next message to receive or peek at. @param skip gets the offset in it to start from. */
+/** @return the next message to receive or peek at. @param skip gets the offset in this message at which to begin. */
 static struct vk_message **next_message(struct vk_file *f, bool peek, size_t *skip)
 {
 	struct vk_message **at = &f->u.un.first;

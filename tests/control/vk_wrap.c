@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * vk_wrap.c - system calls on sockets and descriptors, which the linker diverts to the virtual kernel. When called
- * outside a virtual process, they make the real system calls, as far as test programs need them.
+ * vk_wrap.c - system calls on sockets and descriptors, which the linker diverts to the virtual kernel. Outside a
+ * virtual process the functions of this file make the real system calls, as far as test programs need them.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -264,7 +264,8 @@ ssize_t __wrap_sendto(int fd, const void *data, size_t len, int flags, const str
 	return vk_fd(fd) ? (ssize_t)len : -1;
 }
 
-/** No file has contents: functions of this world have no connection manager. */
+/** Reads nothing: the daemon reads only records of connection managers with this call, and simulated functions have no
+ *  connection manager. */
 ssize_t __wrap_pread64(int fd, void *data, size_t len, off_t at)
 {
 	vk_enter();

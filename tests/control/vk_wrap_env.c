@@ -315,7 +315,8 @@ FILE *__wrap_fopen64(const char *path, const char *mode)
 
 		if (p && p->state < PROC_GONE && strcmp(path + n, "comm") == 0)
 			fprintf(out, "%s\n", p->command);
-		else if (p && p->state < PROC_GONE && strcmp(path + n, "stat") == 0) /* never R: none waits for a CPU */
+		else if (p && p->state < PROC_GONE && strcmp(path + n, "stat") == 0)
+			/* never R: no process waits for a CPU */
 			fprintf(out, "%d (%s) %c\n", pid, p->command, vk_is_paused(p) ? 'T' : 'S');
 	}
 	fclose(out);

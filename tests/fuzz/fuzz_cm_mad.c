@@ -41,7 +41,7 @@ static bool same(const struct cm_mad *a, const struct cm_mad *b)
 {
 	struct cm_mad x, y;
 
-	memcpy(&x, a, sizeof(x)); /* copied with memcpy so that padding bytes are equal too */
+	memcpy(&x, a, sizeof(x)); /* unlike an assignment, memcpy copies padding bytes, which memcmp compares below */
 	memcpy(&y, b, sizeof(y));
 	if (x.info_len != y.info_len || (x.info_len > 0 && memcmp(x.info, y.info, x.info_len) != 0) ||
 	    x.data_len != y.data_len || memcmp(x.data, y.data, x.data_len) != 0)

@@ -27,7 +27,7 @@ enum { ELEMENTS = 0xc4, FETCH_ELEMENTS, ELEMENTS_ACK };		   /* opcodes of nic/me
 
 struct fuzz_qp {
 	struct nic_qp *qp;
-	uint32_t psn;	       /* PSN of the peer's next request, as long as the script follows the protocol */
+	uint32_t psn;	       /* PSN of the peer's next request, provided that the script follows the protocol */
 	uint32_t seen_psn;     /* PSN of the last request that the NIC sent */
 	uint32_t seen_end;     /* one past the last PSN that this request covers */
 	unsigned sends, recvs; /* number of outstanding requests and receives */
@@ -312,7 +312,7 @@ static void reregister(void)
 			  &f.mr) == 0);
 	expect(nic_mw_alloc(f.pd, NIC_MW_TYPE_2, &f.mw) == 0);
 	for (unsigned i = 0; i < QPS; i++)
-		kill_qp(i); /* because queued binds refer to the old window */
+		kill_qp(i); /* drop the QP's queued binds, which refer to the old window */
 }
 
 /* ---- the wire ---------------------------------------------------------------------------------------- */

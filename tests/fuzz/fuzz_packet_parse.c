@@ -23,7 +23,7 @@ enum mode {
 	MODE_FIX = 8,
 	MODE_V6 = 16, /* only with MODE_UDP: the addresses are IPv6 */
 	MODE_KEYED = 32,
-	MODE_NO_KEY = 64, /* only with MODE_KEYED: the packet needs no key, as its carrier is trusted */
+	MODE_NO_KEY = 64, /* only with MODE_KEYED: an ICRC replaces the tag, because the carrier is trusted */
 };
 
 static const uint8_t v4_gid[16] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 192, 168, 77, 1};

@@ -166,7 +166,7 @@ static void *take_id(uint8_t state)
 static void took(int err, void *context)
 {
 	if (err == 0)
-		return; /* not an error: the request may have completed already */
+		return; /* the request was posted, and may even have completed already */
 	expect(err == -EAGAIN || err == -EINVAL || err == -EMSGSIZE || err == -EOPNOTSUPP || err == -ENOMSG);
 	f.requests -= f.state[(uintptr_t)context] == 1;
 	f.receives -= f.state[(uintptr_t)context] != 1;
@@ -523,7 +523,7 @@ static void heed(const uint8_t *bth, uint32_t len)
 		o->qpn = (uint32_t)get(call + 32, 4);
 		return;
 	}
-	for (unsigned i = 0; i < PEERS; i++) { /* recorded for both ports, whose QPN is the same */
+	for (unsigned i = 0; i < PEERS; i++) { /* both ports have the same QPN: record the packet for both */
 		struct other *o = &f.other[i];
 
 		if (bth[0] <= READ || bth[0] >= ELEMENTS)
@@ -704,7 +704,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	nic_rdm_destroy(f.ep);
 	cm_close();
 	trig_close();
-	expect(nic_mr_dereg(f.mr) == 0 && nic_pd_free(f.pd) == 0); /* no offer refers to f.mr now */
+	expect(nic_mr_dereg(f.mr) == 0 && nic_pd_free(f.pd) == 0); /* both succeed: no offer refers to f.mr any more */
 	nic_destroy(f.nic);
 	return 0;
 }

@@ -23,8 +23,8 @@ enum { CM_ASK = 4, CM_ACCEPT, CM_REFUSE, CM_BYE };
 static struct fuzz_cm {
 	struct nic_rdm *ep;
 	uint64_t incarnation; /* the incarnation in the endpoint's packets */
-	/* challenge: attempt number of the endpoint's last WHO or ACCEPT. heard: attempt number of its last other call.
-	 * number: the connection request that it reported last. */
+	/* challenge: attempt number of the endpoint's last WHO or ACCEPT. heard: attempt number of the endpoint's last
+	 * call of another kind. number: number of the connection request that the endpoint reported last. */
 	uint32_t challenge, heard, number;
 	bool asked, connected, over;
 } cm[CM_ENDPOINTS];

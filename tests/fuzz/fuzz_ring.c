@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * fuzz_ring.c - libFuzzer target: attacks by a malicious function of the same host. `victim` is a function with the
- * complete engine except threads and port. It has queue pairs with the enemy, and with `honest`, a second function like
- * itself. The enemy is a NIC whose packets the input corrupts before they are put into a ring. As the input decides,
- * the enemy also writes into its own rings and into those received from the victim, both between the victim's engine
- * steps and during them (ring_touch.h), sends messages, and closes connections.
+ * complete engine except threads and port. It has queue pairs with the enemy, and with `honest`, another function with
+ * the same engine. The enemy is a NIC whose packets the input corrupts before they are put into a ring. As the input
+ * decides, the enemy also writes into its own rings and into those received from the victim, both between the victim's
+ * engine steps and during them (ring_touch.h), sends messages, and closes connections.
  *
  * Checked in addition to what the sanitizers find (rings are mapped between guard pages): messages between victim and
  * honest arrive complete, in order and without retransmission, and wake a sleeping receiver; engine steps take a
@@ -25,7 +25,7 @@
 #include "tap.h"
 
 #define QPS	 3
-#define LINKS	 3 /* the enemy's links at a time, in each direction */
+#define LINKS	 3 /* most links that the enemy has at a time, in each direction */
 #define WRITABLE 8192
 #define RECEIVE	 2048 /* size of a receive buffer */
 #define ZONE	 64
@@ -258,7 +258,7 @@ static void close_all(void)
 
 /* ---- the enemy: packets --------------------------------------------------------------------------------- */
 
-/* Each value of the input is read in a statement of its own, as the evaluation order within a statement is
+/* Each value of the input is read in a separate statement, because the evaluation order within a statement is
  * unspecified. */
 static void post(struct nic_qp *qp, unsigned i, struct nic_mr *own, uint32_t rkey, struct nic_ah *ah, uint32_t qpn)
 {
@@ -452,7 +452,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	expect(f.victim.port.stats.link_tx_packets > 0 && f.honest.port.stats.link_broken == 0);
 	close_all();
 	ring_now_ns = 0;
-	/* The first run opens descriptors that are opened only once per process. */
+	/* The first run opens descriptors that each process opens only once: later runs must not add any. */
 	if (runs++ == 0)
 		descriptors = ring_descriptors();
 	expect(ring_descriptors() == descriptors);

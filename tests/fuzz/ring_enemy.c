@@ -168,7 +168,8 @@ void enemy_receives(struct enemy_link *l, struct nic *nic)
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
-/** An offset in a ring: in its control page, near the other side's next read, or anywhere. */
+/** An offset in a ring: of a word of its control page; near `position`, where the enemy will write or read next; or
+ * anywhere. */
 static uint32_t some_place(uint64_t position)
 {
 	uint8_t choice = ring_byte();
@@ -177,7 +178,7 @@ static uint32_t some_place(uint64_t position)
 	switch (choice >> 6) {
 	case 0:
 		return choice & 1 ? offsetof(struct ring_control, head) : offsetof(struct ring_control, asleep);
-	case 1: /* an entry up to 32 lines before or after the position */
+	case 1: /* a line up to 32 lines before or after `position` */
 		return RING_CONTROL + (uint32_t)((position + (uint64_t)((choice & 63) - 32) * RING_LINE) % RING_BYTES);
 	case 2:
 		return RING_CONTROL + (uint32_t)((position + (choice & 63)) % (RING_BYTES - 8));
@@ -320,7 +321,7 @@ void enemy_says(struct enemy_link *l)
 		} else
 			send(l->fd, text, 1 + ring_byte() % (sizeof(text) - 1), MSG_DONTWAIT | MSG_NOSIGNAL);
 	}
-	/* The victim may send the enemy no descriptor except those of its rings, as the enemy could misuse it. */
+	/* The victim may send the enemy only the descriptors of rings: the enemy could misuse others. */
 	PROTO_MSG(m);
 	if (proto_recv(l->fd, &m) == 1) {
 		expect(m.n_fds == 0);

@@ -89,8 +89,8 @@ void __wrap_ring_unmap(uint8_t *memory)
 	munmap(memory - GUARD, RING_MAP_BYTES + 2 * GUARD);
 }
 
-/** Whether the peer counts as the same user: every function does, except the enemy. Sockets that connect are unnamed,
- * except the enemy's; the name of a listening socket ends with the number of its function. */
+/** Whether the peer counts as the same user. Every function except the enemy counts as the same user. Only the enemy
+ * connects from a named socket. The name of a listening socket ends with the number of its function. */
 bool __wrap_proto_peer_is_self(int fd)
 {
 	struct sockaddr_un sa;
@@ -213,7 +213,7 @@ void ring_engine_open(struct ring_engine *r, unsigned function, const struct nic
 	r->port.ops = &port_ops;
 	r->port.wait_fd = -1;
 	r->e.host.port = &r->port;
-	/* No buffer pool is needed: all slots have buffers, and the port copies. */
+	/* No buffer pool is needed: every slot has a buffer, and the port keeps no buffers. */
 	for (unsigned i = 0; i < PMD_TX_BURST; i++) {
 		r->e.tx.slots[i].data = malloc(NIC_FRAME_MAX);
 		expect(r->e.tx.slots[i].data != NULL);

@@ -13,8 +13,8 @@
 #include "ring_touch.h"
 
 #define RINGS_MAX 16
-#define ONCE_FROM 4u  /* bytes of an entry that may be read only once: from its kind ... */
-#define ONCE_TO	  48u /* ... to the end of the BTH after IPv4 and UDP */
+#define ONCE_FROM 4u  /* first byte of an entry that may be read only once: its kind */
+#define ONCE_TO	  48u /* one past the last such byte: the end of a BTH that follows IPv4 and UDP headers */
 #define KIND_READ 0x10u
 
 /* For functions that must not be traced themselves; unused in builds without tracing. */

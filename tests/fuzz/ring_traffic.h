@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * ring_traffic.h - queue pairs for fuzz_ring.c, and undisturbed messages between two functions. Each message must
- * arrive once, complete, in order and without retransmission, as links lose no packets.
+ * arrive once, complete, in order and without retransmission, because links lose no packets.
  */
 #ifndef FUZZ_RING_TRAFFIC_H
 #define FUZZ_RING_TRAFFIC_H

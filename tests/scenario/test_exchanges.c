@@ -167,7 +167,7 @@ static void exchange__RS_02_an_ack_beyond_an_open_read_retries_the_read(void **s
 
 	(void)state;
 	world_open(&w, &usual);
-	w.lose[0] = 3; /* the READ response; the ACK of the WRITE after it arrives */
+	w.lose[0] = 3; /* the READ response; the next frame, the ACK of the WRITE, arrives */
 	world_post(&w, 1, NIC_WR_RDMA_READ, 0, 8, 0);
 	world_post(&w, 2, NIC_WR_RDMA_WRITE, 0, 8, 64);
 	world_run(&w);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * world.h - two NICs, A and B, one RC connection, a wire of 10 us that drops the frames it is told to, and a transcript
- * with one line per event and its virtual time in microseconds. For tests that read like the specification's ladder
- * diagrams. Built on nic/include/nic.h only; frames are decoded by tests/sim/decode.c.
+ * world.h - two NICs, A and B, one RC connection, a wire with a delay of 10 us that loses the frames listed in `lose`,
+ * and a transcript with one line per event and its virtual time in microseconds. For tests that read like the
+ * specification's ladder diagrams. Built on nic/include/nic.h only; frames are decoded by tests/sim/decode.c.
  *
  * PSNs: A sends from 100 on, B from 200 on. Path MTU 256.
  */

@@ -86,7 +86,7 @@ static bool readable(int fd, int ms)
 /* ---- one thread -------------------------------------------------------------------------------------- */
 
 /* A non-blocking channel in an epoll set, level-triggered, as in servers with an event loop: each message makes the
- * channel readable, and once its event is read, it is no longer readable. */
+ * channel readable, and the channel is no longer readable when all events are read. */
 static void events__an_event_loop_sees_all_of_them(void **state)
 {
 	struct epoll_event event = {.events = EPOLLIN};
@@ -219,8 +219,8 @@ static void events__a_thread_cancelled_while_waiting_takes_no_event(void **state
 	watched_free(&w);
 }
 
-/* A polling thread raises an event and wakes a waiting thread, which is cancelled at that moment: the thread either
- * takes the event, or the event stays readable. */
+/* A polling thread raises an event and wakes a waiting thread, which is cancelled at that moment: either the
+ * thread takes the event, or the event stays readable. */
 static void events__cancelling_a_thread_being_woken_loses_no_event(void **state)
 {
 	struct rig *rig = *state;
@@ -295,7 +295,7 @@ static void *take_many(void *arg)
 }
 
 /* In 3000 messages, with or without a pause between them, each message raises one event, and the other thread takes
- * each of them, even if it is just going to sleep. */
+ * every event, even one that arrives just when this thread is going to sleep. */
 static void events__none_is_lost_in_a_long_exchange(void **state)
 {
 	struct watched w;

@@ -78,8 +78,8 @@ static void swap_bytes(uint8_t *bytes, uint32_t size)
 	}
 }
 
-/** Check the result of an operation. In network byte order, the bytes of each 8-byte word are reversed, as are those
- * of a 4-byte result. */
+/** Check the result of an operation. For network byte order, reverse the bytes of each 8-byte word of the expected
+ * result, or all bytes of a 4-byte result. */
 static void expect_result(const uint8_t *result, uint32_t size, bool big_endian)
 {
 	uint8_t expected[32];
@@ -184,7 +184,7 @@ static void masked__refused_when_posted(void **state)
 	exp_refused(rig->end[0].qp, &wr);
 	rig_disconnect(rig);
 	exp_connect(rig, 8, 0);
-	big.size = 16; /* the QP allows 8 bytes: the operands must not be used as addresses */
+	big.size = 16; /* the QP allows only 8: refused, without use of the operands as addresses */
 	wr = request(rig, &big, sge);
 	memset(&wr.ext_op.masked_atomics.wr_data, 1, sizeof(wr.ext_op.masked_atomics.wr_data));
 	exp_refused(rig->end[0].qp, &wr);
@@ -199,7 +199,7 @@ static void masked__refused_when_posted(void **state)
 		exp_refused(rig->end[0].qp, &wr);
 	}
 	wr = request(rig, &a, sge);
-	sge[0].length = 16; /* too long, as the result has 8 bytes */
+	sge[0].length = 16; /* too long: the result has 8 bytes */
 	exp_refused(rig->end[0].qp, &wr);
 	wr = request(rig, &a, sge);
 	wr.num_sge = 33;
@@ -232,8 +232,8 @@ static void masked__refused_on_qps_without_extended_atomics(void **state)
 	}
 }
 
-/** ibv_post_send refuses extended atomics even on a QP that allows them, as its structure has no fields for the
- * operands. */
+/** ibv_post_send refuses extended atomics even on a QP that allows them: struct ibv_send_wr has no fields for
+ * the operands. */
 static void masked__refused_by_ibv_post_send(void **state)
 {
 	struct rig *rig = *state;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * exp_cross.c - cross-channel requests as programs for ConnectX post them: sequences of WAIT and ENABLE requests that
- * the NIC runs while the program does nothing, calculations, tasks, CQs that overrun, and requests that must be
- * refused. The NIC's corner cases are tested in tests/unit/test_cross.c.
+ * exp_cross.c - cross-channel requests as programs for ConnectX post them: calculations, tasks, CQs that overrun,
+ * requests that must be refused, and sequences of WAIT and ENABLE requests, which the NIC runs while the program does
+ * nothing. The NIC's corner cases are tested in tests/unit/test_cross.c.
  */
 #include "exp_rig.h"
 

@@ -298,7 +298,7 @@ static void post__ordinary_requests(void **state)
 	imm.ex.imm_data = 0x11223344;
 	send.ex.imm_data = 0x55667788;
 	send.exp_send_flags |= IBV_EXP_SEND_INLINE;
-	sge[2].lkey = 0; /* ignored, as the data is inline */
+	sge[2].lkey = 0; /* ignored, because the data is inline */
 	faa.wr.atomic.remote_addr = (uintptr_t)other + 600;
 	faa.wr.atomic.compare_add = 3;
 	faa.wr.atomic.rkey = rig->end[1].mr->rkey;

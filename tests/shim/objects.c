@@ -41,8 +41,8 @@ static void device__attributes_honour_the_callers_size(void **state)
 	assert_int_equal(attr.orig_attr.phys_port_cnt, 1);
 }
 
-/* The exported ibv_query_port writes no more than the members up to `flags`, as programs built with old headers pass
- * a structure that ends there. */
+/* The exported ibv_query_port writes no member behind `flags`, because programs built with old headers pass a
+ * structure that ends there. */
 static void port__exported_query_stops_at_flags(void **state)
 {
 	struct rig *rig = *state;
@@ -272,7 +272,7 @@ static void qp__modify_and_query_agree(void **state)
 	assert_int_equal(ibv_modify_qp(rig->end[0].qp, &attr, IBV_QP_ALT_PATH), EINVAL);
 }
 
-/* An address handle without a GRH is refused, as RoCE needs one; so is an unknown source GID. */
+/* An address handle without a GRH is refused, because RoCE needs a GRH. An unknown source GID is refused too. */
 static void ah__needs_a_grh_and_a_known_source(void **state)
 {
 	struct rig *rig = *state;
@@ -290,7 +290,7 @@ static void ah__needs_a_grh_and_a_known_source(void **state)
 	assert_int_equal(ibv_destroy_ah(ah), 0);
 }
 
-/* A flow label's upper bits are ignored, as programs leave garbage in them. */
+/* A flow label's upper bits are ignored, because programs leave garbage in them. */
 static void ah__flow_label_has_20_bits(void **state)
 {
 	struct rig *rig = *state;

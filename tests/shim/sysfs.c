@@ -329,7 +329,7 @@ static void functions__stat_and_access_variants_find_our_files(void **state)
 	errno = 0;
 	assert_int_equal(stat(GONE, &st), -1);
 	assert_int_equal(errno, ENOENT);
-	/* A NULL path must give EFAULT, as it does without the hooks, and not crash. */
+	/* A NULL path must give EFAULT, the same as without the hooks, and must not crash. */
 	assert_int_equal(CALL(int (*)(const char *, struct stat *), "stat", NULL, &st), -1);
 	assert_int_equal(errno, EFAULT);
 	assert_int_equal(access("/dev/infiniband/uverbs99", F_OK), -1);

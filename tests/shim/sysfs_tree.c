@@ -316,7 +316,7 @@ static void store__trees_left_by_a_killed_process_are_removed(void **state)
 	unsigned before;
 
 	(void)state;
-	/* Make a folder as a writer leaves it if it is killed before it has finished. */
+	/* Make a folder like one that a writer leaves if the writer is killed before it has finished. */
 	snprintf(half, sizeof(half), "%s/uroce/new-1-0", runtime);
 	assert_int_equal(mkdir(half, 0755), 0);
 	strcat(half, "/sys");
@@ -330,7 +330,7 @@ static void store__trees_left_by_a_killed_process_are_removed(void **state)
 
 	struct sysfs_store c = store_of("127.14.201.3");
 
-	assert_int_equal(count_trees("tree-"), before); /* creating it removed the killed process's tree */
+	assert_int_equal(count_trees("tree-"), before); /* making tree c removed the killed process's tree */
 	assert_int_equal(count_trees(""), count_trees("tree-"));
 	sysfs_store_close(&b);
 	sysfs_store_close(&c);
@@ -485,8 +485,8 @@ static void *look(void *out)
 	return NULL;
 }
 
-/* Eight threads look a path up at the same time, with nothing cached, and get the same result. Later lookups follow
- * when the list of devices changes. */
+/* Eight threads look a path up at the same time, with nothing cached, and get the same result. When the
+ * list of devices has changed, later lookups soon find the tree of the new list. */
 static void path__concurrent_lookups_agree_and_follow_device_changes(void **state)
 {
 	static char found[8][SYSFS_PATH_MAX];

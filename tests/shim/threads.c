@@ -99,7 +99,7 @@ static void cancel__no_call_ends_with_a_lock_held(void **state)
  * leaves no lock taken. */
 static void cancel__waiting_for_acknowledgements_keeps_no_lock(void **state)
 {
-	static struct ibv_cq *cq; /* never freed, as the cancelled thread could not free it */
+	static struct ibv_cq *cq; /* never freed, because the cancelled thread could not free it */
 	struct rig *rig = *state;
 	struct rig_end *end = &rig->end[1];
 	struct ibv_comp_channel *ch = ibv_create_comp_channel(end->ctx);
@@ -196,8 +196,8 @@ struct two_contexts {
 	struct ibv_context *closed, *sought;
 };
 
-/* In a forked child, a closed context without objects is freed; other memory at its address must not be taken for a
- * context. */
+/* In a forked child, close a context without objects, which frees the context, and reuse its memory. Then look for
+ * another context: ibv_import_device must not take the reused memory for a context. */
 static int close_one_seek_other(void *arg)
 {
 	const struct two_contexts *c = arg;
@@ -239,7 +239,7 @@ static void *busy_importing(void *context)
 	return NULL;
 }
 
-/* A thread whose registrations all fail in the check that the memory is accessible, since the address is NULL. */
+/* A thread whose registrations all fail in the check that the memory is accessible: the address is NULL. */
 static void *busy_registering(void *pd)
 {
 	while (!atomic_load(&busy_end))

@@ -191,7 +191,7 @@ static void mr__buffer_parts_use_their_iova_and_the_buffers_pd(void **state)
 	attr.addr = bytes - 1;
 	assert_null(reg(end->pd, &attr));
 	attr.addr = bytes + 192;
-	assert_null(reg(pd, &attr)); /* refused, as the buffer was allocated for another PD */
+	assert_null(reg(pd, &attr)); /* refused: the buffer was allocated for another PD */
 	assert_int_equal(errno, EINVAL);
 	mr = reg(end->pd, &attr);
 	assert_non_null(mr);
@@ -363,7 +363,7 @@ static void channel__CQ_04_one_event_per_arming_and_destroy_waits_for_acks(void 
 	rig->end[1].cq = cq;
 	rig_connect(rig, IBV_QPT_RC);
 	send_one(rig);
-	assert_false(readable(ch->fd, 50)); /* no event, as the CQ is not armed */
+	assert_false(readable(ch->fd, 50)); /* no event: the CQ is not armed */
 	assert_int_equal(ibv_req_notify_cq(cq, 0), 0);
 	assert_true(readable(ch->fd, 5000)); /* completions that are already in the CQ raise an event at once */
 	send_one(rig);
@@ -371,7 +371,7 @@ static void channel__CQ_04_one_event_per_arming_and_destroy_waits_for_acks(void 
 	assert_int_equal(ibv_get_cq_event(ch, &got, &context), 0);
 	assert_ptr_equal(got, cq);
 	assert_ptr_equal(context, rig);
-	assert_false(readable(ch->fd, 50)); /* no second event, as the CQ was armed only once */
+	assert_false(readable(ch->fd, 50)); /* no second event: the CQ was armed only once */
 
 	fcntl(ch->fd, F_SETFL, O_NONBLOCK);
 	assert_int_equal(ibv_get_cq_event(ch, &got, &context), -1);

@@ -3,8 +3,8 @@
  * atomics.c - the history of every cell that atomics work on. The cells are examined after each call into their NIC:
  * a change must be the effect of exactly one operation (operands are unique, so the change identifies it), and each
  * operation has at most one effect. Together with the returned values this checks linearisability with known
- * linearisation points. An operation may cover half a cell, or several; an independent bit-exact model gives its
- * result.
+ * linearisation points. An operation may cover half a cell, one cell or several. An independent bit-exact model gives
+ * its result.
  *
  * Oracles: atomic_unknown (a change that no operation explains), atomic_once (AT-08), atomic_result (AT-03, AT-11).
  */

@@ -122,7 +122,7 @@ static void complete_send(struct cq *cq, const struct nic_wc *wc, struct wr *wr)
 	for (; qp->done < wr->index && !sim->failed; qp->done++) {
 		struct wr *earlier = qp->sq[qp->done];
 
-		/* an unsignaled success has no CQE; once the queue has failed each WR gets a flush CQE */
+		/* an unsignaled success has no CQE; after the queue has failed, each WR gets a flush CQE */
 		if (earlier->signaled || qp->send_failed || earlier->must != 0)
 			sim_fail(sim, "completion_order", "WR %u completed before WR %u", wr->id, earlier->id);
 		else

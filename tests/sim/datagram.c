@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * datagram.c - UD: SENDs to any UD QP of any node, some with a wrong Q_Key. A datagram is identified by its sender,
- * length and contents, hence at least 8 bytes of data.
+ * length and contents, so it has at least 8 bytes of data.
  *
  * Oracles: ud_delivery (only datagrams that were sent, to the right QP, whole, with the right GRH area and byte count;
  * never one with a wrong Q_Key), ud_once (at most once unless the network duplicated it).
@@ -68,7 +68,7 @@ static const char *grh_fault(struct qp *qp, const struct wr *wr, const uint8_t *
 													   : "IPv6 GRH";
 	if (grh[20] != 0x45 || memcmp(grh + 32, src + 12, 4) != 0 || memcmp(grh + 36, dst + 12, 4) != 0)
 		return "IPv4 header in the GRH area";
-	/* consumers distinguish IPv4 from IPv6 by this checksum */
+	/* applications recognise the GRH area as IPv4 by this checksum */
 	for (int i = 20; i < 40; i += 2)
 		sum += (uint32_t)(grh[i] << 8 | grh[i + 1]);
 	sum = (sum & 0xffff) + (sum >> 16);

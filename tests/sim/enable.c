@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * enable.c - managed queues (nic/qp/cross.c): WRs posted to them may start, or be consumed, only once enabled; the
- * node's runner enables some or all of them some time later.
+ * enable.c - managed queues (nic/qp/cross.c). A WR posted to such a queue must not start or be consumed before it
+ * is enabled. The node's runner enables some or all WRs some time after they are posted.
  *
  * Oracle: managed_early.
  */

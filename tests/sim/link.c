@@ -141,8 +141,8 @@ static void set_lengths(struct frame *f, uint32_t len)
 	udp[5] = (uint8_t)len;
 }
 
-/** Forge a frame from one that the attacker has seen. It always differs from the original, or it would be a duplicate.
- */
+/** Forge a frame from one that the attacker has seen. It always differs from the original: an equal frame would only
+ * be a duplicate. */
 static void forge(struct rng *rng, struct frame *f)
 {
 	uint32_t udp = f->data[0] >> 4 == 4 ? 20 : 40, bth = udp + 8, addr = udp == 20 ? 12 : 8, n = udp == 20 ? 4 : 16;

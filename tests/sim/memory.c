@@ -3,8 +3,8 @@
  * memory.c - application memory and its oracle: only bytes that the NIC was told to write ever change.
  *
  * A bank is one registered region. Slots are ranges of it, at least 16 unused bytes apart. Every byte that may not be
- * written now must equal the shadow copy: guards, read-only slots, freed slots, all of a registration that has ended. A
- * writable slot has its mask bytes set.
+ * written now must equal the shadow copy: guards, read-only slots, freed slots, and all bytes of a region that is not
+ * registered now. The mask bytes of a writable slot are set.
  */
 #include "sim.h"
 
@@ -198,7 +198,7 @@ void slot_grant(const struct slot *slot)
 	memset(slot->bank->mask + SIM_EDGE + slot->off, 0xff, slot->len);
 }
 
-/** The application fills a slot with bytes `offset`... of pattern(uid). */
+/** The application fills a slot with the bytes of pattern(uid) that begin at `offset`. */
 void slot_fill(const struct slot *slot, uint64_t uid, uint32_t offset)
 {
 	uint8_t *mem = slot_mem(slot);

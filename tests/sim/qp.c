@@ -233,7 +233,7 @@ bool qp_settled(const struct qp *qp)
 	return qp->life == QP_DEAD || (qp->life == QP_BROKEN && qp->settled);
 }
 
-/** Move both sides of a pair straight to RESET with WRs on their queues (QS-07); these are dropped. */
+/** Move both sides of a pair straight to RESET with WRs on their queues (QS-07). The WRs are dropped. */
 void qp_empty(struct qp *qp)
 {
 	struct nic_qp_attr a = {.qp_state = NIC_QPS_RESET};

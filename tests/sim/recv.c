@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * recv.c - receive WRs. Message k of a connected QP consumes receive k of its peer, so a receive is sized to fit its
- * message if that is already posted; otherwise the message is later sized to fit the receive (work.c).
+ * message if that message is already posted. Otherwise the message is later sized to fit the receive (work.c).
  */
 #include "sim.h"
 

@@ -46,12 +46,12 @@ struct wr;
 /* ---- memory ------------------------------------------------------------------------------------------ */
 
 enum bank_kind {
-	BANK_TARGET,	   /* target of remote READs and WRITEs, and windows; never deregistered */
+	BANK_TARGET,	   /* remote READs and WRITEs use it, and windows are bound to it; never deregistered */
 	BANK_TARGET_FRAIL, /* as BANK_TARGET, but deregistered now and then */
 	BANK_LOCAL,	   /* send and receive buffers */
 	BANK_LOCAL_FRAIL,
 	BANK_STATIC,  /* read-only source of READs */
-	BANK_CELLS,   /* operands of atomics */
+	BANK_CELLS,   /* the words that atomics work on */
 	BANK_FOREIGN, /* in another protection domain */
 };
 
@@ -61,9 +61,9 @@ struct bank {
 	enum bank_kind kind;
 	uint8_t *all, *shadow, *mask; /* with SIM_EDGE bytes before and after the registered range */
 	uint8_t *mem;		      /* first registered byte */
-	uint8_t *used;		      /* one byte per granule */
+	uint8_t *used;		      /* for each granule: whether it belongs to a slot */
 	uint32_t size, cursor;
-	uint32_t gen; /* registrations so far; slots of an older one are invalid */
+	uint32_t gen; /* changes with each registration and deregistration; a slot with another value is invalid */
 	struct nic_mr *mr;
 	bool registered;
 	uint64_t iova;
@@ -102,14 +102,14 @@ struct wr {
 	unsigned segs;
 	struct target *target;
 	unsigned chain_from, chain_to; /* READ: first and last element of target->uid that may be read */
-	uint64_t static_off;	       /* READ of the static bank */
+	uint64_t static_off;	       /* READ of the static bank: offset in the bank */
 	struct node *remote;
 	uint64_t remote_addr;
 	uint32_t rkey;
 	unsigned cell;
 	uint64_t compare_add, swap;
-	struct nic_atomic masked; /* extended atomics: the operands; cell_byte: byte offset in the cell */
-	unsigned cell_byte;
+	struct nic_atomic masked; /* operands of an extended atomic */
+	unsigned cell_byte;	  /* offset in the cell at which an atomic begins */
 	struct {
 		uint8_t op, datatype;
 		unsigned count, size;
@@ -122,7 +122,7 @@ struct wr {
 	uint32_t must; /* bit set of statuses, one of which is required; 0: success */
 	uint32_t may;  /* statuses allowed in place of success */
 	bool signaled, message, done, delivered, solicited;
-	bool waits; /* a NOP that stands for a WAIT */
+	bool waits; /* the opcode is NOP, but a WAIT is posted */
 	uint32_t status;
 	uint64_t posted_ns, done_ns;
 	struct qp *ud_to;
@@ -175,7 +175,7 @@ struct psn {
 
 /** State of one direction as seen on the wire: requests of a QP and the responses to them. */
 struct wire {
-	struct psn *psn; /* by running number */
+	struct psn *psn; /* indexed by running number */
 	uint64_t count, room;
 	uint64_t sent;		/* one past the last PSN sent */
 	uint64_t prefix;	/* all PSNs before this were delivered to the responder */
@@ -222,7 +222,7 @@ struct qp {
 	bool send_failed, recv_failed;	/* an error completion occurred */
 	bool err_expected;		/* this QP may legitimately go to ERR */
 	bool flush_due;			/* the application moved the QP to ERR */
-	bool trouble;			/* a request or receive may put its responder into ERR */
+	bool trouble;			/* a request of the peer, or a receive of this QP, may put this QP into ERR */
 	uint32_t may_all;		/* statuses allowed for any WR of this incarnation */
 	uint32_t reqs_access, reqs_err; /* async events seen */
 	struct wire wire;
@@ -245,7 +245,7 @@ struct cq {
 	struct nic_cq *cq;
 	struct rng rng;
 	bool armed, armed_solicited, dead, poll_scheduled;
-	uint32_t since_arm;		   /* entries that the CQ had when it was armed */
+	uint32_t since_arm;		   /* entries that were in the CQ when it was armed, and are still there */
 	uint32_t interval_ns, empty_polls; /* polling slows down while the CQ is empty */
 };
 
@@ -442,11 +442,11 @@ void work_close(struct qp *qp);
 bool work_triggered(struct qp *qp);
 void work_kick(struct qp *qp, uint64_t delay_ns);
 
-/* enable.c; recv: 0 of a send queue, 1 of a receive queue */
+/* enable.c. `recv` is 0 for a send queue, 1 for a receive queue. */
 bool enable_init(struct node *node);
 /** Schedule the enabling of the WRs posted so far. */
 void enable_later(struct qp *qp, unsigned recv);
-/** The WR at `index` has started, or was consumed: it must have been enabled. */
+/** The WR at `index` has started or was consumed: check that it had been enabled. */
 void enable_check(struct qp *qp, unsigned recv, uint32_t index);
 
 /* trigger.c */
@@ -507,7 +507,7 @@ uint64_t node_due(const struct node *node, uint64_t due_local_ns);
 /** @return whether the node is stopped now. If it is, `fn` (unless NULL) is scheduled for the time when the node
  * resumes. */
 bool node_is_stopped(struct node *node, event_fn fn, void *arg);
-/** @return a polling interval: ns, or longer while a node is stopped, since stops are very long. */
+/** @return a polling interval: `ns`, or longer while a node is stopped, because stops are very long. */
 uint64_t sim_pause(const struct sim *sim, uint64_t ns);
 /** Whether clock faults may have used up a retry of this QP. */
 bool clock_excuses(const struct qp *qp);

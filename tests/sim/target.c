@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * target.c - remote ranges of WRITE and READ, and what their bytes may hold. Each target belongs to one requester, so
- * that the order of writes is the order of its send queue. Each byte holds the free-memory fill or one of the patterns
- * written. After a WRITE has completed with success, its bytes hold its own pattern or that of a later WRITE.
+ * target.c - remote ranges of WRITE and READ, and what their bytes may hold. Each target belongs to one requester, and
+ * so its bytes are written in the order of the requester's send queue. Each byte holds the free-memory fill or one of
+ * the patterns written. After a WRITE has completed with success, its bytes hold its own pattern or that of a later
+ * WRITE.
  */
 #include "sim.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * window.c - type 2 memory windows: the owner binds a window on its QP to a range, the peer uses it, then either side
- * invalidates it (LOCAL_INV, or SEND with invalidate) and its key must be invalid (MW-07, MW-08, MW-10). A range whose
- * window is gone is guarded memory again at once.
+ * invalidates it (LOCAL_INV, or SEND with invalidate) and its key must be invalid (MW-07, MW-08, MW-10). The range of
+ * an invalidated window becomes guarded memory again as soon as no WR uses the range.
  */
 #include "sim.h"
 
@@ -99,8 +99,8 @@ bool window_work(struct qp *qp)
 	return true;
 }
 
-/** The window of `owner` with this key has been invalidated: it is free again. Its range is guarded again once no WR
- * uses it. */
+/** The window of `owner` with this key has been invalidated: the window is free again. Its range becomes
+ * guarded memory again, now or when the last WR that uses the range completes. */
 void window_invalidated(struct qp *owner, uint32_t rkey)
 {
 	for (unsigned i = 0; i < SIM_WINDOWS; i++) {

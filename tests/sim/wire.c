@@ -18,7 +18,7 @@ uint32_t sim_mtu(const struct sim *sim)
 	return 128u << sim->opts.mtu;
 }
 
-/** @return the running number of a 24-bit PSN: of all numbers with this PSN, the one nearest to the last one sent. */
+/** @return the running number of a 24-bit PSN: of all numbers with this PSN, the nearest to the last number sent. */
 uint64_t wire_number(const struct qp *qp, uint32_t psn)
 {
 	uint64_t sent = qp->wire.sent;
@@ -203,8 +203,8 @@ static const char *packet_fault(const struct wr *wr, uint64_t k, const struct de
 		return "immediate or R_Key";
 	if (d->payload_len != want)
 		return "payload length";
-	/* Check this even if the memory of the WR has been deregistered meanwhile: it was refilled then, so a packet
-	 * with other data shows that the NIC still reads it. */
+	/* Check the payload even if the WR's memory has been deregistered meanwhile. That memory was then overwritten,
+	 * so a wrong payload shows that the NIC still reads it. */
 	return pattern_check(wr->uid, done, frame + d->payload, d->payload_len) ? NULL : "payload";
 }
 
@@ -266,8 +266,8 @@ static void check_first_sending(struct qp *qp, struct wr *wr, uint64_t n, const 
 			 qp->qpn, wr->id, outstanding);
 }
 
-/** @return whether `qp` may be in ERR because its RNR retries are exhausted, perhaps before its application has
- * noticed. */
+/** @return whether `qp` may be in ERR because its RNR retries are exhausted. Its application may not have noticed
+ * yet. */
 static bool may_be_gone(const struct qp *qp)
 {
 	return qp->err_expected || (qp->sim->opts.rnr_retry < 7 && qp->wire.rnr_naks > qp->sim->opts.rnr_retry);

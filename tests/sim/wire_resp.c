@@ -69,7 +69,7 @@ static void ack_sent(struct qp *qp, const struct decoded *d, uint64_t n)
 		}
 	least = messages_until(w, until);
 	/* The MSN may exceed `least`, by at most the number of PSNs that have arrived: the responder may have executed
-	 * more than it has acknowledged, and it counts a READ several times if it is requested in parts. */
+	 * more than it has acknowledged, and a READ that is requested in parts counts once for each part. */
 	if (((d->msn - least) & 0xffffff) > w->prefix)
 		sim_fail(sim, "msn", "QP %06x: response PSN %u has MSN %u, at least %u messages are complete", qp->qpn,
 			 d->psn, d->msn, least);

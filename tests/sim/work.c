@@ -111,8 +111,8 @@ static void choose_flags(struct wr *wr)
 	struct qp *qp = wr->qp;
 	struct sim *sim = qp->sim;
 	uint32_t queued = qp->posted - qp->done;
-	/* The last free entry of the queue, and a WR after 20 unsignaled ones, is signaled: otherwise the queue could
-	 * never be emptied. */
+	/* The WR that takes the queue's last free entry is signaled, and so is a WR after 20 unsignaled ones.
+	 * Otherwise the queue could never be emptied. */
 	bool quiet_ok = queued + 1 < sim->opts.sq_depth && qp->unsignaled_run < 20;
 
 	wr->signaled = !quiet_ok || !rng_chance(&qp->rng, sim->opts.unsignaled);
@@ -250,7 +250,7 @@ bool wr_post(struct wr *wr)
 
 /* ---- what to post ------------------------------------------------------------------------------------ */
 
-/** @return `len`, limited to the receive that the message will consume. */
+/** @return `len`, limited to the capacity of the receive that the message will consume. */
 static uint32_t fit(struct qp *qp, uint32_t len)
 {
 	struct qp *peer = qp->peer;
@@ -380,7 +380,7 @@ static void choose_masked(struct wr *wr, struct rng *rng)
 		a->compare_mask[i] = some_bits(rng) & half;
 		a->compare[i] = rng_u64(rng) & half;
 	}
-	if (rng_chance(rng, 700)) /* the current value, so that it mostly succeeds */
+	if (rng_chance(rng, 700)) /* compare with the current value: the operation mostly succeeds */
 		memcpy(a->compare, wr->remote->bank[BANK_CELLS].mem + wr->cell * 8 + wr->cell_byte, a->size);
 }
 
@@ -434,7 +434,7 @@ static void choose_elements(struct wr *wr, struct rng *rng)
 
 		memcpy(wr->elem.data + i, &word, 8);
 	}
-	if (rng_chance(rng, 700)) /* the current value, so that it mostly succeeds */
+	if (rng_chance(rng, 700)) /* compare with the current value: the operation mostly succeeds */
 		memcpy(wr->elem.data + wr->len, wr->remote->bank[BANK_CELLS].mem + wr->cell * 8 + wr->cell_byte,
 		       wr->len);
 }
@@ -479,7 +479,7 @@ static bool post_atomic(struct qp *qp, uint32_t opcode)
 	wr->cell = (unsigned)rng_below(&qp->rng, rng_chance(&qp->rng, 500) ? 2 : SIM_CELLS);
 	wr->remote_addr = cells->iova + wr->cell * 8;
 	wr->rkey = bank_rkey(cells);
-	/* Values are unique, so that a change of a cell identifies its operation (atomics.c). */
+	/* Values are unique, and so a change of a cell identifies its operation (atomics.c). */
 	if (opcode == NIC_WR_ATOMIC_FETCH_AND_ADD) {
 		wr->compare_add = rng_chance(&qp->rng, 50) ? 0 : wr->uid;
 	} else {
@@ -497,7 +497,7 @@ static bool allowed(const struct qp *qp, uint32_t opcode)
 }
 
 /** Post a NOP or a WAIT; the oracles treat both alike. For each WAIT, one CQE is added to the awaited CQ after a random
- *  delay; it may complete another WAIT instead. */
+ *  delay; this CQE may complete another WAIT instead. */
 static bool post_nothing(struct qp *qp)
 {
 	struct wr *wr = wr_new(qp, NIC_WR_NOP);

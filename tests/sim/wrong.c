@@ -72,8 +72,8 @@ static bool wrong_length(struct wr *wr)
 
 static void drop_target(struct wr *wr)
 {
-	/* A READ moved to a wrong range no longer uses its target, so its reference is dropped. The reference of a
-	 * WRITE is counted only after this call: there is none to drop here. */
+	/* A READ moved to a wrong range no longer uses its target, so drop the READ's reference to the target. A WRITE
+	 * has no reference to drop here, because it gets one only after this call. */
 	if (wr->opcode == NIC_WR_RDMA_READ && wr->target != NULL) {
 		wr->target->refs--;
 		wr->target = NULL;

@@ -32,9 +32,9 @@ void rig_pump(void);
 void rig_wait_ms(unsigned ms);
 /** Drop messages instead of delivering them. */
 extern bool rig_deaf;
-/** Messages of the connection managers so far. */
+/** How many messages the connection managers have sent so far. */
 extern unsigned rig_messages;
-/** Ports bound, and ids of all connection managers. */
+/** How many ports are bound; how many ids all connection managers have. */
 unsigned rig_ports(void);
 unsigned rig_cm_ids(void);
 

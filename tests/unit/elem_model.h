@@ -29,7 +29,7 @@ bool model_execute(unsigned dt, unsigned op, uint8_t *r, const uint8_t *a, const
 /** Whether `got` is a valid result where the model says `expected`. Payloads of calculated NaNs may differ; a complex
  *  product whose parts are both NaN by the formula may be infinite. */
 bool model_same(unsigned dt, unsigned op, const uint8_t *got, const uint8_t *expected);
-/** Zero the padding bytes of an x87 long double, as responses do. */
+/** Zero the padding bytes of an x87 long double, which are zero in responses, too. */
 void model_clean(unsigned dt, uint8_t *a);
 /** Store a number of any datatype that is not complex. */
 void model_put(unsigned dt, uint8_t *bytes, long double value);

@@ -22,7 +22,8 @@ void fake_listen(struct fake_consumer *f, const struct pmd_device *device, unsig
 void fake_take(struct fake_consumer *f);
 /** Answer the link accepted last. `bell`: fd to ring, -1: none. */
 void fake_answer(const struct fake_consumer *f, int bell);
-/** Wait, up to a long timeout, until the engine knocks: sends the message that wakes us. @return whether it has */
+/** Wait, up to a long timeout, until the engine knocks (sends the message that wakes a consumer). @return whether it
+ *  has */
 bool fake_is_knocked(const struct fake_consumer *f);
 /** End the link. */
 void fake_end(struct fake_consumer *f);
@@ -50,8 +51,8 @@ void fake_gone(struct fake_producer *f);
 /** A QP of the end, in RTS, connected (RC, UC) to `qpn` at `gid`. `timeout`: for RC, as in ibv_qp_attr. */
 struct nic_qp *fake_qp(struct end *e, enum nic_qp_type type, struct nic_cq *cq, const struct nic_gid *gid, uint32_t qpn,
 		       uint8_t timeout);
-/** Look up the route to FAKE_FUNCTION on the end's own device, which makes a link if possible. @return the link's
- *  path, 0: no link */
+/** Look up the route to FAKE_FUNCTION on the end's own device; the look-up makes a link if possible. @return the
+ *  link's path, 0: no link */
 uint32_t fake_route(struct end *e);
 /** Let the engine serve its connections now. */
 void fake_look_after(struct end *e);

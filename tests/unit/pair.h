@@ -16,7 +16,7 @@ enum pair_fate {
 	PAIR_DOUBLE,
 	PAIR_SWAP,  /* arrives after the next packet of its direction */
 	PAIR_LATE,  /* arrives (once) when all other traffic has ceased, before any timer runs */
-	PAIR_DAMAGE /* one bit is flipped: pair->damage_bit, counted from the IP header, or one in the middle */
+	PAIR_DAMAGE /* bit pair->damage_bit is flipped, counted from the IP header; if that is 0, a bit in the middle */
 };
 
 #define PAIR_ANY_OP   0xffffu

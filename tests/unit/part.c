@@ -70,7 +70,7 @@ static int64_t do_send(const struct nic_gid *gid, uint32_t qpn)
 	return path;
 }
 
-/** The caller holds the engine's lock, as for do_route, do_rest and do_locked. */
+/** The caller of do_forward, do_route, do_rest or do_locked holds the engine's lock. */
 static int64_t do_forward(const struct nic_gid *gid, uint32_t qpn)
 {
 	uint8_t bytes[STRANGER_BYTES];
@@ -246,6 +246,6 @@ void part_gone(struct part *p)
 void part_end(struct part *p)
 {
 	part_do(p, PART_CLOSE, 0, 0);
-	/* Kill the part: it would not notice that we close its pipe, as parts started later have inherited the pipe. */
+	/* Kill the part: it would not notice that we close its pipe, because parts started later hold the pipe open. */
 	part_kill(p);
 }

@@ -69,7 +69,8 @@ static uint32_t route(void *ctx, const struct nic_gid *dgid, uint32_t dest_qpn)
 	return n->path;
 }
 
-/** Revoke the references of the held packet, if the QP or the key matches. No other packet can still be in flight. */
+/** Revoke the held packet if QP `qpn` sent it (a response only if `answers`), or, with qpn 0, if it has a reference
+ * with this key. No other packet can still be in flight. */
 static void revoke(void *ctx, uint32_t qpn, bool answers, uint32_t key)
 {
 	struct rdm_node *n = ctx;

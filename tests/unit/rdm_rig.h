@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * rdm_rig.h - reliable-datagram endpoints, each on its own NIC, on a network that can lose, duplicate and swap packets;
- * the seed determines which. Completions are stored in order.
+ * the seed determines which packets. Completions are stored in order.
  */
 #ifndef UNIT_RDM_RIG_H
 #define UNIT_RDM_RIG_H

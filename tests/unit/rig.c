@@ -295,7 +295,7 @@ bool rig_tx(struct rig *rig, struct packet *p)
 	rx = (struct nic_rx_frame){.data = tx.data, .len = tx.len};
 	*p = (struct packet){0};
 	if (rig->opts.nic.key) {
-		static struct keyed key; /* static, as the packet refers to it */
+		static struct keyed key; /* static, because the packet refers to it */
 
 		assert_true(keyed_derive(&key, rig->opts.nic.key));
 		assert_int_equal(packet_parse_keyed(&rx, &key, p), PACKET_OK);

@@ -23,8 +23,8 @@
 		}                                                                                                      \
 	} while (0)
 
-/** Skip a test whose forked child starts threads: ThreadSanitizer ends such a child, which has inherited its table of
- *  the parent's threads. */
+/** Skip a test whose forked child starts threads: ThreadSanitizer ends such a child, because the child has inherited
+ *  ThreadSanitizer's table of the parent's threads. */
 #define SKIP_THREADS_AFTER_FORK() SKIP_UNDER_TSAN("ends a forked child that starts threads")
 
 #endif

@@ -23,8 +23,8 @@ static void atomic__AT_01_address_must_be_a_multiple_of_8(void **state)
 	}
 }
 
-/* If both the access check and the alignment fail, the NAK reports the access, as in rxe. IBTA 9.4.5 leaves the
- * order open. */
+/* If a request fails both the access check and the alignment check, the NAK reports the access error. IBTA 9.4.5 leaves
+ * this open; rxe also reports the access error. */
 static void atomic__AT_01_access_is_checked_before_alignment(void **state)
 {
 	for (unsigned i = 0; i < 2; i++) {
@@ -139,9 +139,9 @@ static void *cpu_add(void *arg)
 }
 
 /*
- * Two QPs of the device and a thread of the application add to one word: no addition is lost. The test ends when
- * MEETINGS of the NIC's additions have each met an addition by the thread, or after ROUNDS additions by the NIC: on a
- * single core they hardly ever meet.
+ * Two QPs of the device and a thread of the application add to one word: no addition is lost. The test ends when the
+ * thread has added to the word during MEETINGS of the NIC's additions. It ends after ROUNDS additions by the NIC in any
+ * case, because on a single core the two hardly ever coincide.
  */
 static void atomic__AT_04_adds_by_two_qps_and_the_cpu_are_not_lost(void **state)
 {
@@ -202,7 +202,7 @@ static void atomic__AT_05_result_may_be_spread_over_sges(void **state)
 	rig_destroy(rig);
 }
 
-/* A result buffer of another total length than 8 bytes is refused when posted, as documented. */
+/* A request whose result buffer is not 8 bytes long in total is refused when posted, as documented. */
 static void atomic__AT_05_other_result_sizes_are_refused_when_posted(void **state)
 {
 	static const uint32_t lengths[] = {0, 1, 4, 7, 9, 16};

@@ -287,8 +287,8 @@ struct hammer {
 	uint64_t boundary; /* for MFA, the same in each word */
 };
 
-/** Adds one to the whole number, or with boundaries to every 32-bit field, either by addition or by compare-and-swap
- *  until that succeeds. All words get the same additions, so an operation must return equal words. */
+/** Adds one to every 32-bit field of every word, by MFA, or by compare-and-swap that is repeated until it succeeds. All
+ *  words get the same additions, so an operation must return equal words. */
 static void *hammer(void *arg)
 {
 	const struct hammer *h = arg;

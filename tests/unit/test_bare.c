@@ -353,8 +353,8 @@ static void bare__small_requests_are_retransmitted_when_their_path_closes(void *
 	}
 }
 
-/** A small SEND has the SE bit if it is posted as solicited. A plain WRITE never has: it consumes no receive (IBTA
- *  9.2.3). */
+/** A small SEND has the SE bit if it is posted as solicited. A plain WRITE never has the SE bit, because it consumes
+ *  no receive (IBTA 9.2.3). */
 static void bare__only_solicited_small_sends_carry_the_se_bit(void **state)
 {
 	uint32_t path;
@@ -424,7 +424,7 @@ static void bare__small_requests_wait_at_a_fence(void **state)
 }
 
 /** A responder without a receive sends two RNR NAKs. After each RNR timer, not before, the requester sends the same
- *  packet again. It is received once. */
+ *  packet again. The packet is received once. */
 static void bare__small_sends_are_retried_after_rnr_naks(void **state)
 {
 	uint32_t path;

@@ -216,7 +216,7 @@ static void cm__CM_02_a_lost_rtu_disconnects_the_established_side(void **state)
 	assert_int_equal(rig->side[B].event.type, NIC_CM_EVENT_TIMEWAIT_EXIT);
 }
 
-/** Side b's owner takes its REP back, but this REJ is lost. Side a sends an RTU; side b answers by another REJ. */
+/** Side b's owner takes its REP back by a REJ, which is lost. Side a sends an RTU; side b answers with another REJ. */
 static void cm__CM_02_an_rtu_for_a_withdrawn_rep_is_rejected(void **state)
 {
 	struct rig *rig = *state;
@@ -303,7 +303,7 @@ static void cm__CM_03_mra_extends_the_wait_for_rep(void **state)
 	rig_expect(rig, "b>REP a:REP");
 }
 
-/** A peer that sends MRAs all the time lengthens the wait once for each REQ, and the REQs are limited. */
+/** However many MRAs a peer sends, the wait after each REQ is extended only once, and the number of REQs is limited. */
 static void cm__CM_03_mras_do_not_extend_the_wait_endlessly(void **state)
 {
 	struct rig *rig = *state;
@@ -346,14 +346,14 @@ static void cm__CM_06_depths_are_swapped_and_limited(void **state)
 	struct rig *rig = *state;
 	struct nic_cm_accept accept = rig_accept_args();
 	struct nic_cm_info info;
-	struct nic_cm_id *a = rig_connect(rig), *b; /* side a answers 4 READs at a time, and may send 8 */
+	struct nic_cm_id *a = rig_connect(rig), *b; /* side a offers to answer 4 READs at a time, and wants to send 8 */
 
 	rig_pass(rig);
 	b = rig->side[B].id;
 	assert_int_equal(rig->side[B].event.req.responder_resources, 8);
 	assert_int_equal(rig->side[B].event.req.initiator_depth, 4);
-	accept.responder_resources = 3; /* less than side a wants to send */
-	accept.initiator_depth = 200;	/* more than side a can answer */
+	accept.responder_resources = 3; /* fewer READs than side a wants to send */
+	accept.initiator_depth = 200;	/* more READs than side a can answer */
 	assert_int_equal(nic_cm_accept(b, &accept), 0);
 	rig_pass(rig);
 	assert_int_equal(rig->last.rep.responder_resources, 3);
@@ -373,7 +373,7 @@ static void cm__CM_08_ack_timeout_covers_two_packet_lives_and_the_ack_delay(void
 	struct rig *rig = *state;
 
 	rig_connect(rig);
-	/* Twice the packet life and the ACK delay are 2 * 2^10 + 2^10 units of 4.096 us. 2^12 is the first power of two
+	/* Twice the packet life plus the ACK delay is 2 * 2^10 + 2^10 units of 4.096 us. 2^12 is the first power of two
 	 * that is enough. */
 	assert_int_equal(rig->last.req.primary.ack_timeout, RIG_LIFE + 2);
 	rig_pass(rig);

@@ -124,11 +124,11 @@ static void cm__CM_04_wrong_requests_get_their_reason(void **state)
 	bad.req.transport = CM_RD;
 	rig_inject(rig, A, &bad);
 	assert_int_equal(rig->last.rej.reason, NIC_CM_REJ_INVALID_TRANSPORT);
-	/* The REQ arrives from another address than the one that it names. */
+	/* The REQ names a sender's address that is not the address from which it arrives. */
 	rig_inject(rig, 2, &good);
 	assert_int_equal(rig->last.rej.reason, NIC_CM_REJ_INVALID_GID);
 	bad = good;
-	/* The REQ names another destination than the address where it arrived. */
+	/* The REQ names a destination that is not the address where it arrives. */
 	bad.req.primary.remote_gid = rig->side[A].gid;
 	rig_inject(rig, A, &bad);
 	assert_int_equal(rig->last.rej.reason, NIC_CM_REJ_INVALID_GID);
@@ -155,7 +155,7 @@ static void cm__CM_04_a_wrong_request_ends_no_connection(void **state)
 	rig_expect(rig, "a>REQ b:REQ b>REP a:REP a>RTU b:RTU");
 	bad.data = NULL;
 	bad.data_len = 0;
-	bad.local_id++; /* from the connection's QP: would be stale, if it were valid */
+	bad.local_id++; /* from the connection's QP: without its wrong MTU, this REQ would be stale */
 	bad.tid++;
 	bad.req.mtu = 6;
 	rig_inject(rig, A, &bad);
@@ -197,8 +197,8 @@ static void cm__CM_04_a_full_backlog_refuses(void **state)
 	rig_accept(rig->side[B].id);
 }
 
-/** A REQ that its sender takes back still counts as unanswered until the owner, who holds its id, destroys it.
- * Otherwise a peer that sends REQ and REJ in turn would fill the owner's memory past the backlog. */
+/** A REQ that its sender takes back still counts as unanswered until the listener's owner destroys the REQ's id.
+ * Otherwise a peer that sends REQs and REJs in turn would create more ids than the backlog allows. */
 static void cm__a_withdrawn_req_fills_the_backlog_until_its_id_is_destroyed(void **state)
 {
 	struct rig *rig = *state;
@@ -271,8 +271,8 @@ static void cm__lingering_ids_are_reused_for_new_connections(void **state)
 	assert_int_equal(nic_cm_ids(rig->side[A].cm), 0);
 }
 
-/** An id that its owner destroys while it is connected repeats its DREQ, as often as the REQ allows. When ids are
- * short, a new connection takes its place. */
+/** If the owner destroys a connected id, the connection manager keeps it and repeats the DREQ, as often as the REQ
+ * allows. When there are as many ids as allowed, a new connection replaces such an id. */
 static void cm__disconnecting_ids_are_reused_for_new_connections(void **state)
 {
 	struct rig *rig = *state;
@@ -427,7 +427,7 @@ static void cm__CM_12_malformed_mads_are_dropped_and_counted(void **state)
 	uint8_t good[600] = {0}, bad[NIC_CM_MAD_LEN];
 
 	rig_connect(rig);
-	rig->queued = 0; /* the REQ does not arrive as it is */
+	rig->queued = 0; /* drop this REQ: the test delivers changed copies of it */
 	memcpy(good, rig->last_bytes, NIC_CM_MAD_LEN);
 	for (unsigned len = 0; len < sizeof(good); len++)
 		if (len != NIC_CM_MAD_LEN)

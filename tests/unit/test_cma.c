@@ -77,7 +77,7 @@ static void cma__CM_06_depths_are_swapped_at_the_peer(void **state)
 
 	(void)state;
 	rig_pair_start(&p, RDMA_PS_TCP);
-	assert_int_equal(rig_connect(p.client, p.active, NULL, 0), 0); /* resources 3, depth 5 */
+	assert_int_equal(rig_connect(p.client, p.active, NULL, 0), 0); /* responder_resources 3, initiator_depth 5 */
 	e = rig_event(p.server, UCMA_CONNECT_REQUEST);
 	assert_int_equal(e.param.conn.responder_resources, 5);
 	assert_int_equal(e.param.conn.initiator_depth, 3);
@@ -85,7 +85,7 @@ static void cma__CM_06_depths_are_swapped_at_the_peer(void **state)
 	assert_int_equal(attr.max_dest_rd_atomic, 5);
 	assert_int_equal(rig_qp_attr(p.server, e.id, IBV_QPS_RTS, &attr), 0);
 	assert_int_equal(attr.max_rd_atomic, 3);
-	assert_int_equal(rig_accept(p.server, e.id, 300, NULL, 0), 0); /* resources 2, depth 1 */
+	assert_int_equal(rig_accept(p.server, e.id, 300, NULL, 0), 0); /* responder_resources 2, initiator_depth 1 */
 	e = rig_event(p.client, UCMA_CONNECT_RESPONSE);
 	assert_int_equal(e.param.conn.responder_resources, 1);
 	assert_int_equal(e.param.conn.initiator_depth, 2);
@@ -324,7 +324,7 @@ static void cma__time_wait_ends_with_an_event(void **state)
 	rig_wait_ms(60000);
 	rig_event(p.client, UCMA_TIMEWAIT_EXIT);
 	rig_event(p.server, UCMA_TIMEWAIT_EXIT);
-	assert_int_equal(rig_disconnect(p.client, p.active), 0); /* nothing is left to end */
+	assert_int_equal(rig_disconnect(p.client, p.active), 0); /* succeeds: no connection is left to end */
 }
 
 /* ---- listeners --------------------------------------------------------------------------------------- */

@@ -19,7 +19,7 @@ static void push(struct rig *rig, uint64_t wr_id, bool solicited)
 	rig_drain(rig);
 }
 
-/* Add a receive completion in error. Works once only, as the QP is in ERR afterwards. */
+/* Add a receive completion in error. Works only once, because the QP is in ERR afterwards. */
 static void push_error(struct rig *rig, uint64_t wr_id)
 {
 	rig_post_recv(rig, wr_id, 0, 64);

@@ -60,7 +60,7 @@ static void wait__on_a_receive_cq_completes_when_a_message_arrives(void **state)
 	cross_close(&b);
 }
 
-/* Three WAITs count from the same base, and `last` in the third one advances that base by the largest of their
+/* Three WAITs count CQ entries from the same base. `last` in the third WAIT advances that base by the largest of their
  * counts, as in Mellanox's own tests. */
 static void wait__counts_from_the_base_set_by_the_last_flag(void **state)
 {

@@ -32,7 +32,7 @@ static void enable__starts_requests_of_a_managed_send_queue(void **state)
 	cross_close(&b);
 }
 
-/* ENABLEs without `last` all count from the same base, as in Mellanox's own tests. */
+/* ENABLEs without `last` all count requests from the same base, as in Mellanox's own tests. */
 static void enable__counts_from_the_base_set_by_the_last_flag(void **state)
 {
 	struct cross_rig b;

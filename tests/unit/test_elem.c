@@ -231,12 +231,12 @@ static void replaced_elements_are_the_operand_bit_by_bit(void **state)
 	f = 0;
 	one(NIC_ELEM_ATOMIC_WRITE, NIC_DT_FLOAT, &f, &signaling, NULL, NULL);
 	assert_int_equal(f, signaling);
-	one(NIC_ELEM_CSWAP_NE, NIC_DT_FLOAT, &f, &quiet, &f, NULL); /* swaps, as no NaN equals itself */
+	one(NIC_ELEM_CSWAP_NE, NIC_DT_FLOAT, &f, &quiet, &f, NULL); /* swaps, because no NaN equals itself */
 	assert_int_equal(f, quiet);
 	f = 0;
-	one(NIC_ELEM_CSWAP, NIC_DT_FLOAT, &f, &minus, &minus, NULL); /* swaps, as -0 == 0 */
+	one(NIC_ELEM_CSWAP, NIC_DT_FLOAT, &f, &minus, &minus, NULL); /* swaps, because -0 == 0 */
 	assert_int_equal(f, minus);
-	one(NIC_ELEM_MAX, NIC_DT_FLOAT, &f, &zero, NULL, NULL); /* does nothing, as -0 is not less than 0 */
+	one(NIC_ELEM_MAX, NIC_DT_FLOAT, &f, &zero, NULL, NULL); /* does nothing, because -0 is not less than 0 */
 	assert_int_equal(f, minus);
 	one(NIC_ELEM_MIN, NIC_DT_FLOAT, &f, &quiet, NULL, NULL);
 	assert_int_equal(f, minus);

@@ -170,7 +170,7 @@ static void elements__wqes_hold_the_most_sges_and_inline_data(void **state)
 	rig_destroy(rig);
 }
 
-/** A wrong L_Key is an error: that of an operand when the operand is read, that of a result when the response
+/** A wrong L_Key is an error. An operand's L_Key is checked when the operand is read, a result's when the response
  *  arrives. */
 static void elements__wrong_local_keys(void **state)
 {

@@ -61,7 +61,7 @@ static void foresee__writes(void **state)
 	refer_destroy(&h.r);
 }
 
-/** The destination of a request that is no plain WRITE is not foreseen: WRITE with immediate, SEND or READ. */
+/** Of the requests, only a plain WRITE has its destination foreseen, not a WRITE with immediate, a SEND or a READ. */
 static void foresee__only_plain_writes_are_foreseen(void **state)
 {
 	static const enum nic_wr_opcode other[] = {NIC_WR_RDMA_WRITE_WITH_IMM, NIC_WR_SEND, NIC_WR_RDMA_READ};

@@ -81,9 +81,9 @@ static void gsi__takes_a_mad(void **state)
 		assert_memory_equal(got.mad, mad, sizeof(mad));
 		assert_memory_equal(&got.addr.own, &rig->gid, sizeof(rig->gid));
 		assert_memory_equal(&got.addr.peer, &rig->peer_gid, sizeof(rig->peer_gid));
-		p.src_qpn = 0x123456; /* accepted, as a GSI may be redirected to another QP (IBTA 13.5.2) */
+		p.src_qpn = 0x123456; /* accepted, because a GSI may be redirected to another QP (IBTA 13.5.2) */
 		assert_true(taken(rig, &p));
-		p.pkey = 0x7fff; /* a limited member's P_Key: accepted, as ours is a full member's */
+		p.pkey = 0x7fff; /* a limited member's P_Key: accepted, because ours is a full member's */
 		assert_true(taken(rig, &p));
 		rig_destroy(rig);
 	}
@@ -142,7 +142,7 @@ static void gsi__sends_and_receives_nothing_before_it_is_opened(void **state)
 	rig_destroy(rig);
 }
 
-/** The NIC sends the packet that nic_gsi_build makes, with another PSN, source port and therefore ICRC. */
+/** The NIC sends the same packet that nic_gsi_build makes, except for the PSN, the source port, and thus the ICRC. */
 static void gsi__sends_the_packet_of_nic_gsi_build(void **state)
 {
 	uint8_t mad[NIC_MAD_LEN], built[NIC_FRAME_MAX], sent[NIC_FRAME_MAX];

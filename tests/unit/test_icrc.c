@@ -62,7 +62,8 @@ static void icrc__copying_gives_the_bytes_and_their_crc(void **state)
 	}
 }
 
-/** The change that an IPv4 ID makes to the CRC of a packet of `len` bytes, ICRC included, compared with ID 0. */
+/** The XOR of the CRCs of two packets that differ only in their IPv4 ID: one has ID 0, the other `id`. `len` includes
+ * the ICRC. */
 static uint32_t id_difference(uint16_t id, unsigned len)
 {
 	static uint8_t zero[8192], with_id[8192];
@@ -100,8 +101,8 @@ static void icrc__id_recovery_never_hides_a_burst_of_3_bit_errors(void **state)
 	uint32_t intact = icrc_update(ICRC_START, bytes, LEN - 4);
 	uint16_t found;
 
-	/* Flip every single bit after the ID. CRCs are linear, so this gives the difference of every pattern of 3
-	 * adjacent bits. */
+	/* Flip the bits after the ID, one at a time. CRCs are linear, so the XOR of these bits' differences is the
+	 * difference of every pattern of 3 adjacent bits. */
 	for (unsigned bit = 48; bit < BITS; bit++) {
 		bytes[bit / 8] = (uint8_t)(1 << bit % 8);
 		bit_difference[bit] = intact ^ icrc_update(ICRC_START, bytes, LEN - 4);

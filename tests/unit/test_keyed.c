@@ -317,7 +317,7 @@ static void keyed__SE_08_udp_socket_payloads_are_verified(void **state)
 	}
 }
 
-/** A carrier within the host vouches for the sender: no tag is required, and the trailer is not taken for one. */
+/** A carrier within the host vouches for the sender: no tag is required, and no trailer is taken for a tag. */
 static void keyed__SE_08_local_carriers_need_no_tag(void **state)
 {
 	uint8_t bytes[256];

@@ -170,7 +170,7 @@ static void mem__registration_of_a_range_that_wraps_is_refused(void **state)
 	rig_destroy(rig);
 }
 
-/* A receive fails if the L_Key of its buffer is wrong, of another PD, without LOCAL_WRITE, or does not cover the
+/* A receive fails if its buffer's L_Key is wrong, belongs to another PD, lacks LOCAL_WRITE, or does not cover the
  * buffer. */
 static void mem__receive_buffers_need_a_valid_lkey_with_local_write(void **state)
 {

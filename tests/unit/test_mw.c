@@ -64,7 +64,7 @@ static unsigned try_op(struct rig *rig, unsigned op, uint32_t psn, uint32_t rkey
 
 static void mw__MW_02_window_region_and_qp_must_share_a_pd(void **state)
 {
-	for (unsigned i = 0; i < 4; i++) { /* region or window of another PD, both types */
+	for (unsigned i = 0; i < 4; i++) { /* a region or window of another PD, both window types */
 		struct rig *rig = rig_ready(NULL);
 		struct nic_pd *other;
 		struct win w;
@@ -218,7 +218,7 @@ static void mw__MW_06_type_2_needs_a_region_and_a_length(void **state)
 	}
 }
 
-/* Allocate a type 1 window and bind it with the defaults of win_alloc. @return its key */
+/* Allocate a type 1 window and bind it with the defaults of win_alloc. @return the window's key */
 static uint32_t win_bound(struct win *w, struct rig *rig)
 {
 	win_alloc(w, rig, NIC_MW_TYPE_1);
@@ -442,7 +442,7 @@ static void mw__MW_10_send_with_invalidate_frees_the_window(void **state)
 
 static void mw__MW_10_an_invalid_invalidate_fails_the_receive_and_the_qp(void **state)
 {
-	/* An unknown key, a region's, a type 1 window's; each in SEND ONLY and SEND LAST. */
+	/* An unknown key, a region's key and a type 1 window's key, each in a SEND ONLY and in a SEND LAST. */
 	for (unsigned i = 0; i < 6; i++) {
 		struct rig *rig = rig_ready(NULL);
 		bool last = i & 1;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_packet_encode.c - packet_encode: every opcode with random fields encoded and parsed again, pad, reserved
- * bits, encoding in place. */
+/* test_packet_encode.c - packet_encode: packets of every opcode with random fields are parsed back unchanged; pad,
+ * reserved bits, encoding in place. */
 #include "packet.h"
 #include "wire_util.h"
 

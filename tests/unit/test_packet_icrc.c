@@ -32,7 +32,7 @@ static void packet__HV_06_icrc_excludes_only_fields_that_routers_change(void **s
 			memcpy(changed, bytes, len);
 			changed[bit / 8] ^= (uint8_t)(1 << bit % 8);
 			util_fix(changed, len);
-			/* The old ICRC, but lengths and checksum that fit. */
+			/* util_fix has also corrected the ICRC: put the old ICRC back. */
 			memcpy(changed + len - 4, bytes + len - 4, 4);
 			if (bit_masked(v4, bit) || memcmp(changed, bytes, len) == 0)
 				assert_int_equal(verdict(changed, len), PACKET_OK);

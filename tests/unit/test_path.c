@@ -117,7 +117,7 @@ static void path__a_frame_with_a_separate_body_takes_its_payload_from_it(void **
 	rig_post_recv(rig, 1, 4096, RIG_MTU);
 	frame.len = packet_encode(&p, whole);
 	memcpy(head, whole, sizeof(head));
-	memset(whole, 0xff, packet_payload_offset(p.op, p.v4)); /* the headers in the body are not read */
+	memset(whole, 0xff, packet_payload_offset(p.op, p.v4)); /* the NIC reads the headers in `head`, not these */
 	memset(head + packet_payload_offset(p.op, p.v4), 0xee, sizeof(head) - packet_payload_offset(p.op, p.v4));
 	assert_true(nic_rx(rig->nic, &frame, rig->now));
 	rig_expect_wc(rig->recv_cq, 1, NIC_WC_SUCCESS);
@@ -424,8 +424,8 @@ static void path__packets_of_connected_qps_are_not_discarded(void **state)
 	check_not_lost(NIC_QPT_UC);
 }
 
-/** An endpoint's request on a path that discards packets: it is sent again, and fails in the end. A pending ACK is
- *  kept. */
+/** A path discards an endpoint's request: the request is sent again, and fails in the end. A pending ACK is not
+ *  discarded. */
 static void path__discarded_endpoint_requests_are_retransmitted_until_they_fail(void **state)
 {
 	uint32_t path;
@@ -475,7 +475,7 @@ static void path__packets_for_a_closed_path_are_sent_by_path_0(void **state)
 	rig_destroy(rig);
 }
 
-/** When a path closes, its packets are sent again even if no retry is left, as this does not count as a retry.
+/** When a path closes, its packets are sent again even if no retry is left, because this is not counted as a retry.
  *  Acknowledged packets are not sent again. */
 static void path__closing_a_path_consumes_no_retry(void **state)
 {
@@ -507,8 +507,8 @@ static void path__closing_a_path_consumes_no_retry(void **state)
 	rig_destroy(rig);
 }
 
-/** A path closes during a READ: the rest is requested again by path 0, but responses to the first request, which the
- *  peer had sent before, are still accepted. */
+/** A path closes during a READ: path 0 requests the rest of the data again, but the responses that the peer has already
+ *  sent to the first request are still accepted. */
 static void path__a_read_accepts_earlier_responses_after_its_path_closes(void **state)
 {
 	static const uint8_t answers[] = {READ_RESP_FIRST,  READ_RESP_MIDDLE, READ_RESP_MIDDLE,
@@ -580,7 +580,7 @@ static int post_late(struct nic_trig_work *trig)
 	return 0;
 }
 
-/* Asking whether a path has packets pending may start triggered work; the packets that it posts are reported. */
+/* Asking whether a path has packets pending may start triggered work; the packets of that work are reported. */
 static void path__pending_check_reports_packets_of_work_it_triggers(void **state)
 {
 	uint32_t path;

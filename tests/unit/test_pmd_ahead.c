@@ -142,7 +142,8 @@ static void ahead__one_call_reads_the_payloads_of_several_packets(void **state)
 	stop(&l);
 }
 
-/** Each call reads ahead only as many payloads as this turn of the link can process: no payload is read twice. */
+/** A link processes a limited number of packets in each turn. A call reads ahead only payloads that are processed in
+ * the same turn, so no payload is read twice. */
 static void ahead__reads_no_more_payloads_than_the_turn_can_process(void **state)
 {
 	enum { N = 40 };
@@ -252,7 +253,7 @@ static void ahead__overlapping_writes_are_applied_in_ring_order(void **state)
 static void expect_no_last_bytes(const struct liar *l, uint32_t at)
 {
 	for (uint32_t k = ONE - NIC_REFERENCE_LAST; k < ONE; k++)
-		assert_int_equal(l->end.buf[at + k], BLANK); /* programs poll for these bytes */
+		assert_int_equal(l->end.buf[at + k], BLANK); /* programs may poll these last bytes for arrival */
 }
 
 /** A payload is revoked after it was read: part of it is in memory, but neither it nor later packets are delivered. */
@@ -438,7 +439,8 @@ static void ring_doorbells(struct pmd_engine *e, uint64_t last_step_ns)
 	}
 }
 
-/** Ringing a doorbell receives no payloads, unless the engine's last full step was too long ago: then it makes one. */
+/** Ringing a doorbell receives no payloads, unless the engine's last full step was too long ago: then the doorbell
+ * takes such a step. */
 static void ahead__a_doorbell_receives_payloads_only_if_a_step_is_overdue(void **state)
 {
 	unsigned put_in = 0;

@@ -56,8 +56,8 @@ static bool is_close(uint64_t ns)
 	return ns < kernel_ns + CLOSE_NS && ns + CLOSE_NS > kernel_ns;
 }
 
-/** Start a clock and let it measure its counter's rate. The kernel's time first moves on from where the previous test
- * left it, as it must never go back. */
+/** Start a clock and let it measure its counter's rate. The kernel's time goes on from where the previous test left it,
+ * because it must never go back. */
 static void start(void)
 {
 	kernel_ns += START_NS;
@@ -85,7 +85,7 @@ static void expect_time(uint64_t ns)
 	}
 }
 
-/** Whether the clock reads the counter instead of the kernel's clock, as it does when all is well. */
+/** Whether the clock works normally: it reads the counter instead of the kernel's clock. */
 static bool by_counter(void)
 {
 	unsigned before = kernel_reads;
@@ -163,8 +163,8 @@ static void clock__catches_up_after_the_counter_stood_still(void **state)
 	assert_true(by_counter());
 }
 
-/** The counter has stopped, so the latest tie never expires. Threads that slept by the kernel's clock compare the
- * clocks and find that out. */
+/** The counter has stopped, so the latest tie (comparison of the counter with the kernel's clock) never expires.
+ * Threads that slept by the kernel's clock compare the two and notice that. */
 static void clock__a_permanently_stopped_counter_is_abandoned(void **state)
 {
 	(void)state;
@@ -185,7 +185,8 @@ static void clock__a_rate_that_is_off_by_1_percent_is_mended(void **state)
 
 		start();
 		last = now();
-		/* Until the next measurement, time is off by 1% between two ties; afterwards it is exact. */
+		/* Until the next measurement, time is off by 1% between two comparisons of the clocks. Afterwards it is
+		 * exact. */
 		for (unsigned i = 0; i < 2000; i++) {
 			kernel_ns += 500000;
 			counts += 1250000 + (uint64_t)(sign * 12500);
@@ -233,9 +234,9 @@ static void clock__a_tie_in_the_middle_of_a_read_is_noticed(void **state)
 	early = counts;
 	pass(1000);
 	pmd_clock_tie(&clock_of_test);
-	assert_false(pmd_clock_fast(&clock_of_test, early, &ns)); /* a counter value from before the tie */
+	assert_false(pmd_clock_fast(&clock_of_test, early, &ns)); /* a counter value from before the last tie */
 	assert_true(pmd_clock_fast(&clock_of_test, counts, &ns));
-	clock_of_test.seq++; /* a tie is being written */
+	clock_of_test.seq++; /* as if another thread were writing a tie */
 	assert_false(pmd_clock_fast(&clock_of_test, counts, &ns));
 	clock_of_test.seq++;
 }
@@ -244,7 +245,7 @@ static void clock__readers_do_not_wait_for_a_thread_making_a_tie(void **state)
 {
 	(void)state;
 	start();
-	clock_of_test.tying = true; /* another thread lost the CPU while it was making a tie */
+	clock_of_test.tying = true; /* another thread lost the CPU while comparing the clocks */
 	for (unsigned i = 0; i < 100; i++) {
 		pass(MS_NS);
 		assert_true(is_close(now()));

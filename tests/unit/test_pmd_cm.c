@@ -39,7 +39,7 @@ static struct pmd_device device[2];
 
 /* ---- one side ------------------------------------------------------------------------------------------------- */
 
-/** This process's end of the connection: the client's, or in the server's process the server's. */
+/** In the client's process, the client's end of the connection; in the server's process, the server's end. */
 static struct {
 	struct pmd_engine *engine;
 	struct nic_cm *cm;

@@ -123,7 +123,7 @@ static bool is_alive(int fd)
 	return n > 0 || (n < 0 && errno == EAGAIN);
 }
 
-/** Replace the ring when the engine has given it up, and in one of 64 calls although it has not. Lock held. */
+/** Replace the ring if the engine has given it up, and otherwise in one of 64 calls. The caller holds the lock. */
 static void danger_renew(struct ring_in_danger *d, uint32_t *seed)
 {
 	if (d->memory && is_alive(d->fd) && next_random(seed) % 64 != 0)
@@ -203,7 +203,7 @@ static uint32_t put_pieces(uint8_t *place, uint32_t *seed)
 	return LINK_PIECES_AT + n * (uint32_t)sizeof(struct link_piece);
 }
 
-/** Send WRITEs of a real NIC to the region it may write to; corrupt some of the packets. */
+/** Send WRITEs of the enemy's real NIC to the region that the enemy may write to; corrupt some of the packets. */
 static void send_packets(uint32_t *seed)
 {
 	static uint8_t frame_buffer[SCRATCH];

@@ -311,8 +311,8 @@ static void ethdev__v6_sets_neither_promisc_nor_allmulti(void **state)
 	end_close(&a);
 }
 
-/** The number of sockets that have set the interface to promiscuous mode: IFLA_PROMISCUITY, which the flags do not
- * tell. */
+/** The number of sockets that have set the interface to promiscuous mode (IFLA_PROMISCUITY). The interface's flags do
+ * not show these sockets. */
 static uint32_t promiscuity(const char *iface)
 {
 	const struct {
@@ -466,8 +466,8 @@ static void ethdev__forked_child_keeps_no_socket(void **state)
 	assert_int_equal(waitpid(pid, NULL, 0), pid);
 }
 
-/** An ethdev device belongs to one process and gets all packets, so a service's port is checked only within this
- * engine. */
+/** An ethdev device belongs to one process and gets all packets, so a service's port has to be unique only among the
+ * services of this engine. */
 static void ethdev__service_ports_are_owned_per_engine(void **state)
 {
 	struct nic_send_wr wr = {.opcode = NIC_WR_SEND};

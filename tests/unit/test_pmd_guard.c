@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_pmd_guard.c - pmd/base/guard.c: faults in guarded accesses, faults of the application's own, checks of address
- * ranges. */
+/* test_pmd_guard.c - pmd/base/guard.c: faults in guarded accesses, faults in the application's own code, checks of
+ * address ranges. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -26,8 +26,8 @@
 
 static size_t page;
 
-/** Write one byte, as the NIC's guarded accesses do. DMA: ThreadSanitizer ignores that several threads fault at one
- * address. */
+/** Write one byte, as the NIC's guarded accesses do. DMA keeps ThreadSanitizer from reporting several threads that
+ * fault at one address. */
 DMA static void touch(void *arg)
 {
 	*(volatile char *)arg = 1;
@@ -387,8 +387,8 @@ static void counting_handler(int sig, siginfo_t *info, void *context)
 	chained.sa_sigaction(sig, info, context);
 }
 
-/** A loop of handlers: the guard's calls the application's, this one the module's, and the module's the guard's. The
- * process must die. */
+/** Three signal handlers form a loop: the guard's handler calls the application's, the application's calls the
+ * module's, and the module's calls the guard's. The process must die. */
 static void die_in_a_circle_of_libraries(char *gone)
 {
 	struct sigaction act = {.sa_flags = SA_SIGINFO | SA_NODEFER};
@@ -457,7 +457,7 @@ static void *run_and_count(void *arg)
 	return mallinfo2().uordblks == before ? NULL : arg;
 }
 
-/** Threads with faults of the application's own take none of the guard's limited room for threads. */
+/** The guard has limited room for threads. A thread that faults in the application's own code takes none of it. */
 static void guard__application_faults_use_none_of_the_room_for_threads(void **state)
 {
 	char *gone = map(1, PROT_NONE);

@@ -235,7 +235,7 @@ static void idle__naps_after_traffic(void **state)
 	assert_int_equal(n, IDLE_NAPS);
 	assert_true(idle_thread_nap(&w.t, IDLE_UNBOUNDED) == IDLE_UNBOUNDED);
 	serve(&w, 1);
-	for (n = 0; n < 2 * IDLE_NAPS; n++) /* only sleeps that end without a wake-up count */
+	for (n = 0; n < 2 * IDLE_NAPS; n++) /* a sleep ended by a wake-up does not count */
 		serve(&w, 0);
 	assert_true(idle_thread_nap(&w.t, IDLE_UNBOUNDED) == IDLE_NAP_NS);
 }
@@ -250,7 +250,7 @@ static void idle__looks_on_while_threads_poll(void **state)
 	world_init(&w);
 	for (unsigned i = 0; i < 1000; i++)
 		assert_int_equal(look(&w, 1), IDLE_LOOK_ON);
-	/* Polling stops: the thread waits for one more slice, as the poller can have lost the CPU for a moment. */
+	/* Polling stops: the thread waits for one more slice, because the poller may have lost the CPU for a moment. */
 	w.seen.polls++;
 	assert_int_equal(look(&w, 0), IDLE_LOOK_ON);
 	assert_true(idle_thread_slice(&w.t, false, 0).slice_ns == IDLE_SLICE_MIN_NS);
@@ -300,7 +300,7 @@ static void idle__a_late_check_still_recognizes_polling(void **state)
 	pass(&w, 1);
 	assert_int_equal(idle_thread_looked(&w.t, &w.seen, false, w.seen.now_ns), IDLE_LOOK_ON);
 	assert_true(w.t.doubts);
-	/* A poll that fetches payload (IDLE_POLLS_NOW) counts as polling, as it can last longer than a slice. */
+	/* A poll that fetches payload (IDLE_POLLS_NOW) can last longer than a slice, so it counts as polling. */
 	w.seen.last_ns = IDLE_POLLS_NOW;
 	assert_int_equal(look(&w, 0), IDLE_LOOK_ON);
 	assert_false(w.t.doubts);
@@ -313,8 +313,8 @@ static void idle__a_late_check_still_recognizes_polling(void **state)
 	assert_int_equal(look(&w, 0), IDLE_STEP);
 }
 
-/** The time at which the thread's check was due: as scheduled, or now if it comes early; after a slice timed by the
- * kernel's tick, IDLE_SLICE_MIN_NS before now. */
+/** The thread's check was due at its scheduled time, or now if it comes earlier. If the kernel's tick ended the slice,
+ * the check was due IDLE_SLICE_MIN_NS ago. */
 static void idle__computes_when_a_check_was_due(void **state)
 {
 	(void)state;
@@ -360,7 +360,7 @@ static void idle__slices_grow_with_polling(void **state)
 		poll_often(&w, 1);
 		idle_thread_looked(&w.t, &w.seen, false, w.seen.now_ns);
 	}
-	/* After many looks the slices get longer, and in the end the kernel's tick times them. */
+	/* After many slices in a row they get longer, and in the end the kernel's tick times them. */
 	for (unsigned i = 0; i < IDLE_LOOKS_LONG; i++) {
 		slice = idle_thread_slice(&w.t, false, 0);
 		assert_true(slice.slice_ns == (i == 0 ? 1 : i == 1 ? 2 : 4) * (uint64_t)IDLE_SLICE_MAX_NS);
@@ -395,13 +395,14 @@ static void idle__slices_grow_without_bound_during_one_wait(void **state)
 		assert_int_equal(idle_thread_looked(&w.t, &w.seen, false, w.seen.now_ns), IDLE_LOOK_ON);
 	} while (slice.slice_ns != IDLE_UNBOUNDED && last_ns < 2 * (uint64_t)IDLE_SLICE_DEEP_NS);
 	assert_true(slice.slice_ns == IDLE_UNBOUNDED && slice.deep && !slice.tick);
-	assert_int_equal(w.t.looks, 0); /* looks during a wait do not count as looks while polling */
+	assert_int_equal(w.t.looks, 0); /* slices during a wait are not counted in `looks` */
 	slice = idle_thread_slice(&w.t, true, 2);
 	assert_true(slice.slice_ns == IDLE_SLICE_MAX_NS && !slice.deep);
 }
 
-/** Packets that had to wait for the thread's next check show that it looked on too early or for too long: its credit
- * limit is doubled. After many slices in a row, the number of slices until slices get longer is doubled instead. */
+/** Packets that had to wait for the thread's next check show that the thread looked on too early or for too long: its
+ * credit limit is doubled. If slices had already got longer, the number of slices after which that happens is doubled
+ * instead. */
 static void idle__learns_from_packets_that_waited(void **state)
 {
 	struct world w;
@@ -523,8 +524,8 @@ static void idle__the_port_is_read_least_often_while_links_are_busy(void **state
 	p.heard_ns = START_NS;
 	assert_false(idle_port_is_due(&p, true, 0, START_NS + IDLE_PORT_PAUSE_NS - 1));
 	assert_true(idle_port_is_due(&p, true, 0, START_NS + IDLE_PORT_PAUSE_NS));
-	/* Busy links only delay looks at a port whose pause is the longest. This port's pause is shorter, as it had
-	 * packets recently: it is looked at after its usual pause. */
+	/* Busy links delay reads of a port only if the port's pause is the longest. This port had packets recently, so
+	 * its pause is shorter: it is read after this pause. */
 	p = (struct idle_port){.looked_ns = START_NS, .heard_ns = START_NS, .pause_ns = IDLE_PORT_PAUSE_NS / 2};
 	assert_true(idle_port_is_due(&p, true, 0, START_NS + IDLE_PORT_PAUSE_NS / 2));
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_pmd_idle_server.c - the serving thread: when it spins, when it lets packets gather, and that it stops doing so
- * when it does not pay. */
+/* test_pmd_idle_server.c - the serving thread: when it spins, when it lets packets gather, and that it spins or gathers
+ * less and less often while that does not pay. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

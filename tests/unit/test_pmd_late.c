@@ -60,8 +60,8 @@ static void be_away(struct end *a, struct end *b)
 	usleep(AWAY_US);
 }
 
-/** A program that was off the CPU reads all packets that have arrived at its port before a timer may expire: the last
- * of them is the ACK. */
+/** A program was off the CPU. Before any of its timers may expire, it reads all packets that have arrived at its port:
+ * the last packet is the ACK. */
 static void late__an_ack_waiting_in_the_port_prevents_a_timeout(void **state)
 {
 	struct end a, b;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * test_pmd_link_threads.c - links between two engines, each driven by a thread of its own beside the engine's thread.
- * Checks contents and order; under ThreadSanitizer also that accesses to rings, doorbells and the state of progress
- * do not race, see one_mapping.c.
+ * test_pmd_link_threads.c - links between two engines. A thread of the test drives each engine, in addition to the
+ * engine's own thread. Checks contents and order. Under ThreadSanitizer, it also checks that accesses to rings,
+ * doorbells and the state of progress do not race (see one_mapping.c).
  */
 #include <pthread.h>
 #include <sched.h>

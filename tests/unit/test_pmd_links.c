@@ -97,7 +97,8 @@ static void send_to_sleeper(struct end *e, struct nic_qp *qp, struct fake_consum
 	assert_true(ring_has_entry(&f->ring));
 }
 
-/** @return the i-th descriptor that is harmful as a bell, as writing to it raises a signal or blocks; -1: no more. */
+/** @return the i-th of the descriptors that do harm as a bell, because writing to them raises a signal or can block;
+ * -1: there are no more. */
 static int harmful_bell(unsigned i)
 {
 	static char junk[65536];
@@ -419,7 +420,7 @@ static void links__a_cpu_clock_slightly_behind_drops_no_packets(void **state)
 	fake_take(&f);
 	fill(&a, qp);
 	drain(&f);
-	fill(&a, qp); /* the consumer's head moved while it drained; now it stands still */
+	fill(&a, qp); /* drain() moved the consumer's head; from now on, the head stands still */
 	pmd_lock(a.engine);
 	end_post_sends(&a, qp, 1, 8);
 	now_ns = pmd_now_ns();
@@ -514,7 +515,8 @@ static void links__a_datagram_to_a_stopped_function_does_not_block_later_ones(vo
 }
 
 /** A consumer that ends a link without having taken it is offered no further links: packets to it use the port. After a
- * consumer has ended a link that it had taken, a new link is made, as a new process may have replaced it. */
+ * consumer has ended a link that it had taken, a new link is made, because a new process may have replaced the
+ * consumer. */
 static void links__a_consumer_that_refuses_a_link_is_offered_no_other(void **state)
 {
 	struct fake_consumer f;

@@ -55,7 +55,7 @@ static void await_late_link(struct end *e)
 }
 
 /** A link that its consumer does not take is withdrawn. A consumer that comes later finds it withdrawn. The UC
- * and UD packets in it are counted as dropped; its RC packets are not, as they will be retransmitted. */
+ * and UD packets in the link are counted as dropped. Its RC packets are not, because they will be retransmitted. */
 static void links__a_link_not_taken_by_the_consumer_is_withdrawn(void **state)
 {
 	struct nic_send_wr wr = {.opcode = NIC_WR_SEND};
@@ -161,7 +161,7 @@ static void have_withdrawn(struct end *e, struct fake_consumer *f)
 	assert_int_equal(withdrawn(e), 1);
 }
 
-/** The consumer fetches the withdrawn ring and closes the connection, as a real one does. */
+/** The consumer fetches the withdrawn ring and closes the connection, like a real consumer. */
 static void fetch_withdrawn(struct fake_consumer *f)
 {
 	f->fd = proto_accept(f->listen_fd);
@@ -182,7 +182,7 @@ static void links__no_second_ring_is_offered_while_a_withdrawn_one_is_queued(voi
 	assert_int_equal(fake_route(&a), 0);
 	pmd_lock(a.engine);
 	assert_int_equal(pmd_links_make(a.engine->host.links, &a.gid, FAKE_FUNCTION),
-			 -EAGAIN); /* no link for forwarded packets either */
+			 -EAGAIN); /* forwarded packets get no link, either */
 	pmd_unlock(a.engine);
 	fetch_withdrawn(&f);
 	assert_true(proto_accept(f.listen_fd) < 0); /* only one ring was in the queue */

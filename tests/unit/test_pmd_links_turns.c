@@ -80,7 +80,7 @@ static void links__producers_are_served_alike(void **state)
 	end_close(&a);
 }
 
-/** Poll once for one completion, unless the CQ already has one. Lock held. @return whether there was one. */
+/** Poll once for one completion, unless the CQ already has one. Lock held. @return whether a completion was taken. */
 static bool poll_once(struct end *e, struct nic_cq *cq)
 {
 	struct nic_wc wc;
@@ -99,8 +99,8 @@ static void end_wait_beside(struct end *e, struct nic_cq *cq, struct end *other)
 	}
 }
 
-/** A poll for one completion stops at it. But a response that the peer sent right after its ACK is received by the same
- * poll. */
+/** A poll for one completion ends when it has found one. But if the peer sent a response right after its ACK, the same
+ * poll also receives the response. */
 static void links__one_poll_receives_an_ack_and_the_response_after_it(void **state)
 {
 	struct end a, b;

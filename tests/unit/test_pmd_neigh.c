@@ -143,8 +143,8 @@ static void neigh__resolves_ahead_of_packets(void **state)
 		neigh_timeout(&a.table, now += NEIGH_RETRY_NS);
 	assert_false(neigh_resolve(&a.table, &gb, now));
 	assert_int_equal(a.sent, NEIGH_TRIES);
-	/* Resolving in advance has failed. The first packet is still queued and the neighbour asked again; as no answer
-	 * comes, the next packet is refused. */
+	/* Resolving in advance has failed. Nevertheless the first packet is queued, and the neighbour is asked again.
+	 * No answer comes, so the next packet is refused. */
 	assert_int_equal(neigh_send(&a.table, &gb, &x, now, mac), NEIGH_QUEUED);
 	for (unsigned i = 0; i < NEIGH_TRIES; i++)
 		neigh_timeout(&a.table, now += NEIGH_RETRY_NS);
@@ -278,7 +278,8 @@ static void neigh__damaged_frames_get_no_reply(void **state)
 			continue;
 		a.frame[0][at] ^= 0x5a;
 		neigh_rx(&b.table, a.frame[0], a.frame_len[0], 1);
-		/* No checksum covers version, traffic class and flow label; a changed hop limit is refused. */
+		/* No checksum covers bytes 14 to 17 (version, traffic class, flow label), so nothing is expected for
+		 * them. A changed hop limit is refused. */
 		if (at >= 18) {
 			assert_int_equal(b.table.replies, 0);
 			assert_int_equal(b.table.malformed, 1);
@@ -316,7 +317,7 @@ static void neigh__table_full_reuses_the_oldest(void **state)
 	assert_int_equal(a.released, 1);
 }
 
-/** However many neighbours are silent, the packets held for them are limited to a part of all packets. */
+/** However many neighbours do not answer, at most NEIGH_HELD_MAX packets are held for all of them together. */
 static void neigh__packets_held_for_all_neighbours_are_bounded(void **state)
 {
 	struct nic_gid g = address(true, 0);

@@ -290,7 +290,7 @@ static void capture__filters_by_qp_and_direction_and_truncates_to_snaplen(void *
 	exchange(&a, &b, 8);
 	exchange(&b, &a, 8);
 	assert_in_range(captured(&directions, nic_qp_num(a.qp)), 1,
-			2); /* a's SEND, and its ACK for b's SEND unless that is sent later */
+			2); /* a's SEND, and a's ACK of b's SEND unless that ACK is sent later */
 	assert_int_equal(directions, PMD_CAPTURE_TX);
 	request("capture");
 	assert_int_equal(receive(&len), PROTO_TEXT); /* a connection can have only one capture */

@@ -79,7 +79,8 @@ static struct nic_qp *uc_qp(struct pmd_engine *e, struct nic_pd *pd, struct nic_
 	return qp;
 }
 
-/** Each of many CQs has a completion event at the same time: one step must deliver all, as no later step comes. */
+/** Each of many CQs has a completion event at the same time: one step must deliver all events, because no
+ * other step follows. */
 static void progress__one_step_delivers_the_events_of_all_cqs(void **state)
 {
 	const struct nic_qp_attr error = {.qp_state = NIC_QPS_ERR};
@@ -227,8 +228,8 @@ static void thread__ends_when_its_descriptors_are_closed(void **state)
 	pmd_close(e);
 }
 
-/** A thread that never sleeps is not woken by new peers: it must look for them itself (the application does not
- *  poll). */
+/** A thread that never sleeps is not woken by new peers. It must look for them itself, because the application does
+ * not poll. */
 static void thread__a_pinned_thread_accepts_links_of_new_peers(void **state)
 {
 	struct pmd_port_stats stats;
@@ -342,7 +343,8 @@ static void thread__leaves_packets_to_polling_applications(void **state)
 #define MOST_SENDS 100000  /* enough packets to fill any ring */
 #define LONG	   1024
 
-/** How the program keeps the engine busy, so that no thread attends to what is due. */
+/** How the program keeps the engine busy. No thread is idle and attends to what is due (timers, the port, a full
+ * ring). */
 enum way {
 	POLLS_FIND,	    /* each poll is for one message and finds one */
 	DOORBELLS_FIND,	    /* doorbells find the messages, so the program does not poll */
@@ -351,7 +353,8 @@ enum way {
 	WAYS
 };
 
-/** `a` is the program. It has UC QPs, which need no ACKs: to and from b over links, and from c over the port. */
+/** End a is the program. Messages go between ends a and b over links, and from end c to end a over the port, all on UC
+ * QPs, which need no ACKs. */
 struct program {
 	struct end a, b, c;
 	struct nic_qp *a_to_b, *b_to_a, *a_from_c, *c_to_a;
@@ -458,7 +461,7 @@ static void go_on(struct program *t, enum way way)
 	pmd_unlock(t->a.engine);
 }
 
-/** Send a request that is never answered, as the peer has no such QP: the ACK timer will expire. */
+/** Send a request that is never answered, because the peer has no such QP: the ACK timer will expire. */
 static void start_timer(struct program *t)
 {
 	end_connect(&t->a, &t->b);

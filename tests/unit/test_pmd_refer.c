@@ -110,7 +110,7 @@ static void refer__a_tap_sees_packets_with_their_payload(void **state)
 	exchange(&a, &b, LEN);
 	assert_int_equal(liar_stats(&a).link_tx_references, 2);
 	assert_int_equal(liar_stats(&b).link_tx_references,
-			 0); /* b sends the READ response with its payload, as its tap needs it */
+			 0); /* b puts the payload into the READ response, because b's tap needs it */
 	assert_int_equal(liar_stats(&b).link_rx_references, 2);
 	pmd_lock(b.engine);
 	/* The trace shows the packets of the WRITE and the SEND one by one, with at most 1024 bytes each. */
@@ -138,7 +138,7 @@ static void refer__can_be_switched_off(void **state)
 	pmd_lock(b.engine);
 	for (uint32_t i = 0; i < b.engine->host.links->n_in; i++)
 		assert_int_equal(b.engine->host.links->in[i] ? b.engine->host.links->in[i]->pid : 0,
-				 0); /* the peer's memory was not even tried */
+				 0); /* b did not even try to read the peer's memory */
 	pmd_unlock(b.engine);
 	end_close(&a);
 	end_close(&b);
@@ -214,7 +214,8 @@ static void refer__a_payload_revoked_by_deregistration_is_not_delivered(void **s
 	end_close(&b);
 }
 
-/** Deregistering another region revokes nothing; nor does deregistering the region once all of it has been read. */
+/** Deregistering another region revokes no reference. When all of a reference has been read, deregistering its region
+ * revokes nothing, either. */
 static void refer__deregistering_other_or_finished_regions_revokes_nothing(void **state)
 {
 	static uint8_t other[4096];
@@ -260,8 +261,8 @@ static int completions(struct end *e)
 	return n;
 }
 
-/** A QP fails because its CQ overflows, which is detected while its payload is being sent by reference: the reference
- * is revoked. */
+/** A QP fails because its CQ overflows. The overflow is detected while a payload of the QP is being sent by reference:
+ * the reference is revoked. */
 static void refer__a_qp_failing_by_cq_overflow_revokes_its_reference(void **state)
 {
 	const struct nic_send_wr nop = {.opcode = NIC_WR_NOP, .flags = NIC_SEND_SIGNALED};
@@ -345,8 +346,8 @@ static void refer__a_payload_in_two_pieces_is_read(void **state)
 	liar_close(&l);
 }
 
-/** A SEND with a payload of its own and a reference to other memory is one packet, also for taps: only its own payload
- * is delivered. */
+/** A SEND that carries a payload and also refers to other memory (an offer) is one packet, for taps, too. Only the
+ * payload that it carries is delivered. */
 static void refer__an_offer_delivers_only_its_own_payload_as_one_packet(void **state)
 {
 	static const uint8_t message[16] = "what it says";

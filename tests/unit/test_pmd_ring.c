@@ -286,7 +286,7 @@ static void ring__wakes_a_sleeper_once(void **state)
 #define PACKETS 100000u
 
 static struct both shared;
-static uint32_t woken; /* set when the bell rings, cleared when it is heard: a futex without the kernel */
+static uint32_t woken; /* stands in for a futex: set when the bell rings, cleared when the consumer wakes */
 
 static void *produce(void *arg)
 {
@@ -309,7 +309,7 @@ static void ring__no_packet_and_no_wake_up_is_lost(void **state)
 
 	(void)state;
 	open_both(&shared);
-	/* One mapping for both sides, as ThreadSanitizer identifies memory by its address. */
+	/* Both sides use one mapping, because ThreadSanitizer identifies memory by its address. */
 	ring_unmap(shared.c.memory);
 	shared.c.memory = shared.p.memory;
 	assert_int_equal(pthread_create(&thread, NULL, produce, NULL), 0);

@@ -66,7 +66,7 @@ static int64_t count(unsigned i, enum part_order what)
 	return part_do(&part[i], what, 0, 0);
 }
 
-/** Wait until a count of part i is at least `least`. */
+/** Wait until count `what` of part i is at least `least`. */
 static void await_count(unsigned i, enum part_order what, int64_t least)
 {
 	for (unsigned tries = 0; count(i, what) < least; tries++) {
@@ -331,8 +331,8 @@ static void services__datagrams_to_an_unserved_port_leave_no_state(void **state)
 	end(2);
 }
 
-/** A function that receives another function's packet, as when the kernel's GRO merges packets for two functions,
- * forwards it. */
+/** If a function receives packets for another function, for example because the kernel's GRO has merged packets for the
+ * two functions, it forwards them. */
 static void services__a_misrouted_packet_is_forwarded_to_its_function(void **state)
 {
 	(void)state;
@@ -488,8 +488,8 @@ static void services__the_daemon_status_lists_served_ports(void **state)
 	end(2);
 }
 
-/** A false claim to a port has no effect, whether before or after the server's own, even if the daemon asks all
- * functions again. */
+/** A false claim to a port has no effect, whether it comes before or after the real server's claim, and even if the
+ * daemon asks all functions again. */
 static void services__a_false_claim_to_a_port_has_no_effect(void **state)
 {
 	const uint32_t ports[] = {PORT + 1, PORT, PORT, PORT + 2};

@@ -165,7 +165,8 @@ static unsigned entries(const char *folder)
 	return n;
 }
 
-/** Closing the device leaves no threads and descriptors behind, such as those of DPDK's helpers. */
+/** Closing the device ends the threads and closes the descriptors that opening it created, including those of DPDK's
+ * helpers. */
 static int nothing_left_case(void)
 {
 	unsigned threads = entries("/proc/self/task"), descriptors = entries("/proc/self/fd");

@@ -169,8 +169,8 @@ static uint64_t counter(struct end *e, const char *name)
 	return value;
 }
 
-/** Wait until the counter `name` has counted all forged packets. The last ones can still be on their way, as attack()
- * also counts packets of the real peer. */
+/** Wait until the counter `name` has counted all forged packets. attack() also counts packets of the real peer, so it
+ * can return before the last forged packets have arrived. */
 static void expect_refused(struct end *e, const char *name)
 {
 	uint64_t until = pmd_now_ns() + LONG_NS;

@@ -178,7 +178,7 @@ static void strays__daemon_connections_for_unserved_ports_are_rate_limited(void 
 	allowed = PMD_LIMITER_BURST + 1 + (pmd_now_ns() - start_ns) / PMD_LIMITER_NS;
 	assert_int_equal(s.rx_misrouted, PACKETS);
 	assert_int_equal(s.rx_misrouted_limited + s.rx_misrouted_waiting + s.rx_misrouted_dropped + no_qp, PACKETS);
-	assert_in_range(no_qp, 1, allowed); /* passed to the NIC, as nobody serves their ports */
+	assert_in_range(no_qp, 1, allowed); /* passed to the NIC, because nobody serves their ports */
 	assert_int_equal(s.rx_misrouted_refused + s.rx_misrouted_waiting + bad_icrc, 0);
 	if (l) { /* the NIC's own routes are kept */
 		memcpy(routes[1], l->routes, sizeof(l->routes));
@@ -193,7 +193,7 @@ static void strays__the_daemon_is_queried_once_for_an_unserved_port(void **state
 	struct pmd_port_stats s;
 
 	(void)state;
-	/* Each packet is a burst of its own; the packets are more than the limiter allows. */
+	/* Each packet arrives alone. With a connection for each, the limiter would refuse some of them. */
 	for (unsigned i = 1; i <= CHUNK; i++) {
 		send_to_many(STRANGER_UD_SEND, NIC_SERVICE_QPN + FIRST, 1, false);
 		while (seen() < i)
@@ -249,7 +249,7 @@ static void peers__a_refused_packet_does_not_mark_its_sender_as_uroce(void **sta
 	assert_false(is_own_kind());
 }
 
-/** A packet that no QP accepted must not disable segmented runs to a peer, either. */
+/** A packet that no QP accepted must not disable segmented runs to a peer. */
 static void peers__a_refused_packet_does_not_unmark_a_uroce_peer(void **state)
 {
 	struct nic_rx_frame accepted = {.sgid = device[1].gid, .udp_sport = NIC_UDP_PORT};

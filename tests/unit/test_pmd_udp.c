@@ -190,7 +190,7 @@ static void udp__gso_refused_for_one_peer_is_still_used_for_others(void **state)
 	hear(port, &device[1].gid, NIC_UDP_PORT);
 	assert_int_equal(transmit_run(port, &device[0].gid), 2);
 	assert_int_equal(port->stats.tx_gso, 1);
-	/* A socket without UDP checksums refuses segmentation, as some paths do. */
+	/* A socket without UDP checksums refuses segmentation, like some network paths. */
 	assert_int_equal(setsockopt(port->wait_fd, SOL_SOCKET, SO_NO_CHECK, &on, sizeof(on)), 0);
 	assert_int_equal(transmit_run(port, &device[0].gid), 2);
 	assert_int_equal(port->stats.tx_gso_fallback, 1);
@@ -445,8 +445,8 @@ static void udp__packets_to_other_functions_go_to_the_stray_handler(void **state
 	port->ops->close(port);
 }
 
-/** A packet to a service is recognized by its whole QPN: packets to this function's own services are kept, others are
- * strays. */
+/** The port looks at the whole QPN of a packet to a service: it keeps packets to this function's services; all others
+ * are strays. */
 static void udp__packets_to_services_not_served_here_are_strays(void **state)
 {
 	unsigned got[3], count = 0;
@@ -499,8 +499,7 @@ static void udp__a_burst_of_nothing_but_strays_is_bounded(void **state)
 	port->ops->close(port);
 }
 
-/** An address flooded by strangers with datagrams that are dropped does not delay reading another one by more than a
- * few bursts. */
+/** Strangers flood one address with datagrams that are dropped: another address is read after a few bursts at most. */
 static void udp__a_flooded_address_does_not_starve_another(void **state)
 {
 	struct nic_rx_frame frames[PMD_RX_BURST];
@@ -564,7 +563,7 @@ static void udp__a_gso_run_targets_one_function_and_needs_its_source_address(voi
 	receive_all(to, 1, got);
 	assert_int_equal(got[1], 4);
 	assert_int_equal(to->stats.rx_datagrams, 5);
-	for (unsigned i = 0; i < 4; i++) { /* messages to queue pair 1: each may be for another function */
+	for (unsigned i = 0; i < 4; i++) { /* messages to queue pair 1: each may be for a different function */
 		memset(data[i] + 28 + 5, 0, 3);
 		data[i][28 + 7] = 1;
 	}
@@ -612,7 +611,7 @@ static void udp__no_cancellation_under_the_lock(void **state)
 	pthread_join(thread, &ret);
 	assert_ptr_equal(ret, PTHREAD_CANCELED);
 	assert_int_equal(e->host.port->stats.tx_unreachable, 2);
-	pmd_lock(e); /* the lock is free, or the engine's thread holds it for a moment */
+	pmd_lock(e); /* would hang if the cancelled thread had kept the lock */
 	pmd_mutex_unlock(&e->lock);
 	pmd_close(e);
 }

@@ -33,7 +33,7 @@ static void open_with(struct end *e, const char *progress)
 
 static const struct pmd_port_ops *real_ops;
 static struct pmd_port_ops ops;
-static unsigned looks; /* atomic */
+static unsigned looks; /* atomic: how often the engine has read the port */
 static void (*on_look)(struct pmd_port *port);
 
 static unsigned count_looks(struct pmd_port *port, struct nic_rx_frame *frames, unsigned n, uint64_t now_ns)
@@ -81,8 +81,8 @@ static void waiter_start(struct waiter *w, struct end *e)
 	assert_int_equal(pthread_create(&w->thread, NULL, wait_for_it, w), 0);
 }
 
-/** Report the awaited event, as a front-end does if another thread than the waiter receives it, and wait until the
- * waiter has ended. */
+/** Report the awaited event, like a front-end in which a different thread from the waiter received it. Then wait until
+ * the waiter has ended. */
 static void waiter_end(struct waiter *w)
 {
 	pmd_lock(w->engine);
@@ -297,8 +297,8 @@ static void wait__packets_that_come_with_the_event_are_received(void **state)
 
 /* ---- how a wait ends -------------------------------------------------------------------------------------------- */
 
-/** A program may make its event descriptor non-blocking at any time, even after it has slept on it: then pmd_wait()
- * returns -EAGAIN. */
+/** A program may make its event descriptor non-blocking at any time, even after a thread has slept on it. From then on,
+ * pmd_wait() returns -EAGAIN instead of sleeping. */
 static void wait__a_nonblocking_descriptor_returns_eagain(void **state)
 {
 	static const char *const modes[] = {"auto", "inline"};

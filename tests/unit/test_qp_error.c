@@ -256,7 +256,7 @@ static void qp_error__QS_13_destroy_takes_the_completions_of_the_qp(void **state
 	for (uint64_t i = 0; i < 10; i++) {
 		struct nic_recv_wr wr = {.wr_id = i};
 
-		assert_int_equal(nic_post_recv(qps[1 + i % 2], &wr), 0); /* flushed at once, as the QP is in ERR */
+		assert_int_equal(nic_post_recv(qps[1 + i % 2], &wr), 0); /* flushed at once, because the QP is in ERR */
 	}
 	nic_qp_destroy(qps[1]);
 	for (uint64_t i = 1; i < 10; i += 2)

@@ -551,8 +551,8 @@ static void rdm__an_endpoint_sends_to_itself(void **state)
 
 /* ---- operations on receives ------------------------------------------------------------------------------------ */
 
-/** Post an operation on `n` 64-bit integers at `offset` in the receive with this tag. a's arena has the operands at 0,
- * compare values at 8000, results at 16000. */
+/** Post an operation on `n` 64-bit integers at `offset` in the buffer of b's receive with this tag. The arena of node a
+ * has the operands at 0, compare values at 8000, results at 16000. */
 static int operate(struct rdm_node *a, struct rdm_node *b, uint8_t op, bool fetch, uint64_t tag, uint64_t offset,
 		   uint32_t n)
 {
@@ -681,7 +681,7 @@ static void rdm__operations_that_do_not_fit_are_refused(void **state)
 	rdm_rig_destroy(rig);
 }
 
-/** A tagged operation that the target discards completes with an error; so does one whose peer disappears. */
+/** A tagged operation completes with an error if the target discards it, or if the target disappears. */
 static void rdm__operations_fail_if_discarded_or_if_the_peer_is_lost(void **state)
 {
 	struct rdm_rig *rig = rdm_rig_create(2, 20);

@@ -83,8 +83,9 @@ static void talk(struct rdm_rig *rig, struct rdm_node *a, struct rdm_node *b)
 /* ---- calls ---------------------------------------------------------------------------------------------------- */
 
 /**
- * One or `both` of two nodes call the other. The nodes connect although the nth call is lost, duplicated or delayed. A
- * delayed call that arrives then does not end the connection: messages offered before can still be received.
+ * One or `both` of two nodes call the other. The nodes connect although the nth call is lost, duplicated or delayed. If
+ * it is delayed, it arrives when the nodes are connected, and must not end the connection: messages offered before it
+ * arrives can still be received.
  */
 static void connect_with(enum fate fate, unsigned nth, bool both)
 {
@@ -444,8 +445,8 @@ static bool cut_from_0(struct rdm_rig *rig, unsigned from, const uint8_t *ip, ui
 	return from == 0;
 }
 
-/** The sender or the receiver of a long message disappears while it is read, and restarts or not: the other side gets
- * an error. */
+/** The sender or the receiver of a long message disappears while the receiver reads the message, and restarts or not:
+ * the other side gets an error. */
 static void rdm__a_long_message_fails_if_either_side_is_lost_during_the_read(void **state)
 {
 	(void)state;
@@ -478,7 +479,7 @@ static void rdm__a_long_message_fails_if_either_side_is_lost_during_the_read(voi
 
 /* ---- errors of requests --------------------------------------------------------------------------------------- */
 
-/** An RMA with a wrong key ends the connection; requests posted afterwards use a new one. */
+/** An RMA with a wrong key ends the connection; requests posted afterwards use a new connection. */
 static void rdm__requests_after_a_wrong_rkey_use_a_new_connection(void **state)
 {
 	struct rdm_rig *rig = rdm_rig_create(2, 50);
@@ -557,7 +558,7 @@ static void rdm__unmapped_memory_fails_its_request_or_receive(void **state)
 		b->unmapped = true;
 		assert_int_equal(rdm_recv(b, NULL, 2, 0, 0, 0, HALF, LONG), 0);
 		assert_int_equal(rdm_send(a, b, 1, NIC_RDM_DELIVERY, 0, 0, lengths[i]), 0);
-		rdm_run(rig, SECOND / 2); /* no probe is sent yet: the peer's answer ends the request */
+		rdm_run(rig, SECOND / 2); /* too short for a probe: the request ends because the peer answers */
 		b->unmapped = false;
 		rdm_expect(b, NIC_RDM_RECV, NIC_WC_LOC_PROT_ERR, 2);
 		rdm_expect(a, NIC_RDM_SEND, pulled ? NIC_RDM_PEER_LOST : NIC_RDM_OK, 1);

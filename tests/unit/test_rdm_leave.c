@@ -14,7 +14,7 @@
 #define CALL_BYE  7		/* an rdm_call_said that only this test uses */
 #define MANY	  150u
 #define SOME	  5u
-#define LONG	  20000u /* length of a message sent by an offer */
+#define LONG	  20000u /* length of a message that is sent as an offer */
 #define KEPT	  16u
 
 static struct {
@@ -252,8 +252,8 @@ static void rdm__messages_sent_before_a_bye_are_received_after_it(void **state)
 	}
 }
 
-/** Late messages from before a BYE are received although the peer has restarted or a new request is waiting; the next
- * endpoint's connection is not affected. */
+/** The last messages of a leaving peer arrive after its BYE. They are received although the peer has restarted, and
+ * although a new request may be waiting for the connection to the restarted peer. That connection is not affected. */
 static void rdm__late_messages_are_received_after_the_sender_restarts(void **state)
 {
 	(void)state;
@@ -310,7 +310,7 @@ static void rdm__a_leaving_endpoint_still_answers_earlier_requests(void **state)
 	}
 }
 
-/** A leaving endpoint still gets answers to its requests, even if they are lost at first. */
+/** A leaving endpoint still gets answers to its requests, even if the first answers are lost. */
 static void rdm__a_leaving_endpoint_still_gets_answers(void **state)
 {
 	struct rdm_rig *rig = rig_of(2, 13);
@@ -395,8 +395,8 @@ static void rdm__a_begun_multipart_rma_finishes_after_the_peers_bye(void **state
 	rdm_rig_destroy(rig);
 }
 
-/** An unacknowledged request or an unreceived offer fails when the peer leaves; requests posted later reach its
- * successor. */
+/** An unacknowledged request or an unreceived offer fails when the peer leaves; requests posted later reach the
+ * peer's successor. */
 static void rdm__requests_after_a_failed_one_reach_the_peers_successor(void **state)
 {
 	(void)state;
@@ -463,8 +463,8 @@ static void rdm__an_endpoint_that_received_a_bye_sends_none_back(void **state)
 	rdm_rig_destroy(rig);
 }
 
-/** Node b leaves just before or at the time of node a's next probe; node a no longer waits for it, so later requests
- * still succeed. */
+/** Node a has waited for an answer from node b and got it. If node b leaves around the time at which node a would have
+ * probed node b, node a's next requests still succeed. */
 static void rdm__requests_succeed_after_a_peer_leaves_at_probe_time(void **state)
 {
 	(void)state;

@@ -242,12 +242,12 @@ static void rdm__a_buffer_canceled_amid_a_message_ends_after_it(void **state)
 		rdm_run(rig, 1000000);
 		assert_int_equal(nic_rdm_cancel(b->ep, (void *)1), 0);
 		assert_int_equal(nic_rdm_cancel(b->ep, (void *)1), -ENOENT);
-		rdm_expect_nothing(b); /* not canceled yet: the message is still being written into it */
+		rdm_expect_nothing(b); /* the buffer is not canceled yet: a message is still being written into it */
 		if (goes)
 			rdm_node_stop(a);
 		rig->cut = NULL;
 		assert_int_equal(goes ? 0 : rdm_send(a, b, 4, tagged, 5, 0, 8),
-				 0); /* does not go into the canceled buffer */
+				 0); /* this message does not go into the canceled buffer */
 		rdm_run(rig, QUIET);
 		d = rdm_expect(b, NIC_RDM_RECV, goes ? NIC_RDM_PEER_LOST : NIC_RDM_OK, 1);
 		assert_int_equal(d.flags, tagged);
@@ -259,7 +259,7 @@ static void rdm__a_buffer_canceled_amid_a_message_ends_after_it(void **state)
 	}
 }
 
-/** A header with a tag but without IS_TAGGED is invalid, as no receive could match it. */
+/** A header with a tag but without IS_TAGGED is invalid, because no receive could match it. */
 static void rdm__a_tag_without_the_tagged_flag_is_invalid(void **state)
 {
 	static const uint8_t kinds[] = {RDM_EAGER, RDM_OFFER};
@@ -283,7 +283,7 @@ static void rdm__a_tag_without_the_tagged_flag_is_invalid(void **state)
 	}
 }
 
-/** A RESULT needs no answer; one with flags is invalid. */
+/** A RESULT needs no answer. A RESULT with flags is invalid. */
 static void rdm__results_have_no_flags(void **state)
 {
 	struct rdm_header h = {.kind = RDM_RESULT};

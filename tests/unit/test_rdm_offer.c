@@ -227,7 +227,7 @@ static void offer__segmented_and_oversize_messages_are_always_read(void **state)
 	assert_true(rdm_run(p.rig, QUIET));
 	expect_whole(&p);
 	assert_int_equal(p.rig->read_requests, 2);
-	fetched = p.rig->fetched; /* so far: only READ responses by reference */
+	fetched = p.rig->fetched; /* all fetches so far were of READ responses */
 	big[0][sizeof(big[0]) - 1] = 17;
 	assert_int_equal(nic_rdm_recv(p.b->ep, &t), 0);
 	assert_int_equal(nic_rdm_send(rdm_peer(p.a, p.b), &s), 0);

@@ -91,8 +91,8 @@ static void rdm__a_peer_that_sends_rnr_naks_is_not_given_up(void **state)
 	rdm_rig_destroy(rig);
 }
 
-/** A host was stopped for longer than its connect timeout. That time does not count, as it could neither call nor
- * listen: it continues to call and connects. */
+/** A host was stopped for longer than its connect timeout. That time does not count, because the host could
+ * neither call nor listen: it continues to call and connects. */
 static void rdm__a_host_stopped_beyond_its_connect_timeout_still_connects(void **state)
 {
 	struct rdm_rig *rig = rdm_rig_create(2, 43);

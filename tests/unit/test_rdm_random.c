@@ -4,7 +4,7 @@
  * receive them in all ways, write, read and add, on a network that loses, duplicates and swaps packets. In a second
  * test nodes also restart, some of them after announcing that they leave. The seed determines everything and is printed
  * on failure; RDM_SEED runs one seed. Checked: every request completes once, successfully unless a node restarts. Every
- * receive gets a complete message sent to it that no other receive gets, and no byte outside it changes. If two
+ * receive gets a complete message sent to it that no other receive gets, and no byte outside its buffer changes. If two
  * messages of one sender match the same two receives, the first message goes to the first receive. Sums are correct,
  * and READs return what was written.
  */
@@ -28,7 +28,7 @@
 #define BLANK	 0xee
 #define NONE	 UINT32_MAX
 
-enum state { OPEN, GOOD, BAD, GONE }; /* GONE: the node that sent it was stopped */
+enum state { OPEN, GOOD, BAD, GONE }; /* GONE: the node that posted it was stopped */
 enum what { MESSAGE = 1, WANT, OTHER };
 
 struct message {
@@ -147,7 +147,7 @@ static void do_send(unsigned from, unsigned to)
 	iov[1] = (struct nic_iov){node(from)->arena + m->slot + iov[0].len, m->len - iov[0].len};
 	r.flags = m->flags;
 	r.tag = m->tag;
-	t.messages++; /* first, as the call itself can complete the message */
+	t.messages++; /* before the call, because the call itself can complete the message */
 	assert_int_equal(nic_rdm_send(rdm_peer(node(from), node(to)), &r), 0);
 	if (!(m->flags & NIC_RDM_INJECT))
 		return;

@@ -188,8 +188,8 @@ static bool cut_answers(struct rdm_rig *rig, unsigned from, const uint8_t *ip, u
 	return from == 1;
 }
 
-/** Operations that wait to join a run, as no ACK arrives, are sent nevertheless when the endpoint is told not to delay
- * them. */
+/** No ACK arrives, so operations wait to be sent together as a run. When the endpoint is told not to delay them, they
+ * are sent nevertheless. */
 static void rdm_runs__waiting_operations_are_sent_when_delay_is_disabled(void **state)
 {
 	for (unsigned all = 0; all < 2; all++) {
@@ -223,8 +223,8 @@ static void rdm_runs__waiting_operations_are_sent_when_delay_is_disabled(void **
 
 static struct rdm_rig *deaf;
 
-/** Packet hook: node 1's calls do not say that it accepts runs, like calls of an implementation that does not know
- * them. */
+/** Packet hook: clear the field of node 1's calls that says that node 1 accepts runs. The calls then look like those of
+ * an implementation that does not know runs. */
 static bool forget(struct rdm_rig *rig, unsigned from, const uint8_t *ip, uint32_t len)
 {
 	uint8_t copy[NIC_FRAME_MAX];
@@ -244,7 +244,7 @@ static bool forget(struct rdm_rig *rig, unsigned from, const uint8_t *ip, uint32
 static void rdm_runs__are_not_sent_to_peers_without_support(void **state)
 {
 	for (unsigned first = 0; first < 2;
-	     first++) { /* which node calls first: node 0 gets the WELCOME or the HELLO */
+	     first++) { /* the node that calls: node 0 gets a WELCOME if it calls, else a HELLO */
 		struct rdm_rig *rig = rdm_rig_create(2, 5);
 
 		rig->cut = forget;

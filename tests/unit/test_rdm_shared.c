@@ -206,7 +206,8 @@ static void rdm__shared_buffer_for_many_messages(void **state)
 	shared_close(&s);
 }
 
-/** Completions that belong to no endpoint go to the owner of the shared queue; calls that do not fit it are refused. */
+/** Completions that belong to no endpoint go to the owner of the shared queue. Functions that make no sense with a
+ * shared queue return an error. */
 static void rdm__shared_queue_owner_gets_completions_without_an_endpoint(void **state)
 {
 	struct nic_rdm_rq_init init = {.done = done};
@@ -237,7 +238,7 @@ static void rdm__shared_queue_owner_gets_completions_without_an_endpoint(void **
 	assert_int_equal(nic_rdm_rq_destroy(s.rq), -EBUSY);
 	nic_rdm_destroy(s.ep[1]);
 	assert_int_equal(nic_rdm_rq_destroy(s.rq), 0);
-	/* A shared queue of another NIC, and invalid queues. */
+	/* An endpoint cannot use a shared queue of another NIC; queues with invalid attributes cannot be created. */
 	assert_int_equal(nic_rdm_rq_create(s.a->nic, &init, &other), 0);
 	s.rig->init.rq = other;
 	{
@@ -267,8 +268,8 @@ static bool cut(struct rdm_rig *rig, unsigned from, const uint8_t *ip, uint32_t 
 	return cutting->cut_after == 0 || cutting->cut_after-- == 0;
 }
 
-/** Destroying an endpoint leaves nothing behind: its unreceived messages are gone, receives partway through its
- *  messages have failed, and the others remain for the other endpoints. */
+/** Destroying an endpoint leaves nothing behind: its unreceived messages are gone, and receives that had got part of a
+ * message have failed. All other receives remain for the other endpoints. */
 static void rdm__shared_queue_outlives_an_endpoint(void **state)
 {
 	struct nic_rdm_done found, d;

@@ -96,8 +96,8 @@ static uint64_t counted(const struct rdm_node *n, enum nic_counter id)
 	return n->nic->counters[id];
 }
 
-/** The attacker knows the endpoint's incarnation, which it asked for from its real address, and floods it with calls
- * from forged addresses. */
+/** An attacker, at its real address, asks an endpoint for the endpoint's incarnation. Then the attacker floods the
+ * endpoint with calls that have this incarnation and forged source addresses. */
 static void rdm__a_flood_of_forged_hellos_creates_no_qps_or_peers(void **state)
 {
 	struct rdm_rig *rig = rdm_rig_create(3, 70);

@@ -112,8 +112,8 @@ static bool slowly(struct rdm_rig *rig, unsigned from, const uint8_t *ip, uint32
 	return false;
 }
 
-/* The peer's answers get slower, so the time until a probe grows. The test delays an answer by moving the clock ahead,
- * so whether the time has grown is checked with a lost packet. */
+/* The peer's answers get slower, so the time until a probe grows. The test delays answers by moving the clock ahead.
+ * Then it loses a packet to check whether the time until a probe has grown. */
 static void rdm_tlp__a_slow_peer_gets_more_time(void **state)
 {
 	struct rdm_rig *rig = talking(0);
@@ -140,7 +140,8 @@ static void rdm_tlp__a_slow_peer_gets_more_time(void **state)
 	rdm_rig_destroy(rig);
 }
 
-/* Many requests are unanswered, most of which may have arrived: they are not probed but wait for the ACK timer. */
+/* Many requests are unanswered, but most of them may have arrived: no probe is sent, and they wait for the ACK
+ * timer. */
 static void rdm_tlp__many_outstanding_requests_are_not_probed(void **state)
 {
 	enum { MANY = 32 };

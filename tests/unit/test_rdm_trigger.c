@@ -168,8 +168,8 @@ static void rdm_trigger__a_failed_request_starts_waiting_work(void **state)
 	rdm_rig_destroy(rig);
 }
 
-/* Counters fire under the engine's lock. They must not wait for a packet to be sent, as only the holder of the lock can
- * send it. */
+/* Counters fire under the engine's lock. They must not wait for a packet to be sent, because only the holder of the
+ * lock can send it. */
 static void rdm_trigger__counters_fire_while_a_dropped_connection_owes_an_ack(void **state)
 {
 	struct rdm_rig *rig = rdm_rig_create(3, 4);

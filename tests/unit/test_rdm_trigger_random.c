@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * test_rdm_trigger_random.c - requests of reliable-datagram endpoints started by counters, as deferred work is. Nodes
- * with several counters each queue, cancel and count; completions count and start more requests, on a network that
- * loses, duplicates and swaps packets, with full queues and nodes that stop. The seed determines everything and is
+ * test_rdm_trigger_random.c - deferred work: requests of reliable-datagram endpoints that counters start. Nodes with
+ * several counters each queue, cancel and count; completions count and start more requests. The network loses,
+ * duplicates and swaps packets, queues are full at times, and nodes stop. The seed determines everything and is
  * printed on failure; RDM_SEED runs one seed. A model knows which work each change of a counter makes due, and in which
  * order. Checked: no work starts too early, twice, during other work, or out of order; no due work is left if there is
  * room; each request completes once and is counted where it should be; its data, written when it starts, arrives at its
@@ -350,7 +350,7 @@ static void queue(struct job *j)
 	reach(j->node, j->cntr);
 }
 
-/** Cancel a job. Messages are not canceled, as the other end would wait for ever. */
+/** Cancel a job. Messages are not canceled, because the other end would wait for ever. */
 static void cancel(struct job *j)
 {
 	if (j->state == IDLE || j->what == SEND || j->what == RECV)

@@ -239,7 +239,7 @@ static void refer__a_retransmission_carries_its_payload(void **state)
 	refer_destroy(&r);
 }
 
-/** A failed fetch uses up no retry, as no packet was lost: requests succeed even with a retry count of 0. */
+/** A failed fetch uses up no retry, because no packet was lost: requests succeed even with a retry count of 0. */
 static void refer__a_failed_fetch_uses_up_no_retry(void **state)
 {
 	static const enum nic_wr_opcode opcodes[] = {NIC_WR_SEND, NIC_WR_RDMA_WRITE, NIC_WR_RDMA_READ};
@@ -264,8 +264,8 @@ static void refer__a_failed_fetch_uses_up_no_retry(void **state)
 	}
 }
 
-/** A message begins with ordinary packets and continues by reference. The reference covers at most the window, so that
- * an ACK is requested for all of it. */
+/** A message begins with ordinary packets and continues by reference. The reference covers at most the PSN window, and
+ * no ACK timer expires. */
 static void refer__a_message_continued_by_reference_stays_in_the_window(void **state)
 {
 	const struct rig_opts opts = {.nic = {.psn_window = 100}};

@@ -86,8 +86,8 @@ static void read_answered(struct refer *r, uint8_t *data, struct payload *p, str
 	assert_int_equal(p->n, 1);
 }
 
-/** A late READ response completes the request. Its duplicate request then finds the region deregistered, which is no
- * error. */
+/** A late READ response completes the READ. A duplicate of the READ request then finds the region deregistered, which
+ * is no error. */
 static void refer__a_duplicate_read_after_deregistration_is_no_error(void **state)
 {
 	struct refer r = refer_create(NULL);
@@ -238,7 +238,8 @@ static void refer__a_read_response_survives_a_qp_error_by_a_later_request(void *
 	refer_destroy(&r);
 }
 
-/** Once a QP is reset, in error or destroyed, the application may change the memory that its responses refer to. */
+/** Once a QP is reset, in error or destroyed, the application may change the memory that the QP's responses refer
+ * to. */
 static void refer__reset_error_and_destroy_revoke_a_qps_read_responses(void **state)
 {
 	for (unsigned how = 0; how < 3; how++) {
@@ -321,7 +322,8 @@ static void refer__packets_that_must_not_carry_a_reference_are_dropped(void **st
 	refer_destroy(&r);
 }
 
-/** Only an RC SEND ONLY may carry an offer; for a queue pair without an owner it is an ordinary message. */
+/** Only an RC SEND ONLY may carry an offer. A queue pair without an owner receives such a SEND as an ordinary
+ * message. */
 static void refer__only_an_rc_send_only_may_carry_an_offer(void **state)
 {
 	static const uint8_t may_not[] = {SEND_FIRST,	  SEND_MIDDLE,	      SEND_LAST, WRITE_ONLY,

@@ -184,8 +184,8 @@ static void resp__RP_06_answers_to_duplicates_keep_psn_order(void **state)
 	rig_destroy(rig);
 }
 
-/* A new request replaces the oldest saved result just before that result's duplicate is answered: the order still
- * holds. */
+/* A new request replaces the oldest saved result just before the duplicate that asks for this result is answered. The
+ * other duplicates are still answered in order. */
 static void resp__RP_06_order_holds_when_the_oldest_result_is_given_up(void **state)
 {
 	struct rig *rig = rig_ready(NULL);
@@ -374,7 +374,7 @@ static void resp__RP_11_max_dest_rd_atomic_may_change_on_a_live_qp(void **state)
 		assert_int_equal(rig_expect_tx(rig, ATOMIC_ACK, psn - 1).orig, psn - 1 - E);
 		rx_atomic(rig, FETCH_ADD, psn - 1, 0, 1, 0); /* the last result is still saved */
 		assert_int_equal(rig_expect_tx(rig, ATOMIC_ACK, psn - 1).orig, psn - 1 - E);
-		rx_atomic(rig, FETCH_ADD, psn - 1, 0, 1, 0); /* so is the one before, if two fit; both come in order */
+		rx_atomic(rig, FETCH_ADD, psn - 1, 0, 1, 0); /* also the one before, if two fit; both come in order */
 		if (sizes[i] > 1)
 			rx_atomic(rig, FETCH_ADD, psn - 2, 0, 1, 0);
 		for (unsigned k = sizes[i] > 1 ? 2 : 1; k > 0; k--)
@@ -385,7 +385,7 @@ static void resp__RP_11_max_dest_rd_atomic_may_change_on_a_live_qp(void **state)
 	rig_destroy(rig);
 }
 
-/* Pretend that the PSNs have wrapped once: packets for that would take minutes. */
+/* Pretend that the PSNs have wrapped once. To send so many packets would take minutes. */
 static void come_round(struct rig *rig, uint32_t psn)
 {
 	rig->qp->resp.epsn = psn;
@@ -405,7 +405,7 @@ static void resp__RP_04_the_newest_of_two_atomics_with_one_psn_is_replayed(void 
 	*counter = 5000;
 	rig_rx(rig, &p);
 	rig_expect_tx(rig, ATOMIC_ACK, RIG_RQ_PSN);
-	rig_rx(rig, &p); /* repeated, as the response was lost */
+	rig_rx(rig, &p); /* repeated, because the response was lost */
 	answer = rig_expect_tx(rig, ATOMIC_ACK, RIG_RQ_PSN);
 	assert_int_equal(answer.orig, 5000);
 	assert_int_equal(*counter, 5001);

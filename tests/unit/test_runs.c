@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * test_runs.c - single-element requests that share a packet (nic/mem/elem.md, req_run.c): which do, when they wait for
- * each other, their packet format, and that the responder treats each as if sent alone.
+ * test_runs.c - single-element requests that share a packet (nic/mem/elem.md, req_run.c): which requests share one,
+ * when they wait for each other, the packet format, and that the responder treats each request as if sent alone.
  */
 #include "elem.h"
 #include "pair.h"
@@ -147,8 +147,8 @@ static void runs__requests_do_not_wait_with_few_in_flight(void **state)
 	rig_destroy(rig);
 }
 
-/** A request of another kind ends the wait of those before it: they are sent at once, as no more can join and the new
- * one must not wait. */
+/** A request of another kind ends the wait of the requests before it: they are sent at once, because no more can join
+ * them and the new request must not wait. */
 static void runs__a_request_of_another_kind_ends_the_wait(void **state)
 {
 	for (unsigned what = 0; what < 6; what++) {
@@ -237,8 +237,8 @@ static void runs__fit_in_a_packet(void **state)
 	rig_destroy(rig);
 }
 
-/** A request with invalid operand memory: those before it are sent, it fails once they complete, later ones are not
- *  sent. */
+/** A request has invalid operand memory: the requests before it are sent. Once they have completed, the invalid request
+ * fails. Later requests are not sent. */
 static void runs__an_invalid_operand_fails_its_request_and_flushes_the_rest(void **state)
 {
 	for (uint32_t bad = 0; bad < 3; bad++) {

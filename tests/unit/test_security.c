@@ -273,7 +273,7 @@ static void security__SE_06_an_instance_holds_no_more_objects_than_its_limits(vo
 	FILL(2, mw, NEW_MW, nic_mw_dealloc);
 	FILL(2, ah, NEW_AH, nic_ah_destroy);
 	assert_int_equal(nic_qp_destroy(qp[0]), 0);
-	for (unsigned i = 0; i < 5; i++) { /* no QP with larger capabilities either */
+	for (unsigned i = 0; i < 5; i++) { /* QPs with larger capabilities cannot be created */
 		uint32_t *caps[] = {&init.cap.max_send_wr, &init.cap.max_recv_wr, &init.cap.max_send_sge,
 				    &init.cap.max_recv_sge, &init.cap.max_inline_data};
 		const uint32_t most[] = {64, 64, 4, 4, 128};
@@ -411,7 +411,8 @@ static enum nic_rx_verdict verdict_of(struct rig *rig, unsigned op, uint32_t psn
 	return rig_rx_verdict(rig, &p);
 }
 
-/** Carriers learn the kind of a peer from accepted packets, so only packets of the real peer may count as accepted. */
+/** A port learns from accepted packets what kind of sender a peer is, so only packets of the real peer may count as
+ * accepted. */
 static void security__SE_04_only_expected_requests_count_as_accepted(void **state)
 {
 	struct rig *rig = rig_ready(NULL);
@@ -426,7 +427,7 @@ static void security__SE_04_only_expected_requests_count_as_accepted(void **stat
 	assert_int_equal(verdict_of(rig, WRITE_ONLY, RIG_RQ_PSN + 1), NIC_RX_PARSED);
 	assert_int_equal(verdict_of(rig, WRITE_ONLY, RIG_RQ_PSN), NIC_RX_ACCEPTED);
 	assert_int_equal(verdict_of(rig, WRITE_ONLY, RIG_RQ_PSN),
-			 NIC_RX_PARSED); /* a duplicate, as half of all PSNs are */
+			 NIC_RX_PARSED); /* a duplicate; half of all PSNs count as duplicates */
 	assert_int_equal(verdict_of(rig, ACK, RIG_SQ_PSN), NIC_RX_PARSED);
 	rig_destroy(rig);
 }

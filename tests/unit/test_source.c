@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * test_source.c - the path on which a peer's packets must arrive (source.c): its link once it has one, else the port.
- * Also what happens when links come and go, and what an off-path attacker can do who knows addresses and QPN but no
+ * Also what happens when links come and go, and what an off-path attacker can do if it knows addresses and QPN but no
  * PSN.
  */
 #include "rig.h"
@@ -221,8 +221,8 @@ static void source__a_new_link_replaces_the_port(void **state)
 	rig_destroy(rig);
 }
 
-/** The NIC does not know the peer's link yet: it learns it from the first packet on this link, if the carrier confirms
- * that it is the peer's. */
+/** The NIC does not know the peer's link yet. It learns the link from the first packet that arrives on it, if source()
+ * confirms that the link belongs to the peer. */
 static void source__a_link_is_learned_from_its_first_packet(void **state)
 {
 	struct rig *rig = ready(NIC_QPT_RC, 0);
@@ -294,8 +294,8 @@ static unsigned take(struct rig *rig, uint32_t path, struct nic_tx_frame *frame)
 	return nic_path_tx(rig->nic, path, frame, 1, rig->now);
 }
 
-/** When this host opens a link to the peer, QPs that use the port move to the link, as the peer accepts nothing else
- * from then on. */
+/** When this host opens a link to the peer, QPs that use the port move to the link, because from then on the peer
+ * accepts packets on nothing else. */
 static void source__connections_by_the_port_move_to_a_link(void **state)
 {
 	struct rig *rig = ready(NIC_QPT_RC, 0);

@@ -247,8 +247,8 @@ static void taken__no_retry_is_used_up_while_a_retry_is_untaken(void **state)
 	rig_destroy(rig);
 }
 
-/** Reliable-datagram endpoints give up a stopped peer as they give up any silent one, without retransmitting packets it
- * has not taken. */
+/** Reliable-datagram endpoints give up a stopped peer just like a silent one, but do not retransmit packets that the
+ * peer has not taken. */
 static void taken__endpoints_give_up_a_stopped_peer(void **state)
 {
 	struct rig *rig = create(NIC_PATH_LOSSLESS, 7);

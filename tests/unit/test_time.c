@@ -109,8 +109,8 @@ static void time__a_delayed_ack_goes_when_the_clock_has_gone_back(void **state)
 	rig_destroy(rig);
 }
 
-/** The clock jumps ahead, as when a stopped process continues: the ACK may already be there. No retry is used up, even
- * if there is only one try. */
+/** The clock jumps ahead, for example because the process was stopped. The ACK may have arrived meanwhile, so no retry
+ * is used up, even if there is only one try. */
 static void time__a_jump_ahead_uses_up_no_try(void **state)
 {
 	(void)state;
@@ -239,7 +239,7 @@ static void time__requests_survive_random_clock_jumps_both_ways(void **state)
 		x ^= x << 13, x ^= x >> 7, x ^= x << 17;
 		jump(rig, (int64_t)(x % (2 * HOUR_NS)) - (int64_t)HOUR_NS);
 		rig_expect_no_wc(rig->send_cq);
-		if (x % 3 == 0) { /* a retransmission is awaited, as the first packet was lost */
+		if (x % 3 == 0) { /* the first packet was lost: await its retransmission */
 			for (unsigned k = 0; k < 40 && !nic_tx_pending(rig->nic); k++)
 				pass(rig, 10000000);
 			rig_expect_tx(rig, SEND_ONLY, RIG_SQ_PSN + i);

@@ -72,7 +72,7 @@ static int fire(struct nic_trig_work *trig)
 		nic_trig_set(u->nic, w->clears, false, 0);
 	if (w->adds_to)
 		nic_trig_add(u->nic, w->adds_to, false, 1);
-	nic_trig_run(u->nic); /* as posting a request in fire() would do */
+	nic_trig_run(u->nic); /* a front-end that posts a request in fire() may call this */
 	u->amid--;
 	return 0;
 }
@@ -370,8 +370,8 @@ static void trigger__counters_without_room_are_all_retried(void **state)
 	unit_close(&u);
 }
 
-/* A completion may have made room for one request, of which counter is unknown: all are tried, but only TRIES in each
- * call. */
+/* A completion may have made room for one request, but the NIC does not know for which counter's. It tries the work of
+ * all counters, but at most TRIES of them in each call. */
 static void trigger__one_call_retries_at_most_16_counters_without_room(void **state)
 {
 	static struct nic_trig_cntr cntr[COUNTERS];

@@ -133,7 +133,7 @@ static void uc__RO_09_right_missing_is_a_silent_drop(void **state)
 	rig_destroy(rig);
 }
 
-/* An invalid receive buffer is the receiver's own fault: it is reported and moves the QP to ERR, as every later message
+/* An invalid receive buffer is the receiver's own fault: it is reported and moves the QP to ERR, because later messages
  * would meet it, too. */
 static void uc__bad_receive_buffer_is_reported_and_ends_the_qp(void **state)
 {

@@ -23,7 +23,8 @@ static uint32_t ipv4_sum(const uint8_t *ip)
 	return (sum & 0xffff) + (sum >> 16);
 }
 
-/* Deliver a datagram of the peer as a whole IP packet or, as a socket returns it, without its IP header. */
+/* Deliver a datagram of the peer, either as a whole IP packet or without its IP header, the way a socket
+ * returns it. */
 static void deliver(struct rig *rig, const struct packet *p, bool headless)
 {
 	struct packet filled = *p;
@@ -161,7 +162,7 @@ static struct nic_send_wr to_peer(struct rig *rig, const struct nic_ah *ah, uint
 	return wr;
 }
 
-/* The post itself fails, as the PD can be checked at once; no completion with LOC_QP_OP_ERR is needed. */
+/* The post itself fails, because the PD can be checked at once; no completion with LOC_QP_OP_ERR is needed. */
 static void ud__UD_02_address_handle_of_another_pd_is_refused_when_posted(void **state)
 {
 	struct rig *rig = ready(false);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Tests of the daemon's program for the kernel (uroced_steer.c), in the kernel: which socket gets which datagram. */
+/* test_uroced_steer.c - the filter program that the daemon loads into the kernel (uroced_steer.c): which socket gets
+ * which datagram. The tests run it in the kernel. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -159,7 +160,7 @@ static void steer__datagrams_to_a_service_go_to_its_function(void **state)
 	steer_services_changed(&d);
 	assert_int_equal(to_qpn(NIC_SERVICE_QPN + 1000), 3);
 	assert_int_equal(to_qpn(NIC_SERVICE_QPN + 1001), 2);
-	assert_int_equal(to_qpn(NIC_SERVICE_QPN + 1002), 2); /* unserved: the first that serves datagrams */
+	assert_int_equal(to_qpn(NIC_SERVICE_QPN + 1002), 2); /* unserved: the first server of datagrams gets it */
 }
 
 static void steer__cm_messages_are_steered_by_the_receivers_id(void **state)

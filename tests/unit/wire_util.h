@@ -36,7 +36,7 @@ static inline uint32_t util_crc32(uint32_t reg, const uint8_t *p, size_t len)
 	return reg;
 }
 
-/** @return the ICRC of a whole IP packet of len bytes; its last four, the ICRC field, are ignored. */
+/** @return the ICRC of a whole IP packet of len bytes; its last four bytes, the ICRC field, are ignored. */
 static inline uint32_t util_icrc(const uint8_t *ip, unsigned len)
 {
 	static const uint8_t ones[8] = {0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff};

@@ -6,13 +6,13 @@
  *
  * For every UDP packet to port 4791 in each *.pcap in FOLDER it checks that
  *   - packet_parse accepts it, ICRC included, and packet_encode yields the same bytes;
- *   - without its IP header, as from a UDP socket that hides the IPv4 ID, it is accepted too, with the right ID found,
- *     and refused when its ID is not 0 but the receiver assumes 0;
- *   - it is refused with one bit flipped. With a hidden ID, 2^-16 of damaged packets pass with a wrong ID (icrc.h).
- *     The check counts them, and fails if there are more than is likely;
+ *   - packet_parse accepts the packet without its IP header too, and finds the right IPv4 ID: UDP sockets deliver
+ *     packets in this form. If the receiver assumes ID 0 and the ID is not 0, packet_parse refuses the packet;
+ *   - packet_parse refuses the packet with one bit flipped. If the ID is hidden, 2^-16 of the damaged packets pass with
+ *     a wrong ID (icrc.h). The check counts them, and fails if there are more than is likely;
  *   - a datagram to QP 1 is a MAD of the connection manager: cm_mad_parse accepts it, and cm_mad_build yields the same
- *     bytes. If it is a request for a port, the same holds for its RDMA IP header with nic_cm_ip_parse and
- *     nic_cm_ip_build.
+ *     bytes. If the MAD is a request for a port, nic_cm_ip_parse accepts the RDMA IP header in it, and nic_cm_ip_build
+ *     yields the same bytes.
  * Fails on any mismatch, on damaged captures, and when there was no packet at all.
  */
 #include "nic_cm_ip.h"
@@ -125,7 +125,7 @@ static void check_flips(struct tally *tally, const char *file, unsigned number, 
 	}
 }
 
-/** Check the same packet as a UDP socket delivers it, with the IPv4 ID hidden. */
+/** Check the same packet in the form in which a UDP socket delivers it: the IPv4 ID is hidden. */
 static void check_hidden_id(struct tally *tally, const char *file, unsigned number, const struct packet *exact,
 			    uint8_t *bth, unsigned len)
 {
@@ -322,7 +322,8 @@ int main(int argc, char **argv)
 		fprintf(stderr, "golden: no RoCEv2 packet in %s/*.pcap\n", argv[argc - 1]);
 		return 1;
 	}
-	/* By chance, 1 in 65536 is accepted. Far more than that means that damage is not detected (Poisson). */
+	/* By chance, 1 of 65536 damaged packets is accepted. Far more than that (the limit allows for a Poisson
+	 * distribution) means that damage is not detected. */
 	if (total.residual > total.flips / 65536 * 4 + 10) {
 		fprintf(stderr, "golden: too many damaged packets accepted\n");
 		return 1;

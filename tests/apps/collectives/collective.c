@@ -61,7 +61,7 @@ static void receive_from(struct collective *c, unsigned peer, unsigned step, voi
 	message(c, piece_new(c, FI_OP_TRECV, c->done), peer, step, buf, len);
 }
 
-/** An atomic operation on a number in this process's own memory, which this process's own NIC executes. */
+/** An atomic operation that this process's NIC executes on a number in this process's own memory. */
 static struct fi_msg_atomic on_number(struct collective *c, struct collective_piece *p, const double *number,
 				      enum fi_op op)
 {
@@ -166,8 +166,8 @@ void collective_broadcast(struct collective *c, unsigned root, void *buf, size_t
 }
 
 /*
- * Recursive doubling among the first 2^k processes, the largest such number. Each remaining process first sends its
- * number to one of the first 2^k, and receives the sum from it afterwards.
+ * Recursive doubling among the first 2^k processes, with k as large as possible. Each remaining process first sends its
+ * input v[0] to one of these processes, and afterwards receives the sum from the same process.
  *
  *   of 5:   4 ──► 0      0 ◄─► 1, 2 ◄─► 3      0 ◄─► 2, 1 ◄─► 3      0 ──► 4
  */

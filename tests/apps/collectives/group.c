@@ -55,8 +55,8 @@ static struct fi_info *find(void)
 	return info;
 }
 
-/* The endpoint has counters to wait for, and a CQ for requests that ask for completions. Deferred work does not ask for
- * any. */
+/* The endpoint has counters to wait for, and a CQ for requests that ask for completions. Deferred work asks for no
+ * completions. */
 static void open_endpoint(struct group *g)
 {
 	struct fi_av_attr av = {.type = FI_AV_TABLE, .count = COLLECTIVE_MAX};

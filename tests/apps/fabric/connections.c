@@ -345,7 +345,7 @@ void case_datagrams(struct pair *p)
 	WANT_OK(fi_senddata(ep[0], p->here, max, NULL, 77, at[1], NULL));
 	await(p, p->a.tx);
 	await(p, p->a.rx);
-	WANT(p->source, at[0]); /* the source address is known, though ep[1] has never sent to it */
+	WANT(p->source, at[0]); /* ep[1] knows the source's address, though it has never sent there */
 	WANT(p->done.len, max);
 	WANT(p->done.data, 77);
 	WANT(memcmp(p->here, p->there, max), 0);

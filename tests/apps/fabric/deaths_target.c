@@ -8,7 +8,7 @@
 #include "deaths.h"
 
 #define KINDS	   6u
-/* Number of pieces of work for the target. As many are for the friend, and as many wait for the target's work. */
+/* There are EACH pieces of work for the target, EACH for the friend, and EACH that wait for the target's work. */
 #define EACH	   240u
 #define LATER	   20u
 #define PENDING	   60u /* messages that the target's NIC has received, but the target's program has not */
@@ -333,8 +333,8 @@ void case_target_killed_in_chain(struct pair *p)
 	friends_go_on();
 }
 
-/* The target dies while a long message is being received: its receive fails, and receives without a message can be
- * canceled. */
+/* The target dies while the tester receives a long message from it: this receive fails. Receives that have no message
+ * yet can be canceled. */
 static void message_breaks(struct pair *p, struct job *recv)
 {
 	struct seat *target = begin(TARGET_TALKS, 0);

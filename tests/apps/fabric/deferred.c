@@ -158,7 +158,7 @@ static void more_than_there_is_room_for(struct pair *p)
 	WANT_OK(fi_close(&sent->fid));
 }
 
-/** Deferred work answers each message: end a sends to end b when a message from b has arrived, and vice versa. So
+/** Deferred work answers each message: when a message has arrived at one end, this end sends one to the other end. So
  * messages go back and forth without any call. */
 static void to_and_fro(struct pair *p)
 {
@@ -223,7 +223,8 @@ void case_deferred_failures(struct pair *p)
 	struct job bad, next;
 	uint64_t errors = fi_cntr_readerr(p->a.cntr[WRITES]);
 
-	/* Work that fails adds one to the counter's errors. Other work that waits for one count starts. */
+	/* `bad` fails and adds one to the errors of `done`. That starts `next`: errors count towards its threshold, 1.
+	 */
 	job_init(&bad, FI_OP_WRITE, go, 1, done);
 	job_rma(p, &bad, p->here, WORD, LONG_LEN);
 	job_init(&next, FI_OP_CNTR_ADD, done, 1, NULL);
@@ -236,7 +237,7 @@ void case_deferred_failures(struct pair *p)
 	WANT(fi_cntr_read(done), 0);
 	WANT(fi_cntr_readerr(p->a.cntr[WRITES]), errors);
 	nothing(p, p->a.tx);
-	/* Work that waits for a second count does not start, and can be canceled. */
+	/* With threshold 2, `next` does not start, and can be canceled. */
 	next.work.threshold = 2;
 	WANT_OK(job_queue(p, &next));
 	WANT_OK(job_cancel(p, &next));

@@ -64,7 +64,7 @@ void case_deferred_cancel(struct pair *p)
 	WANT_OK(fi_close(&n->fid));
 }
 
-/** A thread that adds one to a counter for each job queued, which starts the job. */
+/** A thread that starts each queued job, by adding one to the counter `go`. */
 struct racer {
 	struct fid_cntr *go;
 	atomic_uint queued;
@@ -340,8 +340,8 @@ static void queue_behind(struct pair *p, struct crowd *c, uint64_t threshold)
 	WANT_OK(job_queue(p, &c->job[2]));
 }
 
-/* A job that needs no room waits behind two messages that do. When the messages are canceled, the job starts at once.
- */
+/* A job that needs no room is queued behind two messages that need room, and waits for them. When both messages have
+ * been canceled, the job starts at once. */
 static void canceled_without_room(struct pair *p, struct crowd *c)
 {
 	fill(p, c, 11, 2);

@@ -53,7 +53,7 @@ static size_t below(struct trial *t, size_t limit)
 
 /* ---- vectors ------------------------------------------------------------------------------------------------- */
 
-/** Distribute the elements over at most `limit` segments, of which some can be empty, at multiples of `align`. */
+/** Distribute the elements over at most `limit` segments, with gaps of multiples of `align`. Segments can be empty. */
 static void scatter(struct trial *t, struct vector *v, size_t limit, size_t align)
 {
 	size_t at = align * below(t, 3), left = t->count, element = 0;

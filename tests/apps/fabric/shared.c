@@ -116,7 +116,7 @@ void case_shared_transmit(struct pair *p)
 	await(p, two.tx);
 	receive(p, 11); /* this message had left before its endpoint closed */
 	sharer_close(p, &two);
-	WANT_OK(fi_close(&stx->fid)); /* works even though p->a has bound the context, without effect */
+	WANT_OK(fi_close(&stx->fid)); /* works although p->a has bound the context: that bind had no effect */
 	fi_freeinfo(info);
 }
 
@@ -226,8 +226,8 @@ static void srx_multi(struct pair *p, struct sharers *s)
 	}
 }
 
-/* A shared receive's cancel, and a peek that finds no message, are reported by the endpoint that was bound to the
- * context first. */
+/* When a shared receive is canceled, or a peek finds no message, the CQ of s->one reports that: this endpoint was bound
+ * to the context before s->two. */
 static void srx_without_message(struct pair *p, struct sharers *s)
 {
 	struct iovec iov = {.iov_base = p->there, .iov_len = 100};

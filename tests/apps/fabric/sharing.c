@@ -183,7 +183,7 @@ void case_steps(struct pair *p)
 
 static atomic_bool stop;
 
-/** Write events, which holds the event queue's lock most of the time. */
+/** Write and read events without pause: this thread holds the event queue's lock most of the time. */
 static void *write_events(void *arg)
 {
 	struct fid_eq *eq = arg;
@@ -421,8 +421,8 @@ void case_regions_without_events(struct pair *p)
 	fi_freeinfo(info);
 }
 
-/** fi_getname fails before the endpoint has an address. fi_getinfo keeps the handle in hints if it is a passive
- * endpoint's, and else ignores it. */
+/** fi_getname fails before the endpoint has an address. fi_getinfo returns the handle in the hints if the handle is
+ * an open passive endpoint, and NULL otherwise. */
 void case_names_and_handles(struct pair *p)
 {
 	struct fi_info *info = info_of(FI_EP_RDM, FI_MSG, (void *)p->here), *more;

@@ -30,7 +30,8 @@ static struct fi_triggered_context when(struct fid_cntr *cntr, size_t threshold)
 					     .trigger.threshold = {.cntr = cntr, .threshold = threshold}};
 }
 
-/** @return an alias of ep whose transmits, or receives, are triggered operations. */
+/** @return an alias of ep. In this direction (FI_TRANSMIT or FI_RECV), requests through the alias are triggered
+ * operations. */
 static struct fid_ep *alias_of(struct fid_ep *ep, uint64_t direction)
 {
 	struct fid_ep *alias = ep;
@@ -164,8 +165,8 @@ void case_triggered_cancel(struct pair *p)
 	await(p, p->b.rx);
 	WANT(p->there[0], '2');
 	WANT(fi_cancel(&p->a.ep->fid, &two), -FI_ENOENT);
-	/* When two operations have the same context, fi_cancel cancels the older one, as for receives. The message that
-	 * arrives shows which one is left. */
+	/* When two operations have the same context, fi_cancel cancels the older one. The message that arrives shows
+	 * which one is left. */
 	WANT_OK(fi_cntr_set(cntr, 0));
 	WANT_OK(fi_send(out, "3", 1, NULL, p->b.addr, &one));
 	WANT_OK(fi_send(out, "4", 1, NULL, p->b.addr, &one));

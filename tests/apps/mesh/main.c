@@ -67,7 +67,7 @@ uint64_t dice(struct mesh *c, uint64_t sides)
 
 void board_add(uint64_t *what, uint64_t n)
 {
-	/* No atomic addition is needed: only this process writes it. */
+	/* No atomic addition is needed: no other process writes *what. */
 	__atomic_store_n(what, *what + n, __ATOMIC_RELAXED);
 }
 

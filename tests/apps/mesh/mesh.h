@@ -46,7 +46,7 @@ struct board_member {
 	uint64_t flushed;	/* completions flushed after a failed request */
 	uint64_t other;		/* completions with any other error */
 	uint64_t wrong;		/* data that differed from what was expected */
-	uint64_t talks, ending; /* connections; those of them that only wait for their last completions */
+	uint64_t talks, ending; /* connections; ending: those that only wait for their last completions */
 	uint64_t batches;	/* batches in total */
 	struct board_peer peers[MESH_MAX];
 	char sentence[184]; /* the first error found */

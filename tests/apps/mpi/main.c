@@ -72,7 +72,8 @@ NUMBER(float, float)
 NUMBER(double, double)
 NUMBER(long_double, long double)
 
-/* MPI's datatypes are not constant expressions everywhere: Open MPI's are addresses, which also initialize statics. */
+/* This array is global, so its initializers must be constants. Open MPI's datatypes are addresses of objects, which C
+ * allows here. */
 const struct number numbers[] = {
 	{"int8", MPI_INT8_T, 1, true, get_int8, set_int8},
 	{"uint8", MPI_UINT8_T, 1, true, get_uint8, set_uint8},

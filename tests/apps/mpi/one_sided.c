@@ -297,8 +297,8 @@ void case_fetch_and_op(void)
 	window_close(&w);
 }
 
-/* All processes but 0 advance a counter of process 0 by compare and swap, for each integer type. Process 0 does not,
- * because Open MPI before 4.1.5 crashes when a process does so on its own memory. */
+/* All processes but 0 advance a counter of process 0 by compare and swap, for each integer type. Process 0 takes no
+ * part, because Open MPI before 4.1.5 crashes when a process compares and swaps in its own memory. */
 void case_compare_and_swap(void)
 {
 	enum { ROUNDS = 5 };

@@ -3,7 +3,7 @@
  * check.c - checks every message: its completions, its data, and the memory around the data.
  *
  * The data of a completed message is also written to the shadow of its target area. At the end of a phase memory and
- * shadow must be equal, so an extra byte written anywhere in the area is found, as is a wrong byte.
+ * shadow must be equal: a wrong byte is found, and so is an extra byte written anywhere in the area.
  */
 #include <arpa/inet.h>
 #include <stdlib.h>
@@ -98,7 +98,7 @@ static unsigned qp_index(const struct end *end, uint32_t qpn)
 	die("a completion names QP 0x%x, which is not ours", qpn);
 }
 
-/** Write a READ's or an atomic's result to the shadow, and check its slot at once. */
+/** Write the expected result of a READ or atomic to the shadow, and compare the message's slot with it at once. */
 static void result_check(struct end *end, const struct phase *ph, struct progress *pr, unsigned qp, unsigned msg)
 {
 	struct area *result = &end->area[AREA_RESULT];

@@ -172,13 +172,13 @@ static void async_events_check(struct end *end)
 {
 	struct ibv_async_event event;
 
-	if (end->lost_phases) /* late packets may have reached a closing QP and caused events */
+	if (end->lost_phases) /* ignore events: late packets may have reached a closing QP and caused them */
 		return;
 	while (!ibv_get_async_event(end->ctx, &event)) {
 		enum ibv_event_type type = event.event_type;
 
 		ibv_ack_async_event(&event);
-		/* These events are no errors. PORT_ACTIVE: the link of a virtual machine may just have come up. */
+		/* These three types are not errors. PORT_ACTIVE: a virtual machine's link may just have come up. */
 		if (type != IBV_EVENT_COMM_EST && type != IBV_EVENT_QP_LAST_WQE_REACHED &&
 		    type != IBV_EVENT_PORT_ACTIVE)
 			die("asynchronous event: %s", ibv_event_type_str(type));

@@ -39,7 +39,8 @@ enum op {
 	OP_COUNT,
 };
 
-/** Bit mask of the ends that send requests. The number of a bit is also the direction (`dir`) of these messages. */
+/** Bit mask of the ends that send requests: bit 0 for the client, bit 1 for the server. The number of an end's bit is
+ * also the direction (`dir`) of the messages that this end sends. */
 enum { DIR_CLIENT = 1, DIR_SERVER = 2, DIR_BOTH = 3 };
 
 /** The options of a run. The client sends its options to the server. */
@@ -127,7 +128,8 @@ uint64_t data_u64(uint64_t key);
 /** Distribute len bytes over at most `count` SGEs of pseudo-random lengths, from addr on, with gaps between them.
  * @return the number of SGEs. */
 int sge_layout(struct ibv_sge *sge, unsigned count, uint8_t *addr, size_t len, uint32_t lkey, uint64_t key);
-/** Copy data to where `sge` points, shifted by `delta` bytes (memory to shadow); skip the first `skip` bytes. */
+/** Copy `len` bytes of `data` to the ranges that `sge` describes, with `delta` added to their addresses (to write to
+ * the shadow instead of the memory). Leave the first `skip` bytes of the ranges unchanged. */
 void sge_scatter(const struct ibv_sge *sge, int count, ptrdiff_t delta, size_t skip, const uint8_t *data, size_t len);
 void area_reset(struct area *area, size_t used, uint64_t key);
 /** Compare with the shadow; @return the offset of the first difference, or -1. */
@@ -164,7 +166,8 @@ unsigned msg_offset(const struct phase *ph, unsigned dir, unsigned qp, unsigned 
 uint8_t *msg_slot(const struct phase *ph, const struct area *area, unsigned qp, unsigned msg);
 int msg_recv_sges(const struct end *end, const struct phase *ph, unsigned slot, struct ibv_sge *sge);
 int msg_result_sges(const struct end *end, const struct phase *ph, unsigned qp, unsigned msg, struct ibv_sge *sge);
-/** Operands and expected old value of an atomic, derived from its position. @return the value before the operation. */
+/** The operands and expected results of an atomic, derived from (phase, dir, qp, msg). `after` gets the value after the
+ * operation. @return the value before the operation. */
 uint64_t msg_atomic(const struct phase *ph, unsigned dir, unsigned qp, unsigned msg, uint64_t *compare_add,
 		    uint64_t *swap, uint64_t *after);
 void check_send_wc(struct end *end, const struct phase *ph, struct progress *pr, const struct ibv_wc *wc);

@@ -491,7 +491,7 @@ static void on_end(struct cm_end *end, const struct nic_cm_event *e)
 
 	nic_cm_id_info(end->id, &info);
 	if (e->type == NIC_CM_EVENT_REJ && info.state == NIC_CM_TIMEWAIT)
-		then = END_WAITS; /* also if our REQ is rejected as stale: the peer has an old connection with our QP */
+		then = END_WAITS; /* maybe our REQ was rejected as stale: the peer has an old connection with our QP */
 	if (then == END_NONE) {
 		cm_violation(w, "connection %u, %s: event %d in application state %d", end->conn->number,
 			     end->passive ? "passive" : "active", e->type, before);
@@ -510,7 +510,8 @@ static void on_end(struct cm_end *end, const struct nic_cm_event *e)
 	end->state = then;
 	if (then == END_ESTABLISHED)
 		return;
-	if (before == END_WANTED) /* the peer took its REQ back, which counts as unanswered until the id is destroyed */
+	/* the peer has withdrawn its REQ: destroy the id later; until then the CM counts the REQ as unanswered */
+	if (before == END_WANTED)
 		cm_act_later(w, end, rng_below(&w->app, 50000));
 	else if (then == END_ANSWERED || then == END_LEFT || rng_chance(&w->app, 300)) {
 		if (rng_chance(&w->app, 500))
