@@ -284,10 +284,10 @@ static bool ethdev_reaches(const struct cma_device *d, const struct nic_gid *gid
 	return true;
 }
 
-/** Find a device when no device has the kernel's source address, or the kernel has no route: the first ethdev device
- *  whose own routes reach the destination. If the kernel's source is a loopback address (`loopback`), look first for
- * the device that has the destination address; after that, a device with any loopback address will do too, because all
- *  loopback addresses belong to one interface. devices_lock held. */
+/** Find a device when no device has the kernel's source address, or the kernel has no route. If the kernel's source is
+ * a loopback address (`loopback`): the device that has the destination address, else one with any loopback address,
+ * because all of them belong to one interface. Otherwise: the first ethdev device whose own routes reach the
+ * destination. devices_lock held. */
 static struct cma_device *find_otherwise(const struct cma_addr *dst, bool loopback, struct cma_addr *src)
 {
 	struct cma_device *d = loopback ? find_by_gid(&dst->gid) : NULL;
@@ -301,7 +301,7 @@ static struct cma_device *find_otherwise(const struct cma_addr *dst, bool loopba
 
 		if (!d->present || !cma_device_address(d, dst->family, &own))
 			continue;
-		if ((loopback && cma_addr_is_loopback(&own)) || ethdev_reaches(d, &dst->gid)) {
+		if (loopback ? cma_addr_is_loopback(&own) : ethdev_reaches(d, &dst->gid)) {
 			src->gid = own.gid;
 			return d;
 		}
