@@ -296,9 +296,9 @@ int nic_rdm_recv(struct nic_rdm *ep, const struct nic_rdm_recv *r);
 /** The most elements that one operation can have, all segments together; 0: no such operation. */
 uint32_t nic_rdm_atomic_max(uint32_t op, uint32_t datatype, enum nic_elem_form form);
 
-/** Look for the unexpected message that the receive *r would match, by r's TAGGED flag, tag, ignore and from. *found
- *  describes the message like a RECV completion, with the message's full length. CLAIM sets the message aside for
- *  r->context, DISCARD drops it. @return 0, -ENOMSG, -EOPNOTSUPP (queue is shared). */
+/** Look for the unexpected message that the receive *r would match. Of *r, only the flag TAGGED and the members `tag`,
+ *  `ignore` and `from` count. *found describes the message like a RECV completion, with its full length. CLAIM sets the
+ * message aside for r->context, DISCARD drops it. @return 0, -ENOMSG, -EOPNOTSUPP (queue is shared). */
 int nic_rdm_peek(struct nic_rdm *ep, const struct nic_rdm_recv *r, struct nic_rdm_done *found);
 /** Cancel a posted receive with this context. It completes with NIC_RDM_CANCELED during the call; a MULTI receive
  *  with messages still arriving completes after those messages. @return 0, -ENOENT: none is posted, -EOPNOTSUPP

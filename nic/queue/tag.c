@@ -155,8 +155,8 @@ void tag_cancel(struct tag_unit *u, struct tag_recv *r)
 	u->n_recvs--;
 }
 
-/** Find the first receive in a list that takes the message and was posted after receive number `order`. @return that
- * receive; or `than`, found in another list, if there is no such receive or if `than` was posted earlier. */
+/** Among the receives of a list that were posted after receive number `order`, find the first that takes the message.
+ * @return it or `than`, a receive from another list, whichever was posted earlier; NULL: neither exists. */
 static struct tag_recv *earlier(struct list *head, uint64_t tag, uint64_t source, uint64_t order, struct tag_recv *than)
 {
 	for (struct list *n = head->next; n != head; n = n->next) {

@@ -165,7 +165,7 @@ static void answered(struct nic_rdm *ep, const struct nic_rdm_addr *from, const 
 	}
 	cm->peer = nic_rdm_peer_get(ep, from);
 	if (!cm->peer)
-		return; /* no memory: the repeated ASK will get the answer again */
+		return; /* no memory: our ASK is sent again, and the peer repeats this answer */
 	cm->state = RDM_CM_ANSWERED;
 	cm->peer->incarnation = c->from;
 	cm->peer->proof = c->attempt;

@@ -8,7 +8,7 @@
  * tool: if the answer does not fit into the socket's queue, the connection is shut down.
  *
  *   status                         device, addresses, program, link, number of QPs
- *   stats                          all counters, with their sentences
+ *   stats                          all counters, each with a sentence that explains it
  *   qps [FROM]                     QPs from this number on, as many as fit; "next": where to go on, 0: no more
  *   cm [FROM]                      the connection manager's listeners and connections, from index FROM on; "next" as
  *                                  for qps
@@ -19,7 +19,7 @@
  *   capture stop                   end the capture, and answer like `capture counts`; when a function ends, it
  *                                  sends this answer unasked
  *
- * Faults (except fault show) and captures are for the process's own user, the daemon's and root.
+ * Only the user of this process, the user of the daemon and root may set faults and take captures.
  */
 #ifndef PMD_OBSERVE_H
 #define PMD_OBSERVE_H

@@ -61,7 +61,7 @@
 
 /* Credit: a measure of how often the engine's thread, and not a poller, finds the traffic. Without credit the thread
  * looks on. */
-#define IDLE_CREDIT_FULL 8   /* useless wake-ups before the thread looks on; doubled if packets then wait for a look */
+#define IDLE_CREDIT_FULL 8   /* useless wake-ups before the thread looks on; doubled if packets wait then */
 #define IDLE_CREDIT_MOST 256 /* upper limit for the full credit */
 #define IDLE_CREDIT_NEW	 3   /* credit when the thread serves again after a look, and no packet had waited */
 #define IDLE_CREDIT_FIND 4   /* credit for a step in which the thread found packets */
@@ -207,7 +207,7 @@ struct idle_step {
 struct idle_slice {
 	uint64_t slice_ns;
 	bool deep; /* longer than usual: an application thread waits, and kicks this thread when the wait ends */
-	bool tick; /* may end with the kernel's tick, up to IDLE_TICK_NS late */
+	bool tick; /* the slice may end up to IDLE_TICK_NS late, with the kernel's tick */
 };
 
 /**

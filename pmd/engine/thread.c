@@ -198,8 +198,8 @@ static void thread_look_on_from_now(struct thread_state *s)
 	idle_thread_look_on(&s->idle);
 }
 
-/** Packets have woken the thread. If a poller is about to find them, leave it the time for that. @return whether the
- *  packets were left to a poller; if so, *woken is what has woken the thread since. */
+/** Packets have woken the thread. If a poller is about to find them, sleep for a moment so that the poller can.
+ *  @return whether the packets were left to a poller; if so, *woken is what has woken the thread since. */
 static bool thread_leaves(struct thread_state *s, unsigned *woken)
 {
 	struct pmd_engine *e = s->e;

@@ -295,8 +295,8 @@ static inline bool links_has_ahead(const struct link_in *in)
 {
 	return in->n_ahead && in->ahead[in->n_ahead - 1].at >= in->ring.head;
 }
-/** Keep only those payloads read ahead that the call has copied completely. @param bytes number of bytes copied after
- *  the first payload. */
+/** Drop the payloads that the call did not copy completely: they have not been read ahead. @param bytes number of bytes
+ *  copied after the first payload. */
 void links_ahead_got(struct link_in *in, uint64_t bytes);
 /** Whether the payload of the entry being received was read ahead, to `dst`. @param last set to the payload's last
  *  bytes. */

@@ -85,7 +85,7 @@ static void jump(struct sim *sim, struct node *node)
 	sim->stats.clock_jumps++;
 }
 
-/** The node resumes. Oracle silence: by now no peer may still have a request that waits for this node. */
+/** The node resumes. The oracle "silence" checks that no peer still has a request that waits for this node. */
 static void stop_end(struct sim *sim, void *arg)
 {
 	const struct node *node = arg;

@@ -186,8 +186,8 @@ static int operate(struct rdm_node *a, struct rdm_node *b, uintptr_t context, ui
 	return nic_rdm_atomic(rdm_peer(a, b), &r);
 }
 
-/** Operations that wait for a matching receive take room only for their operands. Their results take none from
- * messages: the requester still buffers as many messages as fit. */
+/** Operations that wait for a matching receive use buffer room for their operands only. Their results use none, so the
+ * requester can buffer as many messages as without the operations. */
 static void rdm__operation_results_take_no_message_buffer_room(void **state)
 {
 	struct rdm_rig *rig = small_rig(65);

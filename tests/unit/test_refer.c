@@ -194,7 +194,7 @@ static void refer__messages_arrive_if_every_fetch_fails(void **state)
 	refer_destroy(&r);
 }
 
-/** Packets are lost, duplicated and not fetchable at random: each message arrives exactly once. */
+/** At random, packets are lost or duplicated, or their payload cannot be fetched. Each message arrives exactly once. */
 static void refer__messages_arrive_once_under_random_faults(void **state)
 {
 	uint32_t referring = 0, unread = 0;

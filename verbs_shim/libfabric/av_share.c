@@ -2,8 +2,8 @@
 /*
  * av_share.c - address tables that processes of one user share by name (fi_av(3), FI_SHARED_AV), in POSIX shared
  * memory. An index is assigned once, and its entry is then written once. If a process dies between the two steps, the
- * index has no address. av.c keeps each process's private copy of the table. The last user removes the shared memory.
- * If that user was killed instead, the next process that opens the table starts an empty one.
+ * index has no address. av.c keeps each process's private copy of the table. The last process that closes the table
+ * removes the shared memory. If that process was killed instead, the next one that opens the table starts an empty one.
  */
 #include <fcntl.h>
 #include <sched.h>

@@ -49,7 +49,7 @@ static const char *const kinds[] = {
 
 struct report {
 	bool first, second; /* whether the first and the second run succeeded */
-	bool forever;	    /* the second run failed like the first, and the message announced that */
+	bool forever;	    /* the second run failed too, as the first run's message had said it would */
 	struct failure failure, again;
 	unsigned descriptors, threads; /* how many more of each the process holds than before */
 	int64_t blocks, mappings;
