@@ -25,12 +25,13 @@
 
 #include "address.h"
 #include "limiter.h"
+#include "nic_cm.h"
 #include "proto.h"
 
 #define DAEMON_SLOTS   (PROTO_FUNCTION_MAX + 1) /* slots 1 to 254 are functions; slot 0 is the daemon itself */
 #define DAEMON_CLIENTS 64
+#define CM_EARLY_MAX   8
 
-struct nic_cm;
 struct sockaddr_in6;
 
 /** Data of an epoll event: the kind of source, then two numbers. */
@@ -64,6 +65,14 @@ struct slot {
 	uint32_t keeper_sent; /* generation of the last keeper sent to the function */
 	uint32_t gids_sent[NIC_GID_TABLE_LEN];
 	bool late; /* the function's queue was full: send the state when the connection is writable */
+};
+
+/** A connection request for a service that no function serves yet: refused at due_ns (CLOCK_MONOTONIC). */
+struct cm_early {
+	struct nic_cm_route route;
+	uint8_t mad[NIC_CM_MAD_LEN];
+	uint32_t service;
+	uint64_t due_ns;
 };
 
 /** An entry of the GID table. */
@@ -120,6 +129,8 @@ struct daemon {
 	uint64_t cm_ended_ns[DAEMON_SLOTS];
 	unsigned n_cm;
 	struct pmd_limiter cm_limiter;
+	struct cm_early cm_early[CM_EARLY_MAX]; /* requests for services that no function serves yet */
+	unsigned n_cm_early;
 
 	int keeper[2]; /* we write to [0], and functions get [1]; -1: none */
 	uint32_t keeper_generation;
@@ -277,7 +288,8 @@ bool cm_records(struct daemon *d, unsigned n, struct proto_msg *m);
 void cm_ended(struct daemon *d, unsigned n);
 /** Handle the messages to queue pair 1 in a datagram to the entry's address. @return false: it contains none. */
 bool cm_datagram(struct daemon *d, unsigned entry, const uint8_t *data, size_t len, const struct sockaddr_in6 *from);
-/** Advance the CM instances whose time has come, and free those that are no longer needed. */
+/** Pass on or refuse requests that have waited for their service; advance the CM instances whose time has come, and
+ * free those that are no longer needed. */
 void cm_tick(struct daemon *d);
 /** @return when to call cm_tick; 0: there is no need. */
 uint64_t cm_due_ns(const struct daemon *d);

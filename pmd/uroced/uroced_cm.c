@@ -10,7 +10,8 @@
  *
  * We also get the requests for services that the steering program in the kernel does not list. If a function serves the
  * service, we pass the request to the function over its connection. If a process listens under the service's name but
- * has not reported the service yet, we drop the request. Otherwise we refuse the request.
+ * has not reported the service yet, we drop the request. Otherwise we refuse the request, but wait a moment first:
+ * programs connect as soon as the other program says that it is about to listen (perftest does).
  *
  * Anyone can send any number of messages. The CM itself bounds the cost of messages for a function that has ended. We
  * handle all other messages at the limiter's rate (limiter.h), and drop and count those beyond that rate.
@@ -34,6 +35,7 @@
 #define CHUNK	    128u	 /* records read at a time */
 #define ADOPTED_NS  60000000000u /* an ended function's connections are forgotten after this time in any case */
 #define BUSY_NS	    10000000000u /* how long these connections keep a daemon running that is otherwise idle */
+#define EARLY_NS    100000000u	 /* how long a request waits for a function that serves its service */
 #define MAD_PACKET  280u	 /* bytes of a MAD with BTH, DETH and ICRC: its UDP payload */
 
 /* ---- instances ---------------------------------------------------------------------------------------------- */
@@ -214,6 +216,49 @@ static bool somebody_has(const struct daemon *d, uint64_t service_id)
 	return fd != -ECONNREFUSED;
 }
 
+static void refuse(struct daemon *d, const struct nic_cm_route *route, const uint8_t *mad)
+{
+	if (!instance(d, 0))
+		return;
+	d->stats.cm_refused++;
+	nic_cm_rx(d->cm[0], route, mad, NIC_CM_MAD_LEN);
+}
+
+/** Keep a request for a service that no function serves yet. @return false: there is no room. */
+static bool early_keep(struct daemon *d, const struct nic_cm_route *route, const uint8_t *mad, uint64_t service_id)
+{
+	struct cm_early *e = &d->cm_early[d->n_cm_early];
+
+	if (d->n_cm_early == CM_EARLY_MAX || service_id > UINT32_MAX)
+		return false;
+	*e = (struct cm_early){.route = *route, .service = (uint32_t)service_id, .due_ns = daemon_now_ns() + EARLY_NS};
+	memcpy(e->mad, mad, sizeof(e->mad));
+	d->n_cm_early++;
+	d->stats.cm_early++;
+	return true;
+}
+
+/** Pass on the requests that a function serves by now, and refuse those that have waited for EARLY_NS. */
+static void early_tick(struct daemon *d)
+{
+	uint64_t now_ns = d->n_cm_early > 0 ? daemon_now_ns() : 0;
+
+	for (unsigned i = d->n_cm_early; i-- > 0;) {
+		const struct cm_early e = d->cm_early[i];
+		unsigned n = services_owner(d, e.service);
+
+		if (n == 0 && now_ns < e.due_ns)
+			continue;
+		d->cm_early[i] = d->cm_early[--d->n_cm_early];
+		if (n != 0)
+			hand_on(d, n, &e.route, e.mad);
+		else if (somebody_has(d, e.service))
+			d->stats.cm_dropped++;
+		else
+			refuse(d, &e.route, e.mad);
+	}
+}
+
 static void message(struct daemon *d, const struct nic_cm_route *route, const uint8_t *mad)
 {
 	struct nic_cm_peek what;
@@ -241,9 +286,8 @@ static void message(struct daemon *d, const struct nic_cm_route *route, const ui
 		hand_on(d, n, route, mad);
 	} else if (what.request && somebody_has(d, what.service_id)) {
 		d->stats.cm_dropped++;
-	} else if (instance(d, 0)) {
-		d->stats.cm_refused++;
-		nic_cm_rx(d->cm[0], route, mad, NIC_CM_MAD_LEN);
+	} else if (!what.request || !early_keep(d, route, mad, what.service_id)) {
+		refuse(d, route, mad);
 	}
 }
 
@@ -280,6 +324,7 @@ void cm_tick(struct daemon *d)
 {
 	uint64_t now_ns = d->n_cm > 0 ? daemon_now_ns() : 0;
 
+	early_tick(d);
 	for (unsigned n = 0, left = d->n_cm; left > 0 && n < DAEMON_SLOTS; n++) {
 		if (!d->cm[n])
 			continue;
@@ -295,6 +340,9 @@ uint64_t cm_due_ns(const struct daemon *d)
 {
 	uint64_t due_ns = UINT64_MAX;
 
+	for (unsigned i = 0; i < d->n_cm_early; i++)
+		if (d->cm_early[i].due_ns < due_ns)
+			due_ns = d->cm_early[i].due_ns;
 	for (unsigned n = 0, left = d->n_cm; left > 0 && n < DAEMON_SLOTS; n++) {
 		if (!d->cm[n])
 			continue;

@@ -375,6 +375,35 @@ static uint64_t daemon_counter(const struct nic_gid *gid, const char *counter)
 	return strtoull(at + strlen(counter) + 3, NULL, 10); /* skip `": ` after the name */
 }
 
+/** A request that comes a moment before the server listens is not refused. It waits for 0.1 s only, so a slow machine
+ * may need several tries. */
+static void cm__a_request_shortly_before_its_listener_is_accepted(void **state)
+{
+	enum { TRIES = 50 };
+
+	(void)state;
+	server_start(&device[1]);
+	assert_int_equal(server_do(LISTEN, PORT - 1), 0); /* the device is open from here on */
+	side_open(&device[0]);
+	for (unsigned i = 0; side.count[NIC_CM_EVENT_REP] == 0; i++) {
+		uint64_t early = daemon_counter(&device[1].gid, "cm_early");
+
+		assert_true(i < TRIES);
+		side.count[NIC_CM_EVENT_REJ] = 0;
+		side_connect(&device[0].gid, &device[1].gid, (uint16_t)(PORT + i));
+		while (daemon_counter(&device[1].gid, "cm_early") == early)
+			usleep(PAUSE_US);
+		assert_int_equal(server_do(LISTEN, (int)(PORT + i)), 0);
+		while (__atomic_load_n(&side.count[NIC_CM_EVENT_REP], __ATOMIC_ACQUIRE) +
+			       __atomic_load_n(&side.count[NIC_CM_EVENT_REJ], __ATOMIC_ACQUIRE) ==
+		       0)
+			usleep(PAUSE_US);
+	}
+	assert_true(daemon_counter(&device[1].gid, "cm_handed_on") > 0);
+	server_leave();
+	pmd_close(side.engine);
+}
+
 /** Requests from an unknown address for a service that nobody serves are refused at a bounded rate. Existing
  * connections are not disturbed. */
 static void cm__a_flood_of_requests_is_limited(void **state)
@@ -554,6 +583,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test_setup(cm__connects_two_devices, devices_anew),
 		cmocka_unit_test_setup(cm__connects_two_functions_of_a_device, devices_anew),
 		cmocka_unit_test_setup(cm__a_request_to_an_unserved_port_is_rejected, devices_anew),
+		cmocka_unit_test_setup(cm__a_request_shortly_before_its_listener_is_accepted, devices_anew),
 		cmocka_unit_test_setup(cm__the_client_of_a_killed_server_is_disconnected, devices_anew),
 		cmocka_unit_test_setup(cm__the_client_of_a_server_that_closes_is_disconnected, devices_anew),
 		cmocka_unit_test_setup(cm__a_flood_of_requests_is_limited, devices_anew),
