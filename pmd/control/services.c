@@ -25,6 +25,7 @@ struct pmd_service {
 	struct pmd_listener listener; /* used only if the device has a control plane */
 	struct pmd_service *next;
 	uint32_t service; /* as proto_service() makes it */
+	bool served;	  /* false: only reserved */
 };
 
 static struct pmd_service **service_find(const struct pmd_host *host, uint32_t service)
@@ -61,7 +62,8 @@ bool pmd_services_tell(struct pmd_host *host)
 	unsigned n = 0;
 
 	for (const struct pmd_service *s = host->services->list; s; s = s->next)
-		services[n++] = s->service;
+		if (s->served)
+			services[n++] = s->service;
 	return !host->control || pmd_control_services(host->control, services, n);
 }
 
@@ -92,7 +94,7 @@ static int service_choose(struct pmd_host *host, struct pmd_service *s, uint32_t
 	return rc;
 }
 
-int pmd_services_add(struct pmd_host *host, uint32_t *service, bool *told)
+int pmd_services_reserve(struct pmd_host *host, uint32_t *service)
 {
 	struct pmd_service *s;
 	int rc;
@@ -115,9 +117,28 @@ int pmd_services_add(struct pmd_host *host, uint32_t *service, bool *told)
 	host->services->list = s;
 	host->services->n++;
 	PMD_POINT(service_listed);
-	*told = pmd_services_tell(host);
-	PMD_POINT(service_said);
 	return 0;
+}
+
+bool pmd_services_serve(struct pmd_host *host, uint32_t service, bool on)
+{
+	struct pmd_service *s = *service_find(host, service);
+	bool told;
+
+	if (s)
+		s->served = on;
+	told = pmd_services_tell(host);
+	PMD_POINT(service_said);
+	return told;
+}
+
+int pmd_services_add(struct pmd_host *host, uint32_t *service, bool *told)
+{
+	int rc = pmd_services_reserve(host, service);
+
+	if (rc == 0)
+		*told = pmd_services_serve(host, *service, true);
+	return rc;
 }
 
 static void service_end(struct pmd_host *host, struct pmd_service **at)

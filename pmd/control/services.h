@@ -18,16 +18,20 @@ struct pmd_services {
 	uint32_t next_port; /* where the next search for a free port starts */
 };
 
-/** Whether this function serves the service. */
+/** Whether this function serves the service or has reserved it. */
 bool pmd_services_have(const struct pmd_host *host, uint32_t service);
 /** Whether no function of the device listens under the service's name. Costs system calls. */
 bool pmd_services_nobody_listens(const struct pmd_host *host, uint32_t service);
 /**
- * Serve a service from now on, and tell the daemon.
- * @param service 0: any port of reliable datagrams; set to the service claimed. @param told set to false if a daemon is
- * needed but does not run.
+ * Claim a service, so that no other function can claim it, without serving it yet.
+ * @param service 0: any port of reliable datagrams; set to the service claimed.
  * @return 0, -EADDRINUSE, -EINVAL (there is no such service), -ENOSPC (too many), another negative errno.
  */
+int pmd_services_reserve(struct pmd_host *host, uint32_t *service);
+/** Serve a service that has been reserved, or no longer, and tell the daemon. @return as pmd_services_tell. */
+bool pmd_services_serve(struct pmd_host *host, uint32_t service, bool on);
+/** Reserve a service and serve it. @param told set to false if a daemon is needed but does not run. @return as
+ *  pmd_services_reserve. */
 int pmd_services_add(struct pmd_host *host, uint32_t *service, bool *told);
 /** Release the service; the daemon still has to be told. @return false: it is not served. */
 bool pmd_services_remove(struct pmd_host *host, uint32_t service);

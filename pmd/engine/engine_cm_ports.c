@@ -69,17 +69,27 @@ static bool name_is_ours(const struct pmd_engine *e, const struct pmd_cm_port *p
 	return false;
 }
 
+/** Whether a port of this process with this service listens. Lock held. */
+static bool is_listened_to(const struct pmd_engine *e, uint32_t service)
+{
+	const struct pmd_cm_port *p = e->cm_ports;
+
+	while (p && !(p->listens && p->service == service))
+		p = p->next;
+	return p;
+}
+
 /* ---- names between processes ---------------------------------------------------------------------------------- */
 
-/** Take the service's name. Lock held. @param told set to false if a daemon is needed but does not run. */
-static int name_take(struct pmd_engine *e, struct pmd_cm_port *p, bool *told)
+/** Take the service's name. Lock held. */
+static int name_take(struct pmd_engine *e, struct pmd_cm_port *p)
 {
 	int rc = 0;
 
 	if (p->named)
 		return 0;
 	if (!name_is_ours(e, p))
-		rc = pmd_services_add(&e->host, &p->service, told);
+		rc = pmd_services_reserve(&e->host, &p->service);
 	p->named = rc == 0;
 	return rc;
 }
@@ -113,15 +123,15 @@ static void range_read(uint32_t *low, uint32_t *high)
 }
 
 /** Bind the port that p->service names. Lock held. */
-static int bind_this(struct pmd_engine *e, struct pmd_cm_port *p, bool needs_name, bool *told)
+static int bind_this(struct pmd_engine *e, struct pmd_cm_port *p, bool needs_name)
 {
 	int rc = conflicts(e, p);
 
-	return rc == 0 && needs_name ? name_take(e, p, told) : rc;
+	return rc == 0 && needs_name ? name_take(e, p) : rc;
 }
 
 /** Bind the first free port, searching from a random one on. Lock held. */
-static int bind_any(struct pmd_engine *e, struct pmd_cm_port *p, bool needs_name, bool *told)
+static int bind_any(struct pmd_engine *e, struct pmd_cm_port *p, bool needs_name)
 {
 	uint32_t space = proto_service_space(p->service), low, high, start;
 	int rc = -EADDRNOTAVAIL;
@@ -130,7 +140,7 @@ static int bind_any(struct pmd_engine *e, struct pmd_cm_port *p, bool needs_name
 	pmd_random_take(&e->random, &start, sizeof(start));
 	for (uint32_t i = 0, n = high - low + 1; i < n && (rc == -EADDRINUSE || rc == -EADDRNOTAVAIL); i++) {
 		p->service = proto_service(space, (uint16_t)(low + (start % n + i) % n));
-		rc = bind_this(e, p, needs_name, told);
+		rc = bind_this(e, p, needs_name);
 	}
 	return rc;
 }
@@ -146,7 +156,7 @@ static bool is_any(const struct nic_gid *gid)
 int pmd_cm_bind(struct pmd_engine *e, enum nic_cm_space space, const struct nic_gid *address, int family,
 		unsigned flags, uint16_t *port, struct pmd_cm_port **out)
 {
-	bool needs_name = !(flags & (PMD_CM_ACTIVE | PMD_CM_REUSE)), told = true;
+	bool needs_name = !(flags & (PMD_CM_ACTIVE | PMD_CM_REUSE));
 	struct pmd_cm_port *p = calloc(1, sizeof(*p));
 	int cancel_state, rc = 0;
 
@@ -165,7 +175,7 @@ int pmd_cm_bind(struct pmd_engine *e, enum nic_cm_space space, const struct nic_
 	if (rc == 0 && e->host.dead)
 		rc = -ENODEV;
 	if (rc == 0)
-		rc = *port ? bind_this(e, p, needs_name, &told) : bind_any(e, p, needs_name, &told);
+		rc = *port ? bind_this(e, p, needs_name) : bind_any(e, p, needs_name);
 	if (rc == 0) {
 		p->next = e->cm_ports;
 		e->cm_ports = p;
@@ -183,7 +193,6 @@ int pmd_cm_bind(struct pmd_engine *e, enum nic_cm_space space, const struct nic_
 
 int pmd_cm_reuse(struct pmd_engine *e, struct pmd_cm_port *p, bool on)
 {
-	bool told = true;
 	int cancel_state, rc = 0;
 
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
@@ -195,7 +204,7 @@ int pmd_cm_reuse(struct pmd_engine *e, struct pmd_cm_port *p, bool on)
 	else if (on)
 		name_release(e, p);
 	else
-		rc = name_take(e, p, &told);
+		rc = name_take(e, p);
 	if (rc == 0)
 		p->reuse = on;
 	pmd_unlock(e);
@@ -215,9 +224,9 @@ static int listen_now(struct pmd_engine *e, struct pmd_cm_port *p, bool *told)
 		rc = -EADDRINUSE;
 	p->reuse = reuse;
 	if (rc == 0)
-		rc = name_take(e, p, told);
+		rc = name_take(e, p);
 	if (rc == 0)
-		*told = pmd_services_tell(&e->host); /* tell the daemon again, even if the name was taken long ago */
+		*told = pmd_services_serve(&e->host, p->service, true);
 	p->listens = rc == 0;
 	return rc;
 }
@@ -244,6 +253,8 @@ void pmd_cm_unlisten(struct pmd_engine *e, struct pmd_cm_port *p)
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
 	pmd_lock(e);
 	p->listens = false;
+	if (!e->host.dead && !is_listened_to(e, p->service))
+		pmd_services_serve(&e->host, p->service, false);
 	if (p->reuse && !e->host.dead)
 		name_release(e, p);
 	pmd_unlock(e);

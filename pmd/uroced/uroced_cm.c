@@ -9,9 +9,9 @@
  * function to us (uroced_steer.c).
  *
  * We also get the requests for services that the steering program in the kernel does not list. If a function serves the
- * service, we pass the request to the function over its connection. If a process listens under the service's name but
- * has not reported the service yet, we drop the request. Otherwise we refuse the request, but wait a moment first:
- * programs connect as soon as the other program says that it is about to listen (perftest does).
+ * service, we pass the request to the function over its connection. Otherwise we keep the request for EARLY_NS, in case
+ * a function is about to listen: programs connect as soon as the other program says that it is ready (perftest does).
+ * Then we refuse the request.
  *
  * Anyone can send any number of messages. The CM itself bounds the cost of messages for a function that has ended. We
  * handle all other messages at the limiter's rate (limiter.h), and drop and count those beyond that rate.
@@ -200,28 +200,22 @@ static void hand_to_all(struct daemon *d, const struct nic_cm_route *route, cons
 			nic_cm_rx(d->cm[n], route, mad, NIC_CM_MAD_LEN);
 }
 
-/** Whether some process listens under the service's name, although no function has reported the service to us yet. */
-static bool somebody_has(const struct daemon *d, uint64_t service_id)
-{
-	struct proto_name name;
-	int fd;
-
-	if (service_id > UINT32_MAX || !proto_service_may_be((uint32_t)service_id) ||
-	    proto_service_space((uint32_t)service_id) == 0)
-		return false;
-	pmd_name_service(&d->key, (uint32_t)service_id, &name);
-	fd = proto_connect(&name);
-	if (fd >= 0)
-		close(fd);
-	return fd != -ECONNREFUSED;
-}
-
 static void refuse(struct daemon *d, const struct nic_cm_route *route, const uint8_t *mad)
 {
 	if (!instance(d, 0))
 		return;
 	d->stats.cm_refused++;
 	nic_cm_rx(d->cm[0], route, mad, NIC_CM_MAD_LEN);
+}
+
+/** Handle a request for a service that no function serves. While functions of an earlier daemon have not told us their
+ *  services, drop the request: its sender repeats it. Otherwise refuse it. */
+static void turn_away(struct daemon *d, const struct nic_cm_route *route, const uint8_t *mad)
+{
+	if (d->adopting > 0)
+		d->stats.cm_dropped++;
+	else
+		refuse(d, route, mad);
 }
 
 /** Keep a request for a service that no function serves yet. @return false: there is no room. */
@@ -238,7 +232,7 @@ static bool early_keep(struct daemon *d, const struct nic_cm_route *route, const
 	return true;
 }
 
-/** Pass on the requests that a function serves by now, and refuse those that have waited for EARLY_NS. */
+/** Pass on the requests that a function serves by now, and turn away those that have waited for EARLY_NS. */
 static void early_tick(struct daemon *d)
 {
 	uint64_t now_ns = d->n_cm_early > 0 ? daemon_now_ns() : 0;
@@ -252,10 +246,8 @@ static void early_tick(struct daemon *d)
 		d->cm_early[i] = d->cm_early[--d->n_cm_early];
 		if (n != 0)
 			hand_on(d, n, &e.route, e.mad);
-		else if (somebody_has(d, e.service))
-			d->stats.cm_dropped++;
 		else
-			refuse(d, &e.route, e.mad);
+			turn_away(d, &e.route, e.mad);
 	}
 }
 
@@ -284,10 +276,10 @@ static void message(struct daemon *d, const struct nic_cm_route *route, const ui
 		d->stats.cm_limited++;
 	} else if (n != 0) {
 		hand_on(d, n, route, mad);
-	} else if (what.request && somebody_has(d, what.service_id)) {
-		d->stats.cm_dropped++;
-	} else if (!what.request || !early_keep(d, route, mad, what.service_id)) {
+	} else if (!what.request) {
 		refuse(d, route, mad);
+	} else if (!early_keep(d, route, mad, what.service_id)) {
+		turn_away(d, route, mad);
 	}
 }
 
