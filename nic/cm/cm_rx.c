@@ -178,6 +178,7 @@ int nic_cm_peek(const void *mad, size_t len, struct nic_cm_peek *out)
 	if (cm_mad_parse(mad, len, &parsed) != CM_MAD_OK)
 		return -EBADMSG;
 	out->sidr = parsed.attr == CM_SIDR_REQ || parsed.attr == CM_SIDR_REP;
+	out->rej = parsed.attr == CM_REJ;
 	out->request = parsed.attr == CM_REQ || parsed.attr == CM_SIDR_REQ;
 	if (out->request)
 		out->service_id = out->sidr ? parsed.sidr_req.service_id : parsed.req.service_id;

@@ -309,7 +309,7 @@ int nic_cm_adopt(struct nic_cm *cm, const struct nic_cm_record *records, uint32_
 /** What a MAD asks for and whom it addresses. Used to pass the MAD to the instance that it is for. */
 struct nic_cm_peek {
 	bool request; /* REQ or SIDR_REQ: service_id names the receiver; otherwise local_id names it */
-	bool sidr;
+	bool sidr, rej;
 	uint64_t service_id;
 	uint32_t local_id; /* the receiver's communication id (the SIDR request id in SIDR_REP); 0: none */
 };

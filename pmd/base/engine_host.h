@@ -18,10 +18,8 @@ struct pmd_host;
 struct pmd_host_ops {
 	/** Wake the serving thread: the engine's, or an application thread in pmd_wait. */
 	void (*wake)(struct pmd_host *host);
-	/** Hand a packet received from the port to the NIC. */
+	/** Hand a packet to the NIC that came from the port, or that the daemon received for us. */
 	void (*take)(struct pmd_host *host, const struct nic_rx_frame *frame, uint64_t now_ns);
-	/** Hand a MAD to the connection manager. It was sent to queue pair 1, and the daemon has passed it on. */
-	void (*mad)(struct pmd_host *host, const struct nic_gid *own, const struct nic_gid *peer, const uint8_t *mad);
 };
 
 struct pmd_host {

@@ -57,6 +57,22 @@ static void daemon_lose(struct pmd_control *c)
 	c->services_late = c->records_told = false;
 }
 
+/** Send the file of connections to the daemon, unless it has it. @return false: to be tried again when the connection
+ * is writable. If the user has too many descriptors in flight, no event tells when to try again: a timer does. */
+static bool daemon_tell_records(struct pmd_control *c)
+{
+	int rc;
+
+	if (c->records_told || c->records_fd < 0)
+		return true;
+	rc = proto_send(c->daemon.fd, PROTO_RECORDS, NULL, 0, &c->records_fd, 1);
+	c->records_told = rc == 0;
+	c->stats.records_late += rc != 0;
+	if (rc == -ETOOMANYREFS)
+		pmd_control_retry(c);
+	return rc != -EAGAIN;
+}
+
 /** Send our services to the daemon. The message is the full list, not a change. If the queue is full, one message is
  * sent later, with the list current at that time. @return false: there is no daemon, or sending has failed because the
  * daemon has just ended. */
@@ -67,15 +83,14 @@ static bool daemon_tell_services(struct pmd_control *c)
 
 	if (c->daemon.fd < 0)
 		return false;
-	if (!c->records_told && c->records_fd >= 0)
-		c->records_told = proto_send(c->daemon.fd, PROTO_RECORDS, NULL, 0, &c->records_fd, 1) == 0;
+	late = !daemon_tell_records(c);
 	rc = proto_send(c->daemon.fd, PROTO_SERVICES, c->services, c->n_services * sizeof(c->services[0]), NULL, 0);
 	PMD_POINT(services_told);
-	late = rc == -EAGAIN;
+	late = late || rc == -EAGAIN;
 	if (late != c->services_late)
 		pmd_control_rewatch(c, &c->daemon, late ? EPOLLIN | EPOLLOUT : EPOLLIN);
 	c->services_late = late;
-	return rc == 0 || late;
+	return rc == 0 || rc == -EAGAIN;
 }
 
 bool pmd_control_services(struct pmd_control *c, const uint32_t *services, unsigned n)
@@ -180,14 +195,20 @@ static bool device_fault(struct pmd_host *host, struct proto_msg *m)
 	return true;
 }
 
-/** Pass a MAD for one of our services, which the daemon has received, to our connection manager. */
+/** Receive a packet to queue pair 1, which the daemon has received for us, as if it had come from the port. */
 static bool daemon_mad(struct pmd_host *host, struct proto_msg *m)
 {
 	const struct proto_mad *mad = m->data;
+	struct nic_rx_frame frame = {.flags = NIC_RX_UDP_PAYLOAD, .data = mad->packet, .len = PROTO_MAD_LEN};
 
 	if (!proto_msg_is(m, PROTO_MAD, sizeof(*mad), 0))
 		return false;
-	host->ops->mad(host, &mad->own, &mad->peer, mad->mad);
+	frame.dgid = mad->own;
+	frame.sgid = mad->peer;
+	frame.udp_sport = (uint16_t)mad->udp_sport;
+	if (pmd_gid_is_v4(&mad->own))
+		frame.flags |= NIC_RX_IP_ID_UNKNOWN;
+	host->ops->take(host, &frame, host->now_ns);
 	return true;
 }
 

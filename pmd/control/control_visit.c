@@ -17,6 +17,7 @@
 #include "eal.h"
 #include "local.h"
 #include "points.h"
+#include "services.h"
 
 #define SILENT_NS 1000000000u
 #define DEAF_NS	  100000000 /* pause before listening resumes, after accept failed for lack of descriptors */
@@ -102,6 +103,8 @@ void control_timer_ready(struct pmd_host *host, struct pmd_watch *w, uint32_t ev
 	c->timer_runs = false;
 	listen_set(c, EPOLLIN);
 	pmd_local_retry(host);
+	if (c->records_fd >= 0 && !c->records_told)
+		pmd_services_tell(host);
 }
 
 void control_listen_ready(struct pmd_host *host, struct pmd_watch *w, uint32_t events)

@@ -14,6 +14,7 @@
  * Owns: struct pmd_cm.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,25 +48,21 @@ static bool is_ours(struct pmd_cm *cm, const uint8_t *mad)
 		return false;
 	}
 	/* The ID is 0 in a REJ from a peer that never learned our ID. */
-	if (what.local_id == 0 || what.local_id >> ID_BITS == host->function)
+	if ((what.rej && what.local_id == 0) || what.local_id >> ID_BITS == host->function)
 		return true;
 	cm->stats.cm_rx_misrouted++;
 	return false;
 }
 
-void pmd_cm_take(struct pmd_cm *cm, const struct nic_cm_route *route, const uint8_t *mad)
-{
-	if (!is_ours(cm, mad))
-		return;
-	cm->stats.cm_rx_mads++;
-	nic_cm_rx(cm->nic_cm, route, mad, NIC_CM_MAD_LEN);
-}
-
 static void arrived(void *ctx, const struct nic_gsi_addr *addr, const uint8_t *mad)
 {
 	const struct nic_cm_route route = {.own = addr->own, .peer = addr->peer};
+	struct pmd_cm *cm = ctx;
 
-	pmd_cm_take(ctx, &route, mad);
+	if (!is_ours(cm, mad))
+		return;
+	cm->stats.cm_rx_mads++;
+	nic_cm_rx(cm->nic_cm, &route, mad, NIC_CM_MAD_LEN);
 }
 
 static void send_mad(void *ctx, const struct nic_cm_route *route, const uint8_t *mad)
@@ -127,7 +124,8 @@ static void records_make(struct pmd_cm *cm)
 	fd = pmd_fd_high(memfd_create("uroce-cm", MFD_CLOEXEC | MFD_ALLOW_SEALING));
 	if (fd < 0)
 		return;
-	if (ftruncate(fd, (off_t)bytes) == 0)
+	/* Seals: the daemon, which may be another user's, must not be able to take the memory from under us. */
+	if (ftruncate(fd, (off_t)bytes) == 0 && fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0)
 		memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
 	if (memory == MAP_FAILED) {
 		close(fd);

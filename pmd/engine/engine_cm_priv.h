@@ -24,8 +24,6 @@ struct pmd_cm {
 
 /** Run expired timers of the connection manager. Call before a step transmits. */
 void pmd_cm_advance(struct pmd_cm *cm, uint64_t now_ns);
-/** Handle a message that has arrived at queue pair 1, or at the daemon, which has passed it on to us. */
-void pmd_cm_take(struct pmd_cm *cm, const struct nic_cm_route *route, const uint8_t *mad);
 /** In a forked child: stop using the records, which are the parent's. `cm` may be NULL. */
 void pmd_cm_forked(struct pmd_cm *cm);
 /** The engine ends; call before its NIC is destroyed. The daemon disconnects the connections. `cm` may be NULL. */

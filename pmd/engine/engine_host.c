@@ -18,18 +18,9 @@ static void host_take(struct pmd_host *host, const struct nic_rx_frame *frame, u
 	pmd_engine_take(engine_of(host), frame, now_ns);
 }
 
-static void host_mad(struct pmd_host *host, const struct nic_gid *own, const struct nic_gid *peer, const uint8_t *mad)
-{
-	struct pmd_engine *e = engine_of(host);
-	const struct nic_cm_route route = {.own = *own, .peer = *peer};
-
-	if (e->cm)
-		pmd_cm_take(e->cm, &route, mad);
-}
-
 void pmd_engine_host_init(struct pmd_engine *e)
 {
-	static const struct pmd_host_ops ops = {.wake = host_wake, .take = host_take, .mad = host_mad};
+	static const struct pmd_host_ops ops = {.wake = host_wake, .take = host_take};
 
 	e->host = (struct pmd_host){
 		.rx_until = UINT64_MAX,

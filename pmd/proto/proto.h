@@ -169,10 +169,13 @@ struct proto_keeper {
 	} entries[PROTO_KEEPER_ENTRIES];
 };
 
-/** A message to queue pair 1 that the kernel gave to the daemon, and that is for a service of the function. */
+#define PROTO_MAD_LEN 280u /* UDP payload of a packet with a MAD: BTH, DETH, MAD and ICRC */
+
+/** A packet to queue pair 1 that the kernel gave to the daemon, and that is for the function. */
 struct proto_mad {
 	struct nic_gid own, peer;
-	uint8_t mad[256];
+	uint32_t udp_sport;
+	uint8_t packet[PROTO_MAD_LEN];
 };
 
 struct proto_adopt {

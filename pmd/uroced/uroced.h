@@ -25,13 +25,13 @@
 
 #include "address.h"
 #include "limiter.h"
-#include "nic_cm.h"
 #include "proto.h"
 
 #define DAEMON_SLOTS   (PROTO_FUNCTION_MAX + 1) /* slots 1 to 254 are functions; slot 0 is the daemon itself */
 #define DAEMON_CLIENTS 64
 #define CM_EARLY_MAX   8
 
+struct nic_cm;
 struct sockaddr_in6;
 
 /** Data of an epoll event: the kind of source, then two numbers. */
@@ -69,8 +69,7 @@ struct slot {
 
 /** A connection request for a service that no function serves yet: refused at due_ns (CLOCK_MONOTONIC). */
 struct cm_early {
-	struct nic_cm_route route;
-	uint8_t mad[NIC_CM_MAD_LEN];
+	struct proto_mad m;
 	uint32_t service;
 	uint64_t due_ns;
 };

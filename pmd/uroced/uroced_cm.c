@@ -30,13 +30,14 @@
 #include "nic_gsi.h"
 #include "uroced.h"
 
-#define ID_BITS	    24 /* the same as in engine_cm.c */
-#define RECORDS_MAX 65536u
+#define ID_BITS	    24		 /* the same as in engine_cm.c */
+#define RECORDS_MAX 32768u	 /* as many connections as a function can have */
+#define ADOPTED_MAX 65536u	 /* connections of all functions that have ended */
 #define CHUNK	    128u	 /* records read at a time */
 #define ADOPTED_NS  60000000000u /* an ended function's connections are forgotten after this time in any case */
 #define BUSY_NS	    10000000000u /* how long these connections keep a daemon running that is otherwise idle */
 #define EARLY_NS    100000000u	 /* how long a request waits for a function that serves its service */
-#define MAD_PACKET  280u	 /* bytes of a MAD with BTH, DETH and ICRC: its UDP payload */
+#define MAD_OFFSET  20u		 /* BTH and DETH come before the MAD */
 
 /* ---- instances ---------------------------------------------------------------------------------------------- */
 
@@ -117,8 +118,10 @@ static void instance_end(struct daemon *d, unsigned n)
 static unsigned records_adopt(struct daemon *d, unsigned n, int fd)
 {
 	struct nic_cm_record chunk[CHUNK];
-	unsigned adopted = 0;
+	unsigned adopted = 0, all = 0;
 
+	for (unsigned i = 0; i < DAEMON_SLOTS; i++)
+		all += d->cm[i] ? nic_cm_ids(d->cm[i]) : 0;
 	for (unsigned at = 0; at < RECORDS_MAX; at += CHUNK) {
 		ssize_t len = pread(fd, chunk, sizeof(chunk), (off_t)(at * sizeof(chunk[0])));
 		unsigned have = len > 0 ? (unsigned)((size_t)len / sizeof(chunk[0])) : 0, live = 0;
@@ -126,7 +129,9 @@ static unsigned records_adopt(struct daemon *d, unsigned n, int fd)
 
 		for (unsigned i = 0; i < have; i++)
 			live += chunk[i].state != NIC_CM_IDLE;
-		if (live > 0 && instance(d, n)) {
+		if (all + adopted + live > ADOPTED_MAX) {
+			d->stats.cm_unadopted += live;
+		} else if (live > 0 && instance(d, n)) {
 			rc = nic_cm_adopt(d->cm[n], chunk, have);
 			adopted += rc > 0 ? (unsigned)rc : 0;
 		}
@@ -143,15 +148,14 @@ void cm_ended(struct daemon *d, unsigned n)
 
 	if (s->records_fd == 0)
 		return;
-	instance_end(d, n); /* the instance of an earlier function n; it has sent its DREQs */
 	adopted = records_adopt(d, n, s->records_fd);
 	close(s->records_fd);
 	s->records_fd = 0;
 	d->stats.cm_adopted += adopted;
-	if (adopted == 0)
-		instance_end(d, n);
-	else
+	if (adopted > 0)
 		d->cm_ended_ns[n] = daemon_now_ns();
+	else if (d->cm[n] && nic_cm_ids(d->cm[n]) == 0)
+		instance_end(d, n);
 }
 
 bool cm_records(struct daemon *d, unsigned n, struct proto_msg *m)
@@ -175,59 +179,68 @@ bool cm_records(struct daemon *d, unsigned n, struct proto_msg *m)
 
 /* ---- messages ------------------------------------------------------------------------------------------------- */
 
-/** Pass the message to function n over its connection; if that is impossible now, drop the message. */
-static void hand_on(struct daemon *d, unsigned n, const struct nic_cm_route *route, const uint8_t *mad)
+static const uint8_t *mad_of(const struct proto_mad *m)
 {
-	struct proto_mad m = {.own = route->own, .peer = route->peer};
+	return m->packet + MAD_OFFSET;
+}
 
-	memcpy(m.mad, mad, sizeof(m.mad));
-	if (d->slots[n].state == SLOT_LIVE && proto_send(d->slots[n].fd, PROTO_MAD, &m, sizeof(m), NULL, 0) == 0)
+static struct nic_cm_route route_of(const struct proto_mad *m)
+{
+	return (struct nic_cm_route){.own = m->own, .peer = m->peer};
+}
+
+static void instance_rx(struct nic_cm *cm, const struct proto_mad *m)
+{
+	const struct nic_cm_route route = route_of(m);
+
+	nic_cm_rx(cm, &route, mad_of(m), NIC_CM_MAD_LEN);
+}
+
+/** Pass the packet to function n over its connection, where its NIC checks the packet as if it had come from the port.
+ * If that is impossible now, drop the packet. */
+static void hand_on(struct daemon *d, unsigned n, const struct proto_mad *m)
+{
+	if (d->slots[n].state == SLOT_LIVE && proto_send(d->slots[n].fd, PROTO_MAD, m, sizeof(*m), NULL, 0) == 0)
 		d->stats.cm_handed_on++;
 	else
 		d->stats.cm_dropped++;
 }
 
-static void hand_to_all(struct daemon *d, const struct nic_cm_route *route, const uint8_t *mad)
+/** Pass the packet to all functions that have connections. */
+static void hand_to_all(struct daemon *d, const struct proto_mad *m)
 {
-	if (!pmd_limiter_take(&d->cm_limiter, daemon_now_ns())) {
-		d->stats.cm_limited++;
-		return;
-	}
 	for (unsigned n = 1; n < DAEMON_SLOTS; n++)
 		if (d->slots[n].records_fd != 0)
-			hand_on(d, n, route, mad);
+			hand_on(d, n, m);
 		else if (d->cm[n])
-			nic_cm_rx(d->cm[n], route, mad, NIC_CM_MAD_LEN);
+			instance_rx(d->cm[n], m);
 }
 
-static void refuse(struct daemon *d, const struct nic_cm_route *route, const uint8_t *mad)
+static void refuse(struct daemon *d, const struct proto_mad *m)
 {
 	if (!instance(d, 0))
 		return;
 	d->stats.cm_refused++;
-	nic_cm_rx(d->cm[0], route, mad, NIC_CM_MAD_LEN);
+	instance_rx(d->cm[0], m);
 }
 
 /** Handle a request for a service that no function serves. While functions of an earlier daemon have not told us their
  *  services, drop the request: its sender repeats it. Otherwise refuse it. */
-static void turn_away(struct daemon *d, const struct nic_cm_route *route, const uint8_t *mad)
+static void turn_away(struct daemon *d, const struct proto_mad *m)
 {
 	if (d->adopting > 0)
 		d->stats.cm_dropped++;
 	else
-		refuse(d, route, mad);
+		refuse(d, m);
 }
 
 /** Keep a request for a service that no function serves yet. @return false: there is no room. */
-static bool early_keep(struct daemon *d, const struct nic_cm_route *route, const uint8_t *mad, uint64_t service_id)
+static bool early_keep(struct daemon *d, const struct proto_mad *m, uint64_t service_id)
 {
-	struct cm_early *e = &d->cm_early[d->n_cm_early];
-
 	if (d->n_cm_early == CM_EARLY_MAX || service_id > UINT32_MAX)
 		return false;
-	*e = (struct cm_early){.route = *route, .service = (uint32_t)service_id, .due_ns = daemon_now_ns() + EARLY_NS};
-	memcpy(e->mad, mad, sizeof(e->mad));
-	d->n_cm_early++;
+	d->cm_early[d->n_cm_early++] =
+		(struct cm_early){.m = *m, .service = (uint32_t)service_id, .due_ns = daemon_now_ns() + EARLY_NS};
 	d->stats.cm_early++;
 	return true;
 }
@@ -245,48 +258,55 @@ static void early_tick(struct daemon *d)
 			continue;
 		d->cm_early[i] = d->cm_early[--d->n_cm_early];
 		if (n != 0)
-			hand_on(d, n, &e.route, e.mad);
+			hand_on(d, n, &e.m);
 		else
-			turn_away(d, &e.route, e.mad);
+			turn_away(d, &e.m);
 	}
 }
 
-static void message(struct daemon *d, const struct nic_cm_route *route, const uint8_t *mad)
+static void request(struct daemon *d, const struct proto_mad *m, uint64_t service_id)
+{
+	unsigned n = service_id <= UINT32_MAX ? services_owner(d, (uint32_t)service_id) : 0;
+
+	if (n != 0)
+		hand_on(d, n, m);
+	else if (!early_keep(d, m, service_id))
+		turn_away(d, m);
+}
+
+/** Handle a message for the connection `local_id`. If its function lives, only the function may answer. */
+static void answer(struct daemon *d, const struct proto_mad *m, uint32_t local_id)
+{
+	unsigned n = local_id >> ID_BITS;
+
+	if (n > 0 && n < DAEMON_SLOTS && d->slots[n].state != SLOT_FREE)
+		hand_on(d, n, m);
+	else if (n > 0 && n < DAEMON_SLOTS && d->cm[n])
+		instance_rx(d->cm[n], m);
+	else
+		refuse(d, m);
+}
+
+static void message(struct daemon *d, const struct proto_mad *m)
 {
 	struct nic_cm_peek what;
-	unsigned n;
 
-	if (nic_cm_peek(mad, NIC_CM_MAD_LEN, &what) != 0) {
+	if (nic_cm_peek(mad_of(m), NIC_CM_MAD_LEN, &what) != 0 || (!what.request && !what.rej && what.local_id == 0))
 		d->stats.cm_dropped++;
-		return;
-	}
-	/* A REJ whose sender never learned our ID contains only the sender's ID. Pass it to all functions that have
-	 * connections: the function that it concerns knows the sender's ID. */
-	if (!what.request && what.local_id == 0) {
-		hand_to_all(d, route, mad);
-		return;
-	}
-	n = what.local_id >> ID_BITS;
-	if (!what.request && n > 0 && n < DAEMON_SLOTS && d->cm[n]) {
-		nic_cm_rx(d->cm[n], route, mad, NIC_CM_MAD_LEN);
-		return;
-	}
-	n = what.request && what.service_id <= UINT32_MAX ? services_owner(d, (uint32_t)what.service_id) : 0;
-	if (!pmd_limiter_take(&d->cm_limiter, daemon_now_ns())) {
+	else if (!pmd_limiter_take(&d->cm_limiter, daemon_now_ns()))
 		d->stats.cm_limited++;
-	} else if (n != 0) {
-		hand_on(d, n, route, mad);
-	} else if (!what.request) {
-		refuse(d, route, mad);
-	} else if (!early_keep(d, route, mad, what.service_id)) {
-		turn_away(d, route, mad);
-	}
+	else if (what.request)
+		request(d, m, what.service_id);
+	else if (what.local_id != 0)
+		answer(d, m, what.local_id);
+	else /* a REJ whose sender never learned our ID: the function that it concerns knows the sender's ID */
+		hand_to_all(d, m);
 }
 
 bool cm_datagram(struct daemon *d, unsigned entry, const uint8_t *data, size_t len, const struct sockaddr_in6 *from)
 {
 	struct nic_rx_frame frame = {.flags = NIC_RX_UDP_PAYLOAD, .dgid = d->gids[entry].gid};
-	struct nic_cm_route route = {.own = frame.dgid};
+	struct proto_mad m = {.own = frame.dgid};
 	bool v4 = pmd_gid_is_v4(&frame.dgid), any = false;
 
 	if (v4)
@@ -294,18 +314,17 @@ bool cm_datagram(struct daemon *d, unsigned entry, const uint8_t *data, size_t l
 	if (!pmd_gid_from_sockaddr((const struct sockaddr *)from, &frame.sgid))
 		return false;
 	frame.udp_sport = ntohs(v4 ? ((const struct sockaddr_in *)(const void *)from)->sin_port : from->sin6_port);
-	route.peer = frame.sgid;
-	/* The kernel may have merged several messages of one sender (GRO): each is MAD_PACKET bytes long. */
-	for (; len >= MAD_PACKET; data += MAD_PACKET, len -= MAD_PACKET) {
-		const uint8_t *mad;
-
+	m.peer = frame.sgid;
+	m.udp_sport = frame.udp_sport;
+	/* The kernel may have merged several messages of one sender (GRO): each is PROTO_MAD_LEN bytes long. */
+	for (; len >= PROTO_MAD_LEN; data += PROTO_MAD_LEN, len -= PROTO_MAD_LEN) {
 		frame.data = data;
-		frame.len = MAD_PACKET;
-		mad = nic_gsi_parse(&frame);
-		if (!mad)
+		frame.len = PROTO_MAD_LEN;
+		if (!nic_gsi_parse(&frame))
 			break;
+		memcpy(m.packet, data, PROTO_MAD_LEN);
 		any = true;
-		message(d, &route, mad);
+		message(d, &m);
 	}
 	return any;
 }

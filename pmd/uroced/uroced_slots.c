@@ -217,6 +217,8 @@ static void slot_tell(struct daemon *d, unsigned n)
 		slot_has(d, n);
 	else if (rc == -ETOOMANYREFS) /* the user has too many descriptors in flight: no event tells when to retry */
 		slot_put_off(d, s, TELL_AGAIN_NS);
+	else if (rc == -EPIPE || rc == -ECONNRESET)
+		return; /* the function has ended: its last messages are read before its end is noticed */
 	else if (rc != -EAGAIN) {
 		slot_end(d, n);
 		return;

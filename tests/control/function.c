@@ -88,12 +88,6 @@ unsigned udp_rx_burst(struct pmd_port *port, struct nic_rx_frame *frames, unsign
 	return 0;
 }
 
-/** Functions of this world have no connection manager. */
-void pmd_cm_take(struct pmd_cm *cm, const struct nic_cm_route *route, const uint8_t *mad)
-{
-	(void)cm, (void)route, (void)mad;
-}
-
 void pmd_engine_take(struct pmd_engine *e, const struct nic_rx_frame *frame, uint64_t now_ns)
 {
 	nic_rx(e->host.nic, frame, now_ns);

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <netinet/in.h>
+#include <netinet/udp.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -444,6 +445,67 @@ static void cm__a_flood_of_requests_is_limited(void **state)
 	close(fd);
 }
 
+enum { UNSERVED = 0x7000, CM_REQ = 0x10, CM_DREQ = 0x15, CM_DREP = 0x16 };
+
+/** Write the packet of a CM message, as the UDP payload that `fd` sends. @return its length. */
+static uint32_t message_build(const struct nic_gsi_addr *addr, uint8_t attr, uint32_t remote_id, uint8_t *payload)
+{
+	uint8_t mad[NIC_MAD_LEN] = {1, 7, 2, 3, [17] = attr, [27] = 9}, packet[NIC_FRAME_MAX];
+	uint16_t bth;
+	uint32_t len;
+
+	if (attr == CM_REQ) {
+		mad[37] = 6; /* service ID 0x0000000001067000: TCP port UNSERVED */
+		mad[36] = 1;
+		mad[38] = UNSERVED >> 8;
+	} else {
+		mad[28] = (uint8_t)(remote_id >> 24);
+		mad[31] = (uint8_t)remote_id;
+	}
+	len = nic_gsi_build(addr, mad, packet, &bth) - bth;
+	memcpy(payload, packet + bth, len);
+	return len;
+}
+
+/** The daemon receives the kernel's merged datagram of a request for an unserved port and a second message. It must not
+ * answer the second message in place of a function that lives. */
+static void second_message(int fd, const struct nic_gsi_addr *addr, uint32_t remote_id, const char *counter)
+{
+	uint64_t before = daemon_counter(&device[1].gid, counter);
+	uint8_t both[2 * NIC_FRAME_MAX], got[NIC_FRAME_MAX];
+	struct sockaddr_in6 at;
+	uint32_t len = message_build(addr, CM_REQ, 0, both);
+	int segment = (int)len;
+
+	len += message_build(addr, CM_DREQ, remote_id, both + len);
+	assert_int_equal(setsockopt(fd, SOL_UDP, UDP_SEGMENT, &segment, sizeof(segment)), 0);
+	assert_int_equal(sendto(fd, both, len, 0, (struct sockaddr *)&at, pmd_gid_sockaddr(&addr->peer, 0, &at)), len);
+	while (daemon_counter(&device[1].gid, counter) == before)
+		usleep(PAUSE_US);
+	while (recv(fd, got, sizeof(got), MSG_DONTWAIT) > 0)
+		assert_int_not_equal(got[20 + 17], CM_DREP);
+}
+
+static void cm__the_daemon_answers_for_no_function_that_lives(void **state)
+{
+	struct nic_gsi_addr addr = {.own = device[0].gid, .peer = device[1].gid};
+	struct sockaddr_in6 at;
+	int fd;
+
+	(void)state;
+	connected(1);
+	addr.own.raw[15] = 251; /* an address without a device */
+	fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	assert_int_equal(bind(fd, (struct sockaddr *)&at, pmd_gid_sockaddr(&addr.own, 0, &at)), 0);
+	second_message(fd, &addr, 1 << 24 | 5, "cm_handed_on"); /* the server is function 1 */
+	second_message(fd, &addr, 0, "cm_dropped");
+	side_disconnect();
+	await(NIC_CM_EVENT_DREP);
+	server_leave();
+	pmd_close(side.engine);
+	close(fd);
+}
+
 /** If the device serves more ports than the kernel's steering program can list, the daemon hands on the requests for
  * the others. */
 static void cm__the_daemon_forwards_requests_for_ports_that_are_not_listed(void **state)
@@ -587,6 +649,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test_setup(cm__the_client_of_a_killed_server_is_disconnected, devices_anew),
 		cmocka_unit_test_setup(cm__the_client_of_a_server_that_closes_is_disconnected, devices_anew),
 		cmocka_unit_test_setup(cm__a_flood_of_requests_is_limited, devices_anew),
+		cmocka_unit_test_setup(cm__the_daemon_answers_for_no_function_that_lives, devices_anew),
 		cmocka_unit_test_setup(cm__the_daemon_forwards_requests_for_ports_that_are_not_listed, devices_anew),
 		cmocka_unit_test_setup(cm__a_killed_daemon_disturbs_nothing, devices_anew),
 		cmocka_unit_test_setup(cm__a_port_has_one_owner_on_a_device, devices_anew),
