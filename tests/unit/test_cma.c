@@ -495,9 +495,10 @@ static void cma__a_signal_ends_the_wait(void **state)
 	(void)state;
 	sigaction(SIGUSR1, &action, NULL);
 	assert_int_equal(pthread_create(&thread, NULL, read_event, &r), 0);
-	usleep(50000);
-	pthread_kill(thread, SIGUSR1);
-	pthread_join(thread, NULL);
+	do { /* until a signal comes while the thread waits */
+		usleep(10000);
+		pthread_kill(thread, SIGUSR1);
+	} while (pthread_tryjoin_np(thread, NULL) != 0);
 	assert_int_equal(r.result, -1);
 	assert_int_equal(r.err, EINTR);
 }

@@ -160,8 +160,10 @@ void cma_file_put(struct cma_file *file);
 void cma_file_dup(struct cma_file *file, int fd);
 void cma_file_close(struct cma_file *file, int fd);
 
-void cma_file_add(struct cma_file *file, struct cma_id *id);   /* cma_lock held */
-void cma_file_migrate(struct cma_file *to, struct cma_id *id); /* cma_lock held */
+/** Put an id into the file, or move it there with its events. cma_lock held. @return false: the file's last descriptor
+ * has been closed. */
+bool cma_file_add(struct cma_file *file, struct cma_id *id);
+bool cma_file_migrate(struct cma_file *to, struct cma_id *id);
 
 /** A queued event of an id. For a connection request, `id` is the listener. */
 struct cma_event {
@@ -227,6 +229,9 @@ uint8_t cma_device_ack_delay(const struct cma_device *device);
 /* ---- bind, listen (cma_bind.c) ----------------------------------------------------------------------- */
 
 int cma_bind(struct cma_id *id, const struct cma_addr *addr);
+/** Bind an active side to the source address that its program names. A port that the program does not name is known
+ * only to this process. */
+int cma_bind_source(struct cma_id *id, const struct cma_addr *addr);
 /** On the active side, bind a source port, unless the id has one. */
 int cma_bind_active(struct cma_id *id);
 int cma_listen(struct cma_id *id, int backlog);

@@ -65,7 +65,8 @@ static bool is_link_local(const struct nic_gid *gid)
 	return gid->raw[0] == 0xfe && (gid->raw[1] & 0xc0) == 0x80;
 }
 
-int cma_bind(struct cma_id *id, const struct cma_addr *addr)
+/** Bind an id. @param more further flags (PMD_CM_*) */
+static int bind_id(struct cma_id *id, const struct cma_addr *addr, unsigned more)
 {
 	struct want w = {.id = id, .addr = addr, .port = addr->port};
 	struct cma_device *device = NULL;
@@ -83,7 +84,7 @@ int cma_bind(struct cma_id *id, const struct cma_addr *addr)
 		return err;
 	if (addr->family == AF_INET)
 		id->one_family = true;
-	w.flags = flags_of(id);
+	w.flags = flags_of(id) | more;
 	err = device ? port_bind(&w, device) : bind_any(&w);
 	if (err)
 		return err;
@@ -92,6 +93,16 @@ int cma_bind(struct cma_id *id, const struct cma_addr *addr)
 	id->device = device;
 	id->state = CMA_ADDR_BOUND;
 	return 0;
+}
+
+int cma_bind(struct cma_id *id, const struct cma_addr *addr)
+{
+	return bind_id(id, addr, 0);
+}
+
+int cma_bind_source(struct cma_id *id, const struct cma_addr *addr)
+{
+	return bind_id(id, addr, addr->port ? 0 : PMD_CM_ACTIVE);
 }
 
 int cma_bind_active(struct cma_id *id)

@@ -208,6 +208,14 @@ static void uid_set(struct cma_id *id, uint64_t uid)
 	pthread_mutex_unlock(&cma_lock);
 }
 
+static int reject_ud(struct cma_id *id, const void *private_data, uint8_t private_len)
+{
+	const struct nic_cm_sidr_reply r = {
+		.status = NIC_CM_SIDR_REJECT, .private_data = private_data, .private_len = private_len};
+
+	return nic_cm_sidr_reply(id->cm, &r);
+}
+
 int cma_accept(struct cma_id *id, const struct rdma_ucm_conn_param *param, const struct rdma_ucm_ece *ece, uint64_t uid)
 {
 	int err = -EINVAL;
@@ -220,21 +228,15 @@ int cma_accept(struct cma_id *id, const struct rdma_ucm_conn_param *param, const
 			err = accept_qp(id, param, ece);
 		else
 			err = nic_cm_establish(id->cm, NULL, 0);
-		if (err && !cma_is_ud(id))
+		if (err && cma_is_ud(id))
+			reject_ud(id, NULL, 0);
+		else if (err)
 			refuse(id);
 		if (!err && param)
 			uid_set(id, uid);
 	}
 	cma_engine_leave(id->device);
 	return err;
-}
-
-static int reject_ud(struct cma_id *id, const void *private_data, uint8_t private_len)
-{
-	const struct nic_cm_sidr_reply r = {
-		.status = NIC_CM_SIDR_REJECT, .private_data = private_data, .private_len = private_len};
-
-	return nic_cm_sidr_reply(id->cm, &r);
 }
 
 static int reject_qp(struct cma_id *id, uint8_t reason, const void *private_data, uint8_t private_len)

@@ -70,7 +70,8 @@ static bool devices_look(bool again)
 		return false;
 	found = calloc(PMD_DEVICES_MAX, sizeof(*found));
 	n = found ? pmd_devices(found, PMD_DEVICES_MAX) : 0;
-	for (struct cma_device *d = devices; d; d = d->next)
+	/* If the configuration cannot be read now, the devices that it had stay. */
+	for (struct cma_device *d = devices; d && found && n >= 0; d = d->next)
 		d->present = false;
 	for (int i = 0; i < n; i++)
 		device_add(&found[i]);
@@ -100,15 +101,22 @@ static int device_open(struct cma_device *d)
 
 int cma_device_each(int (*fn)(void *arg, struct cma_device *device), void *arg)
 {
-	int err = 0;
+	int err = 0, none = -ENODEV;
 
 	pthread_mutex_lock(&devices_lock);
 	devices_look(false);
-	for (struct cma_device *d = devices; d && !err; d = d->next)
-		if (d->present && !device_open(d))
+	for (struct cma_device *d = devices; d && !err; d = d->next) {
+		int rc = d->present ? device_open(d) : -ENODEV;
+
+		if (rc == 0)
 			err = fn(arg, d);
+		else if (none == -ENODEV)
+			none = rc;
+		if (rc == 0)
+			none = 0;
+	}
 	pthread_mutex_unlock(&devices_lock);
-	return err;
+	return err ? err : none;
 }
 
 int cma_device_open_each(int (*fn)(void *arg, struct cma_device *device), void *arg)

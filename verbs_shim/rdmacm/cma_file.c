@@ -262,17 +262,22 @@ static void file_settle(struct cma_file *f)
 
 /* ---- events ------------------------------------------------------------------------------------------ */
 
-void cma_file_add(struct cma_file *f, struct cma_id *id)
+bool cma_file_add(struct cma_file *f, struct cma_id *id)
 {
+	if (!f->n_fds)
+		return false;
 	id->file = f;
 	list_append(&f->ids, &id->link);
+	return true;
 }
 
-void cma_file_migrate(struct cma_file *to, struct cma_id *id)
+bool cma_file_migrate(struct cma_file *to, struct cma_id *id)
 {
 	struct cma_file *from = id->file;
 	struct list *next;
 
+	if (!to->n_fds)
+		return false;
 	list_remove(&id->link);
 	cma_file_add(to, id);
 	for (struct list *n = from->events.next; n != &from->events; n = next) {
@@ -294,6 +299,7 @@ void cma_file_migrate(struct cma_file *to, struct cma_id *id)
 	}
 	file_settle(from);
 	file_settle(to);
+	return true;
 }
 
 void cma_event_queue(struct cma_event *e)

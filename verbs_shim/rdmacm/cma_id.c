@@ -49,12 +49,16 @@ struct cma_id *cma_id_new(struct cma_file *file, uint16_t space, uint8_t qp_type
 		free(id);
 		return NULL;
 	}
+	if (!cma_file_add(file, id)) {
+		number_give(id);
+		free(id);
+		return NULL;
+	}
 	pthread_mutex_init(&id->op, NULL);
 	id->refs = 1;
 	id->space = space;
 	id->qp_type = qp_type;
 	id->qkey = CMA_UD_QKEY;
-	cma_file_add(file, id);
 	return id;
 }
 

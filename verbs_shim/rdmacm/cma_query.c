@@ -21,7 +21,7 @@ void cma_ah_attr(const struct cma_id *id, const struct nic_gid *peer, struct ib_
 
 	*out = (struct ib_uverbs_ah_attr){.is_global = 1, .port_num = 1, .sl = id->path.sl};
 	memcpy(out->grh.dgid, peer->raw, sizeof(out->grh.dgid));
-	out->grh.sgid_index = (uint8_t)(index < 0 ? 0 : index);
+	out->grh.sgid_index = (uint8_t)index; /* -1, the device has lost the address: verbs refuse index 255 */
 	out->grh.flow_label = id->path.flow_label;
 	out->grh.hop_limit = id->path.hop_limit ? id->path.hop_limit : CMA_HOP_LIMIT;
 	out->grh.traffic_class = id->path.traffic_class;

@@ -15,7 +15,7 @@
 static int bind_source(struct cma_id *id, const struct cma_addr *src, const struct cma_addr *dst)
 {
 	if (src->family && (src->port || !cma_addr_is_any(src)))
-		return cma_bind(id, src);
+		return cma_bind_source(id, src);
 	id->src = (struct cma_addr){.family = dst->family, .scope = dst->scope};
 	id->one_family = id->one_family || dst->family == AF_INET;
 	id->state = CMA_ADDR_BOUND;

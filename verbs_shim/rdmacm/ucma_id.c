@@ -74,12 +74,12 @@ int ucma_migrate_id(const struct ucma_call *call, const void *in)
 	err = cma_id_enter(from, cmd->id, &id);
 	if (!err) {
 		pthread_mutex_lock(&cma_lock);
-		if (from != call->file)
-			cma_file_migrate(call->file, id);
+		if (from != call->file && !cma_file_migrate(call->file, id))
+			err = -EBADF;
 		resp.events_reported = id->events_reported;
 		pthread_mutex_unlock(&cma_lock);
 		cma_id_leave(id);
-		err = ucma_reply(cmd->response, &resp, sizeof(resp));
+		err = err ? err : ucma_reply(cmd->response, &resp, sizeof(resp));
 	}
 	cma_file_put(from);
 	return err;

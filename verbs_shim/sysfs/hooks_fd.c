@@ -160,16 +160,22 @@ HOOK(int, dup, (int fd))
 	return copied(fd, NEXT(dup)(fd));
 }
 
+/** Whether dup2() or dup3() would close `to`: a call that fails leaves it open. */
+static bool replaces(int fd, int to, int flags)
+{
+	return fd != to && !(flags & ~O_CLOEXEC) && syscall(SYS_fcntl, fd, F_GETFD) >= 0;
+}
+
 HOOK(int, dup2, (int fd, int to))
 {
-	if (fd != to)
+	if (replaces(fd, to, 0))
 		closing(to);
 	return copied(fd, NEXT(dup2)(fd, to));
 }
 
 HOOK(int, dup3, (int fd, int to, int flags))
 {
-	if (fd != to)
+	if (replaces(fd, to, flags))
 		closing(to);
 	return copied(fd, NEXT(dup3)(fd, to, flags));
 }
