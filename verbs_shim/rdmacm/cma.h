@@ -180,8 +180,9 @@ int cma_event_simple(struct cma_id *id, uint32_t type, int status);
 /** Remove all queued events of an id, and free them; connection requests are appended to `requests` instead, for the
  *  caller to refuse. cma_lock held. */
 void cma_event_purge(struct cma_id *id, struct list *requests);
-/** Read the oldest event. @return 0, -EAGAIN (none, and `block` is false), -EINTR */
-int cma_event_read(struct cma_file *file, int fd, bool block, struct rdma_ucm_event_resp *out);
+/** Read the oldest event. @param cancel the thread's cancelability while it waits; disabled otherwise. @return 0,
+ * -EAGAIN (none, and `block` is false), -EINTR */
+int cma_event_read(struct cma_file *file, int fd, bool block, int cancel, struct rdma_ucm_event_resp *out);
 /** A pmd_cm_event_fn: turns a nic_cm_event into one for librdmacm. ctx is the struct cma_device (cma_event.c). */
 void cma_event_from_cm(void *ctx, const struct nic_cm_event *event);
 

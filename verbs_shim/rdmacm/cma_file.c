@@ -387,43 +387,38 @@ static int progress(void *arg, struct cma_device *device)
 	return 0;
 }
 
-/** Call fn for each open device, with cancellation disabled, because this takes locks. */
-static void engines_each(int (*fn)(void *arg, struct cma_device *device))
-{
-	int cancel;
-
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
-	cma_device_open_each(fn, NULL);
-	pthread_setcancelstate(cancel, NULL);
-}
-
 /** Sleep until the descriptor is readable. If the engines have no threads, sleep for INLINE_POLL_MS at most,
- *  because the caller must then make progress. A cancellation point. */
-static int event_wait(int fd)
+ *  because the caller must then make progress. The thread's cancelability is `cancel` meanwhile. */
+static int event_wait(int fd, int cancel)
 {
 	struct pollfd readable = {.fd = fd, .events = POLLIN};
+	bool is_inline = pmd_progress_is_inline();
 	char byte;
+	int err = 0;
 
-	if (pmd_progress_is_inline())
-		return poll(&readable, 1, INLINE_POLL_MS) < 0 ? -errno : 0;
-	engines_each(expect_sleep);
+	if (!is_inline)
+		cma_device_open_each(expect_sleep, NULL);
+	pthread_setcancelstate(cancel, NULL);
+	if (is_inline && poll(&readable, 1, INLINE_POLL_MS) < 0)
+		err = -errno;
 	/* A signal ends or restarts this call by the same rules as a wait in the kernel's device. */
-	if (recv(fd, &byte, 1, MSG_PEEK) < 0 && errno != EAGAIN)
-		return -errno;
-	return 0;
+	if (!is_inline && recv(fd, &byte, 1, MSG_PEEK) < 0 && errno != EAGAIN)
+		err = -errno;
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
+	return err;
 }
 
-int cma_event_read(struct cma_file *f, int fd, bool block, struct rdma_ucm_event_resp *out)
+int cma_event_read(struct cma_file *f, int fd, bool block, int cancel, struct rdma_ucm_event_resp *out)
 {
 	while (!event_take(f, out)) {
 		int err = 0;
 
 		if (pmd_progress_is_inline()) {
-			engines_each(progress);
+			cma_device_open_each(progress, NULL);
 			if (event_take(f, out))
 				break;
 		}
-		err = block ? event_wait(fd) : -EAGAIN;
+		err = block ? event_wait(fd, cancel) : -EAGAIN;
 		if (err)
 			return err;
 	}

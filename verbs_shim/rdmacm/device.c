@@ -31,33 +31,22 @@ static bool device_is(int fd)
 	return file;
 }
 
-static bool is_get_event(const void *buf, size_t n)
-{
-	struct rdma_ucm_cmd_hdr hdr;
-
-	return n >= sizeof(hdr) && !ucma_read_header(buf, &hdr) && hdr.cmd == RDMA_USER_CM_CMD_GET_EVENT;
-}
-
 static void file_put(void *file)
 {
 	cma_file_put(file);
 }
 
-/** Execute a command. Cancellation is disabled, except for the only command that waits: to get an event. */
+/** Execute a command. Cancellation is disabled, except during the wait for an event. */
 static int command_run(struct cma_file *file, int fd, const void *buf, size_t n)
 {
 	long flags = syscall(SYS_fcntl, fd, F_GETFL);
 	bool block = flags >= 0 && !(flags & O_NONBLOCK);
 	int err, cancel;
 
-	if (block && is_get_event(buf, n)) {
-		pthread_cleanup_push(file_put, file);
-		err = ucma_command(file, fd, true, buf, n);
-		pthread_cleanup_pop(false);
-		return err;
-	}
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
-	err = ucma_command(file, fd, block, buf, n);
+	pthread_cleanup_push(file_put, file);
+	err = ucma_command(file, fd, block, cancel, buf, n);
+	pthread_cleanup_pop(false);
 	pthread_setcancelstate(cancel, NULL);
 	return err;
 }

@@ -9,6 +9,7 @@ struct ucma_call {
 	struct cma_file *file;
 	int fd;
 	bool block;
+	int cancel;   /* cancelability during the wait for an event */
 	uint16_t out; /* bytes of room for the answer */
 };
 

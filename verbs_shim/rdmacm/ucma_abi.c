@@ -123,9 +123,9 @@ int ucma_enter_device(const struct ucma_call *call, uint32_t number, struct cma_
 	return err;
 }
 
-int ucma_command(struct cma_file *file, int fd, bool block, const void *buf, size_t len)
+int ucma_command(struct cma_file *file, int fd, bool block, int cancel, const void *buf, size_t len)
 {
-	struct ucma_call call = {.file = file, .fd = fd, .block = block};
+	struct ucma_call call = {.file = file, .fd = fd, .block = block, .cancel = cancel};
 	struct rdma_ucm_cmd_hdr hdr;
 	union command cmd;
 	size_t size;

@@ -74,9 +74,10 @@ int ucma_read_header(const void *buf, struct rdma_ucm_cmd_hdr *out);
 /**
  * Execute a command that was written to a file.
  * @param fd the descriptor that it was written to; a wait for an event sleeps on it.
- * @param block whether the command that gets an event waits for one. That wait is the only cancellation point.
+ * @param block whether the command that gets an event waits for one. @param cancel the thread's cancelability during
+ * that wait; cancellation is disabled otherwise.
  * @return 0: all bytes were consumed; or the negative errno that the kernel would return.
  */
-int ucma_command(struct cma_file *file, int fd, bool block, const void *buf, size_t len);
+int ucma_command(struct cma_file *file, int fd, bool block, int cancel, const void *buf, size_t len);
 
 #endif

@@ -95,7 +95,7 @@ int ucma_get_event(const struct ucma_call *call, const void *in)
 	/* Check the memory for the answer first: an event that cannot be delivered stays queued. */
 	int err = ucma_room(cmd->response, len);
 
-	err = err ? err : cma_event_read(call->file, call->fd, call->block, &resp);
+	err = err ? err : cma_event_read(call->file, call->fd, call->block, call->cancel, &resp);
 	return err ? err : ucma_reply(cmd->response, &resp, len);
 }
 
