@@ -80,6 +80,7 @@ struct nic_cm_id {
 
 	/* Listeners */
 	uint64_t service_mask;
+	enum nic_cm_family family; /* of the addresses that the listener takes requests at */
 	uint32_t backlog, n_pending;
 	struct list masked; /* on nic_cm.masked */
 };

@@ -14,8 +14,11 @@ static uint64_t hash_service(const struct nic_cm *cm, uint64_t service_id)
 
 static bool takes(const struct nic_cm_id *id, uint64_t service_id, const struct nic_gid *own)
 {
-	return ((id->service_id ^ service_id) & id->service_mask) == 0 &&
-	       (gid_is_zero(&id->route.own) || cm_same_gid(&id->route.own, own));
+	if (((id->service_id ^ service_id) & id->service_mask) != 0)
+		return false;
+	if (!gid_is_zero(&id->route.own))
+		return cm_same_gid(&id->route.own, own);
+	return id->family == NIC_CM_BOTH_FAMILIES || (id->family == NIC_CM_IPV4) == gid_is_v4(own);
 }
 
 /** The better of two listeners that both match: one with an address is better than one without. If that does not
@@ -52,6 +55,13 @@ struct nic_cm_id *nic_cm_listener(const struct nic_cm *cm, uint64_t service_id, 
 	return best;
 }
 
+/** Whether the listener takes requests at an address at which the new listener would take them, too. */
+static bool is_at(const struct nic_cm_id *id, const struct nic_cm_listen *listen)
+{
+	return cm_same_gid(&id->route.own, &listen->own) &&
+	       (id->family == listen->family || !id->family || !listen->family);
+}
+
 /** Whether a listener for the same services at the same address exists. */
 static bool taken(const struct nic_cm *cm, const struct nic_cm_listen *listen, uint64_t mask)
 {
@@ -59,15 +69,14 @@ static bool taken(const struct nic_cm *cm, const struct nic_cm_listen *listen, u
 		const struct nic_cm_id *id = list_entry(l, struct nic_cm_id, masked);
 
 		if (id->service_mask == mask && ((id->service_id ^ listen->service_id) & mask) == 0 &&
-		    cm_same_gid(&id->route.own, &listen->own))
+		    is_at(id, listen))
 			return true;
 	}
 	for (struct cm_link *l = cm_hash_first(&cm->service, hash_service(cm, listen->service_id)); l;
 	     l = cm_hash_next(l)) {
 		const struct nic_cm_id *id = list_entry(l, struct nic_cm_id, by_peer);
 
-		if (mask == NIC_CM_MASK_ALL && id->service_id == listen->service_id &&
-		    cm_same_gid(&id->route.own, &listen->own))
+		if (mask == NIC_CM_MASK_ALL && id->service_id == listen->service_id && is_at(id, listen))
 			return true;
 	}
 	return false;
@@ -87,6 +96,7 @@ int nic_cm_listen(struct nic_cm *cm, const struct nic_cm_listen *listen, struct 
 	id->user = listen->user;
 	id->service_id = listen->service_id;
 	id->service_mask = mask;
+	id->family = listen->family;
 	id->route.own = listen->own;
 	id->backlog = listen->backlog;
 	if (mask == NIC_CM_MASK_ALL)

@@ -322,6 +322,27 @@ static void cm__the_most_specific_listener_is_selected(void **state)
 	assert_null(nic_cm_listener(cm, RIG_SERVICE + 1, &rig->side[B].gid));
 }
 
+static void cm__listeners_of_the_two_families_share_a_service(void **state)
+{
+	static const struct nic_gid v4 = {{[10] = 0xff, [11] = 0xff, [12] = 127, [15] = 1}}, v6 = {{[15] = 1}};
+	struct rig *rig = *state;
+	struct nic_cm_listen listen = {.service_id = RIG_SERVICE + 9, .family = NIC_CM_IPV4};
+	struct nic_cm *cm = rig->side[B].cm;
+	struct nic_cm_id *id_v4, *id_v6, *id;
+
+	assert_int_equal(nic_cm_listen(cm, &listen, &id_v4), 0);
+	assert_null(nic_cm_listener(cm, listen.service_id, &v6));
+	listen.family = NIC_CM_IPV6;
+	assert_int_equal(nic_cm_listen(cm, &listen, &id_v6), 0);
+	assert_int_equal(nic_cm_listen(cm, &listen, &id), -EADDRINUSE);
+	listen.family = NIC_CM_BOTH_FAMILIES;
+	assert_int_equal(nic_cm_listen(cm, &listen, &id), -EADDRINUSE);
+	assert_ptr_equal(nic_cm_listener(cm, listen.service_id, &v4), id_v4);
+	assert_ptr_equal(nic_cm_listener(cm, listen.service_id, &v6), id_v6);
+	nic_cm_id_destroy(id_v6);
+	assert_null(nic_cm_listener(cm, listen.service_id, &v6));
+}
+
 /* ---- Wrong ids and senders --------------------------------------------------------------------------------------- */
 
 static void cm__CM_07_a_dreq_with_wrong_qpn_peer_or_id_disconnects_nothing(void **state)
@@ -481,6 +502,7 @@ int main(void)
 		RUN(cm__lingering_ids_are_reused_for_new_connections),
 		RUN(cm__disconnecting_ids_are_reused_for_new_connections),
 		RUN(cm__the_most_specific_listener_is_selected),
+		RUN(cm__listeners_of_the_two_families_share_a_service),
 		RUN(cm__CM_07_a_dreq_with_wrong_qpn_peer_or_id_disconnects_nothing),
 		RUN(cm__CM_04_a_rej_with_wrong_ids_or_peer_is_ignored),
 		RUN(cm__CM_04_unknown_ids_answer_rep_by_rej_dreq_by_drep_lap_by_apr),

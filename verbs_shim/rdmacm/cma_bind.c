@@ -143,9 +143,12 @@ void cma_unbind(struct cma_id *id)
 
 static int listen_on(struct cma_id *id, struct cma_port *p)
 {
-	const struct nic_cm_listen l = {
+	struct nic_cm_listen l = {
 		.service_id = nic_cm_service_id(id->space, id->src.port), .own = id->src.gid, .user = id};
 	int err;
+
+	if (id->one_family)
+		l.family = id->src.family == AF_INET ? NIC_CM_IPV4 : NIC_CM_IPV6;
 
 	cma_engine_enter(p->device);
 	err = nic_cm_listen(p->device->cm, &l, &p->listener);

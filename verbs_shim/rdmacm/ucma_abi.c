@@ -88,11 +88,6 @@ int ucma_read(void *to, uint64_t from, size_t len)
 	return 0;
 }
 
-int ucma_read_header(const void *buf, struct rdma_ucm_cmd_hdr *out)
-{
-	return ucma_read(out, (uintptr_t)buf, sizeof(*out));
-}
-
 int ucma_room(uint64_t to, size_t len)
 {
 	return len && pmd_check_range((const void *)(uintptr_t)to, len, true) ? -EFAULT : 0;
@@ -132,7 +127,7 @@ int ucma_command(struct cma_file *file, int fd, bool block, int cancel, const vo
 
 	if (len < sizeof(hdr))
 		return -EINVAL;
-	if (ucma_read_header(buf, &hdr))
+	if (ucma_read(&hdr, (uintptr_t)buf, sizeof(hdr)))
 		return -EFAULT;
 	if (hdr.cmd >= COMMANDS || hdr.in + sizeof(hdr) > len)
 		return -EINVAL;

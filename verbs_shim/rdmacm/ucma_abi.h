@@ -68,9 +68,6 @@ struct ucma_query_ib_service_resp {
 
 struct cma_file;
 
-/** Copy the header of a command, which must be at least as long as the header. @return 0, -EFAULT */
-int ucma_read_header(const void *buf, struct rdma_ucm_cmd_hdr *out);
-
 /**
  * Execute a command that was written to a file.
  * @param fd the descriptor that it was written to; a wait for an event sleeps on it.
