@@ -445,7 +445,7 @@ static void cm__a_flood_of_requests_is_limited(void **state)
 	close(fd);
 }
 
-enum { UNSERVED = 0x7000, CM_REQ = 0x10, CM_DREQ = 0x15, CM_DREP = 0x16 };
+enum { UNSERVED = 0x7000, CM_REQ = 0x10, CM_DREQ = 0x15 };
 
 /** Write the packet of a CM message, as the UDP payload that `fd` sends. @return its length. */
 static uint32_t message_build(const struct nic_gsi_addr *addr, uint8_t attr, uint32_t remote_id, uint8_t *payload)
@@ -467,12 +467,12 @@ static uint32_t message_build(const struct nic_gsi_addr *addr, uint8_t attr, uin
 	return len;
 }
 
-/** The daemon receives the kernel's merged datagram of a request for an unserved port and a second message. It must not
- * answer the second message in place of a function that lives. */
+/** The daemon receives the kernel's merged datagram of a request for an unserved port and a second message. What it
+ * does with the second message is counted by `counter`: it must not answer that in place of a function that lives. */
 static void second_message(int fd, const struct nic_gsi_addr *addr, uint32_t remote_id, const char *counter)
 {
 	uint64_t before = daemon_counter(&device[1].gid, counter);
-	uint8_t both[2 * NIC_FRAME_MAX], got[NIC_FRAME_MAX];
+	uint8_t both[2 * NIC_FRAME_MAX];
 	struct sockaddr_in6 at;
 	uint32_t len = message_build(addr, CM_REQ, 0, both);
 	int segment = (int)len;
@@ -482,8 +482,6 @@ static void second_message(int fd, const struct nic_gsi_addr *addr, uint32_t rem
 	assert_int_equal(sendto(fd, both, len, 0, (struct sockaddr *)&at, pmd_gid_sockaddr(&addr->peer, 0, &at)), len);
 	while (daemon_counter(&device[1].gid, counter) == before)
 		usleep(PAUSE_US);
-	while (recv(fd, got, sizeof(got), MSG_DONTWAIT) > 0)
-		assert_int_not_equal(got[20 + 17], CM_DREP);
 }
 
 static void cm__the_daemon_answers_for_no_function_that_lives(void **state)
