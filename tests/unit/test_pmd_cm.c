@@ -515,7 +515,7 @@ static void cm__the_daemon_forwards_requests_for_ports_that_are_not_listed(void 
 	for (unsigned i = 0; i < FUNCTIONS; i++) {
 		server_start(&device[1]);
 		for (unsigned port = 1; port < PROTO_SERVICES_MAX; port++)
-			assert_int_equal(server_do(BIND, (int)((i + 1) << 12 | port)), 0);
+			assert_int_equal(server_do(LISTEN, (int)((i + 1) << 12 | port)), 0);
 		others[i] = server;
 	}
 	assert_int_equal(server_do(LISTEN, PORT), 0);
