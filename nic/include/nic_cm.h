@@ -362,9 +362,9 @@ enum nic_cm_family { NIC_CM_BOTH_FAMILIES, NIC_CM_IPV4, NIC_CM_IPV6 };
 
 struct nic_cm_listen {
 	uint64_t service_id;
-	uint64_t mask;	    /* bits of the service id that count; 0 is NIC_CM_MASK_ALL */
-	struct nic_gid own; /* this address only; zero: every address of the device, of this family: */
-	enum nic_cm_family family;
+	uint64_t mask;		   /* bits of the service id that count; 0 is NIC_CM_MASK_ALL */
+	struct nic_gid own;	   /* this address only; zero: every address of the device that is of `family` */
+	enum nic_cm_family family; /* counts only if `own` is zero */
 	/** The most REQs and SIDR_REQs that may wait for the owner's answer. A REQ that the peer has withdrawn counts
 	 * until the owner destroys its id. Requests beyond the limit are refused with the consumer reason, which Linux
 	 * uses too. 0: only max_pending limits, and refusals have the reason NIC_CM_REJ_NO_RESOURCES. */

@@ -201,14 +201,14 @@ static bool daemon_mad(struct pmd_host *host, struct proto_msg *m)
 	const struct proto_mad *mad = m->data;
 	struct nic_rx_frame frame = {.flags = NIC_RX_UDP_PAYLOAD, .data = mad->packet, .len = PROTO_MAD_LEN};
 
-	if (!proto_msg_is(m, PROTO_MAD, sizeof(*mad), 0))
+	if (!proto_msg_is(m, PROTO_MAD, sizeof(*mad), 0) || pmd_gid_is_v4(&mad->own) != pmd_gid_is_v4(&mad->peer))
 		return false;
 	frame.dgid = mad->own;
 	frame.sgid = mad->peer;
 	frame.udp_sport = (uint16_t)mad->udp_sport;
 	if (pmd_gid_is_v4(&mad->own))
 		frame.flags |= NIC_RX_IP_ID_UNKNOWN;
-	host->ops->take(host, &frame, host->now_ns);
+	host->ops->take(host, &frame, pmd_now_ns());
 	return true;
 }
 

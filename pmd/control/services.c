@@ -2,10 +2,10 @@
 /*
  * services.c - ports of the device that this function serves.
  *
- * A function serves a port by listening under the port's name (proto.h): then no other function can serve the port,
- * and functions of this host find the server without a daemon. The daemon is told as well, and has the kernel steer the
- * port's packets from the network to us. An ethdev has a single function, which gets all packets: there we only keep
- * the list of services.
+ * A function reserves a port by listening under the port's name (proto.h): then no other function can reserve or serve
+ * the port, and functions of this host find the server without a daemon. When the function serves the port, the daemon
+ * is told as well, and has the kernel steer the port's packets from the network to us. An ethdev has a single function,
+ * which gets all packets: there we only keep the list of services.
  *
  * Owns: the list of services of an engine.
  */

@@ -33,7 +33,7 @@ bool pmd_services_serve(struct pmd_host *host, uint32_t service, bool on);
 /** Reserve a service and serve it. @param told set to false if a daemon is needed but does not run. @return as
  *  pmd_services_reserve. */
 int pmd_services_add(struct pmd_host *host, uint32_t *service, bool *told);
-/** Release the service; the daemon still has to be told. @return false: it is not served. */
+/** Release the service; the daemon still has to be told. @return false: it was not reserved. */
 bool pmd_services_remove(struct pmd_host *host, uint32_t service);
 /** Send our list of services to the daemon. @return false: there is no daemon. */
 bool pmd_services_tell(struct pmd_host *host);

@@ -246,15 +246,23 @@ int pmd_cm_listen(struct pmd_engine *e, struct pmd_cm_port *p)
 	return rc;
 }
 
+/** The port no longer listens. Lock held. */
+static void unlisten(struct pmd_engine *e, struct pmd_cm_port *p)
+{
+	if (!p->listens)
+		return;
+	p->listens = false;
+	if (!e->host.dead && !is_listened_to(e, p->service))
+		pmd_services_serve(&e->host, p->service, false);
+}
+
 void pmd_cm_unlisten(struct pmd_engine *e, struct pmd_cm_port *p)
 {
 	int cancel_state;
 
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
 	pmd_lock(e);
-	p->listens = false;
-	if (!e->host.dead && !is_listened_to(e, p->service))
-		pmd_services_serve(&e->host, p->service, false);
+	unlisten(e, p);
 	if (p->reuse && !e->host.dead)
 		name_release(e, p);
 	pmd_unlock(e);
@@ -271,6 +279,7 @@ void pmd_cm_unbind(struct pmd_engine *e, struct pmd_cm_port *p)
 	for (at = &e->cm_ports; *at != p; at = &(*at)->next)
 		;
 	*at = p->next;
+	unlisten(e, p);
 	if (!e->host.dead)
 		name_release(e, p);
 	free(p);

@@ -29,7 +29,7 @@
 
 #define DAEMON_SLOTS   (PROTO_FUNCTION_MAX + 1) /* slots 1 to 254 are functions; slot 0 is the daemon itself */
 #define DAEMON_CLIENTS 64
-#define CM_EARLY_MAX   8
+#define CM_EARLY_MAX   32 /* more than the limiter (limiter.h) lets pass while a request waits */
 
 struct nic_cm;
 struct sockaddr_in6;
@@ -55,6 +55,7 @@ struct slot {
 	/* said: the services (proto_service) that the function claims. services: those of them that it was granted. */
 	uint32_t said[PROTO_SERVICES_MAX], services[PROTO_SERVICES_MAX];
 	unsigned n_said, n_services;
+	bool untold;	      /* adopted from an earlier daemon, and has not told us its services yet */
 	int records_fd;	      /* file that lists the function's connections, see PROTO_RECORDS; 0: none */
 	uint64_t since_ns;    /* when the function joined the device, CLOCK_REALTIME */
 	uint64_t released_ns; /* when the number last lost its function, CLOCK_MONOTONIC; 0: never used */
@@ -119,6 +120,7 @@ struct daemon {
 	unsigned live, adopting; /* live: functions that have joined or been adopted; adopting: not adopted yet */
 	bool sockets_known;	 /* we have all UDP sockets, including those of functions not adopted yet */
 	uint64_t slots_due_ns;	 /* the earliest due_ns of all slots; 0: none */
+	uint64_t probed_ns;	 /* when we looked for functions of an earlier daemon */
 	uint64_t deaf_ns;	 /* after running out of descriptors, accept no clients until then; 0: accepting */
 	struct client clients[DAEMON_CLIENTS];
 
@@ -182,6 +184,9 @@ void slots_tick(struct daemon *d);
 /** Whether a process that could be one of our functions listens under a function's name, has not been adopted, and
  *  should still be waited for. */
 bool slots_any_unasked(const struct daemon *d);
+/** Whether each function of an earlier daemon has told us its services. Also if one has not for a long time: it may be
+ *  stopped. */
+bool slots_services_known(const struct daemon *d);
 /** @return how many live functions can have a socket of the address. */
 unsigned slots_with(const struct daemon *d, const struct nic_gid *gid);
 /** Whether any slot is SLOT_FOREIGN: a process that is not connected to us listens under the function's name. */

@@ -13,8 +13,9 @@
  * a function is about to listen: programs connect as soon as the other program says that it is ready (perftest does).
  * Then we refuse the request.
  *
- * Anyone can send any number of messages. The CM itself bounds the cost of messages for a function that has ended. We
- * handle all other messages at the limiter's rate (limiter.h), and drop and count those beyond that rate.
+ * Anyone can send any number of messages. We handle them at the limiter's rate (limiter.h), and drop and count those
+ * beyond that rate. The exception is messages for connections of a function that has ended: there the CM itself bounds
+ * the cost, and the answers to many DREQs come at once.
  *
  * Owns: daemon.cm.
  */
@@ -34,7 +35,7 @@
 #define RECORDS_MAX 32768u	 /* as many connections as a function can have */
 #define ADOPTED_MAX 65536u	 /* connections of all functions that have ended */
 #define CHUNK	    128u	 /* records read at a time */
-#define ADOPTED_NS  60000000000u /* an ended function's connections are forgotten after this time in any case */
+#define ADOPTED_NS  60000000000u /* connections are forgotten when their function's number ended so long ago */
 #define BUSY_NS	    10000000000u /* how long these connections keep a daemon running that is otherwise idle */
 #define EARLY_NS    100000000u	 /* how long a request waits for a function that serves its service */
 #define MAD_OFFSET  20u		 /* BTH and DETH come before the MAD */
@@ -218,8 +219,10 @@ static void hand_to_all(struct daemon *d, const struct proto_mad *m)
 
 static void refuse(struct daemon *d, const struct proto_mad *m)
 {
-	if (!instance(d, 0))
+	if (!instance(d, 0)) {
+		d->stats.cm_dropped++;
 		return;
+	}
 	d->stats.cm_refused++;
 	instance_rx(d->cm[0], m);
 }
@@ -228,16 +231,23 @@ static void refuse(struct daemon *d, const struct proto_mad *m)
  *  services, drop the request: its sender repeats it. Otherwise refuse it. */
 static void turn_away(struct daemon *d, const struct proto_mad *m)
 {
-	if (d->adopting > 0)
-		d->stats.cm_dropped++;
-	else
+	if (slots_services_known(d))
 		refuse(d, m);
+	else
+		d->stats.cm_dropped++;
 }
 
-/** Keep a request for a service that no function serves yet. @return false: there is no room. */
+/** Whether the service ID can be that of a connection manager's port. */
+static bool is_port(uint64_t service_id)
+{
+	return service_id <= UINT32_MAX && proto_service_space((uint32_t)service_id) != 0 &&
+	       proto_service_may_be((uint32_t)service_id);
+}
+
+/** Keep a request for a service that no function serves yet. @return false: there will be none, or there is no room. */
 static bool early_keep(struct daemon *d, const struct proto_mad *m, uint64_t service_id)
 {
-	if (d->n_cm_early == CM_EARLY_MAX || service_id > UINT32_MAX)
+	if (d->n_cm_early == CM_EARLY_MAX || !is_port(service_id))
 		return false;
 	d->cm_early[d->n_cm_early++] =
 		(struct cm_early){.m = *m, .service = (uint32_t)service_id, .due_ns = daemon_now_ns() + EARLY_NS};
@@ -266,7 +276,7 @@ static void early_tick(struct daemon *d)
 
 static void request(struct daemon *d, const struct proto_mad *m, uint64_t service_id)
 {
-	unsigned n = service_id <= UINT32_MAX ? services_owner(d, (uint32_t)service_id) : 0;
+	unsigned n = is_port(service_id) ? services_owner(d, (uint32_t)service_id) : 0;
 
 	if (n != 0)
 		hand_on(d, n, m);
@@ -274,15 +284,22 @@ static void request(struct daemon *d, const struct proto_mad *m, uint64_t servic
 		turn_away(d, m);
 }
 
-/** Handle a message for the connection `local_id`. If its function lives, only the function may answer. */
+/** @return the CM instance that answers for connection `local_id`, whose function has ended; NULL: none does. */
+static struct nic_cm *ended_of(const struct daemon *d, uint32_t local_id)
+{
+	unsigned n = local_id >> ID_BITS;
+
+	return n > 0 && n < DAEMON_SLOTS && d->slots[n].state == SLOT_FREE ? d->cm[n] : NULL;
+}
+
+/** Handle a message for connection `local_id`, for which we do not answer. If its function lives, only the function may
+ *  answer. */
 static void answer(struct daemon *d, const struct proto_mad *m, uint32_t local_id)
 {
 	unsigned n = local_id >> ID_BITS;
 
 	if (n > 0 && n < DAEMON_SLOTS && d->slots[n].state != SLOT_FREE)
 		hand_on(d, n, m);
-	else if (n > 0 && n < DAEMON_SLOTS && d->cm[n])
-		instance_rx(d->cm[n], m);
 	else
 		refuse(d, m);
 }
@@ -293,6 +310,8 @@ static void message(struct daemon *d, const struct proto_mad *m)
 
 	if (nic_cm_peek(mad_of(m), NIC_CM_MAD_LEN, &what) != 0 || (!what.request && !what.rej && what.local_id == 0))
 		d->stats.cm_dropped++;
+	else if (!what.request && ended_of(d, what.local_id))
+		instance_rx(ended_of(d, what.local_id), m);
 	else if (!pmd_limiter_take(&d->cm_limiter, daemon_now_ns()))
 		d->stats.cm_limited++;
 	else if (what.request)
@@ -320,8 +339,10 @@ bool cm_datagram(struct daemon *d, unsigned entry, const uint8_t *data, size_t l
 	for (; len >= PROTO_MAD_LEN; data += PROTO_MAD_LEN, len -= PROTO_MAD_LEN) {
 		frame.data = data;
 		frame.len = PROTO_MAD_LEN;
-		if (!nic_gsi_parse(&frame))
+		if (!nic_gsi_parse(&frame)) {
+			d->stats.cm_dropped += any;
 			break;
+		}
 		memcpy(m.packet, data, PROTO_MAD_LEN);
 		any = true;
 		message(d, &m);

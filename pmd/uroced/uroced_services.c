@@ -81,6 +81,7 @@ void services_said(struct daemon *d, unsigned n, const uint32_t *said, unsigned 
 	struct slot *s = &d->slots[n];
 	bool dropped, changed;
 
+	s->untold = false;
 	s->n_said = 0;
 	for (unsigned i = 0; i < n_said; i++)
 		if (!is_in(s->said, s->n_said, said[i]))

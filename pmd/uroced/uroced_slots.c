@@ -28,6 +28,7 @@
 #define LOOK_NS	       20000000	    /* until a function that was not adopted is asked again; doubles each time */
 #define LOOK_DOUBLES   8	    /* up to 5 s between tries */
 #define UNASKED_MISSES 12	    /* tries (about 20 s) after which we stop waiting for a function */
+#define UNTOLD_NS      20000000000u /* after our start, time for functions to tell us their services */
 #define TELL_AGAIN_NS  100000000u
 
 void slot_command(struct slot *s)
@@ -215,10 +216,10 @@ static void slot_tell(struct daemon *d, unsigned n)
 
 	if (rc == 0)
 		slot_has(d, n);
-	else if (rc == -ETOOMANYREFS) /* the user has too many descriptors in flight: no event tells when to retry */
+	/* Retry later: the user has too many descriptors in flight, and no event tells when that is over. Or the
+	 * function has probably ended: we read its last messages before we notice that. */
+	else if (rc == -ETOOMANYREFS || rc == -EPIPE || rc == -ECONNRESET)
 		slot_put_off(d, s, TELL_AGAIN_NS);
-	else if (rc == -EPIPE || rc == -ECONNRESET)
-		return; /* the function has ended: its last messages are read before its end is noticed */
 	else if (rc != -EAGAIN) {
 		slot_end(d, n);
 		return;
@@ -248,6 +249,7 @@ void slots_probe(struct daemon *d)
 {
 	struct proto_name name;
 
+	d->probed_ns = daemon_now_ns();
 	for (unsigned n = 1; n < DAEMON_SLOTS; n++) {
 		int fd;
 
@@ -339,6 +341,16 @@ bool slots_any_unasked(const struct daemon *d)
 	return false;
 }
 
+bool slots_services_known(const struct daemon *d)
+{
+	if (daemon_now_ns() - d->probed_ns > UNTOLD_NS)
+		return true;
+	for (unsigned n = 1; n < DAEMON_SLOTS; n++)
+		if (d->slots[n].untold || (d->slots[n].state == SLOT_ADOPTING && !d->slots[n].again))
+			return false;
+	return !slots_any_unasked(d);
+}
+
 void slots_blame(const struct daemon *d, char *out, size_t len)
 {
 	char address[PMD_GID_TEXT], place[PROTO_PID_TEXT];
@@ -385,6 +397,7 @@ static void slot_adopted(struct daemon *d, unsigned n, struct proto_msg *m)
 		d->live++;
 		d->stats.adopted++;
 	}
+	s->untold = !s->again;
 	d->stats.came_back += s->again;
 	s->again = false;
 	slot_live(d, n);

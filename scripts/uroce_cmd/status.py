@@ -136,7 +136,7 @@ def print_function(facts, now):
     for space, name in SPACES.items():
         ports = [port for of, port in facts.get("cm_ports", []) if of == space]
         if ports:
-            print(f"      has {name} {numbers(ports, 'port')} of the connection manager")
+            print(f"      listens on {name} {numbers(ports, 'port')} of the connection manager")
     print_qps(facts)
     print_cm(facts)
 

@@ -21,7 +21,7 @@ def functions(address):
 
 
 def ports(address):
-    """@return [(port space, port)] that processes of the device have bound for the connection manager"""
+    """@return [(port space, port)] on which processes of the device listen"""
     return [tuple(port) for function in functions(address) for port in function["cm_ports"]]
 
 
@@ -71,7 +71,7 @@ def run_programs(tally, how, sides, env):
         if ok and not all(words in output for output in outputs):
             ok, reason = False, f"an output without '{words}'"
         tally.result(f"{name}, {how}", ok, reason, *outputs)
-        tally.result(f"{name}, {how}: its ports are free",
+        tally.result(f"{name}, {how}: nobody listens afterwards",
                      harness.until(10, lambda: not ports(sides[0].address)), str(ports(sides[0].address)))
 
 

@@ -30,6 +30,8 @@
 #include "proto.h"
 
 #define PORT	   7471
+#define FIRST_QPN  0x123456
+#define MANY	   64 /* connections */
 #define PATIENCE_S 20
 #define SECOND_MS  1000
 #define PAUSE_US   1000
@@ -70,15 +72,14 @@ static void on_event(void *ctx, const struct nic_cm_event *event)
 		break;
 	case NIC_CM_EVENT_REP:
 		memcpy(side.private_data, event->private_data, sizeof(side.private_data));
-		assert_in_range(event->rep.remote_qpn, 0x123456, 0x123456 + 1);
+		assert_in_range(event->rep.remote_qpn, FIRST_QPN, FIRST_QPN + MANY);
 		assert_int_equal(nic_cm_establish(event->id, NULL, 0), 0);
 		break;
 	case NIC_CM_EVENT_REJ:
 		side.reason = event->rej.reason;
 		break;
 	case NIC_CM_EVENT_DREQ:
-		if (event->id == side.id)
-			nic_cm_disconnect(event->id, NULL, 0);
+		nic_cm_disconnect(event->id, NULL, 0);
 		break;
 	default:
 		break;
@@ -91,7 +92,7 @@ static void side_open(const struct pmd_device *of)
 	char err[256] = "";
 
 	memset(&side, 0, sizeof(side));
-	side.qpn = 0x123456;
+	side.qpn = FIRST_QPN;
 	assert_int_equal(pmd_open(of, NULL, NULL, &side.engine, err, sizeof(err)), 0);
 	assert_int_equal(pmd_cm_open(side.engine, on_event, &side, &side.cm), 0);
 }
@@ -155,21 +156,27 @@ static uint64_t now_ms(void)
 	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
 }
 
-/** Wait for the first event of a type. @return how long it took, ms. */
-static uint64_t await(enum nic_cm_event_type type)
+/** Wait for `count` events of a type. @return how long it took, ms. */
+static uint64_t await_count(enum nic_cm_event_type type, unsigned count)
 {
 	uint64_t start = now_ms();
 
-	while (__atomic_load_n(&side.count[type], __ATOMIC_ACQUIRE) == 0) {
+	while (__atomic_load_n(&side.count[type], __ATOMIC_ACQUIRE) < count) {
 		assert_true(now_ms() - start < PATIENCE_S * 1000);
 		usleep(PAUSE_US);
 	}
 	return now_ms() - start;
 }
 
+/** Wait for the first event of a type. @return how long it took, ms. */
+static uint64_t await(enum nic_cm_event_type type)
+{
+	return await_count(type, 1);
+}
+
 /* ---- the server ----------------------------------------------------------------------------------------------- */
 
-enum order { LISTEN, BIND, BIND_SHARED, UNBIND, AWAIT, DISCONNECT, LEAVE };
+enum order { LISTEN, BIND, BIND_SHARED, UNBIND, AWAIT, AWAIT_MANY, DISCONNECT, LEAVE };
 
 static struct server {
 	pid_t pid;
@@ -191,6 +198,9 @@ static int server_obey(enum order order, int argument)
 	case AWAIT:
 		await((enum nic_cm_event_type)argument);
 		return strcmp(side.private_data, QUESTION) == 0;
+	case AWAIT_MANY:
+		await_count((enum nic_cm_event_type)argument, MANY);
+		return 0;
 	case DISCONNECT:
 		side_disconnect();
 		return 0;
@@ -376,6 +386,50 @@ static uint64_t daemon_counter(const struct nic_gid *gid, const char *counter)
 	return strtoull(at + strlen(counter) + 3, NULL, 10); /* skip `": ` after the name */
 }
 
+/** Wait until a counter of a device's daemon has at least this value. */
+static void await_counter(const struct nic_gid *gid, const char *counter, uint64_t value)
+{
+	uint64_t start = now_ms();
+
+	while (daemon_counter(gid, counter) < value) {
+		assert_true(now_ms() - start < PATIENCE_S * 1000);
+		usleep(PAUSE_US);
+	}
+}
+
+/** Messages for a function that has ended are not subject to the daemon's limit on messages from strangers. */
+static void cm__the_daemon_ends_many_connections_of_a_killed_server(void **state)
+{
+	(void)state;
+	connected(1);
+	for (unsigned i = 1; i < MANY; i++) {
+		side_connect(&device[0].gid, &device[1].gid, PORT);
+		await_count(NIC_CM_EVENT_REP, i + 1);
+	}
+	server_do(AWAIT_MANY, NIC_CM_EVENT_RTU);
+	server_kill();
+	await_count(NIC_CM_EVENT_DREQ, MANY);
+	usleep(100 * PAUSE_US); /* our DREPs arrive */
+	assert_int_equal(daemon_counter(&device[1].gid, "cm_limited"), 0);
+	assert_int_equal(daemon_counter(&device[1].gid, "cm_adopted"), MANY);
+	pmd_close(side.engine);
+}
+
+/** A port that a function has only bound is not served: the daemon keeps the request, and then refuses it. */
+static void cm__a_request_to_a_port_that_is_only_bound_is_rejected(void **state)
+{
+	(void)state;
+	server_start(&device[1]);
+	assert_int_equal(server_do(BIND, PORT), 0);
+	side_open(&device[0]);
+	side_connect(&device[0].gid, &device[1].gid, PORT);
+	await(NIC_CM_EVENT_REJ);
+	assert_int_equal(side.reason, NIC_CM_REJ_INVALID_SERVICE_ID);
+	assert_int_equal(daemon_counter(&device[1].gid, "cm_early"), 1);
+	server_leave();
+	pmd_close(side.engine);
+}
+
 /** A request that comes a moment before the server listens is not refused. It waits for 0.1 s only, so a slow machine
  * may need several tries. */
 static void cm__a_request_shortly_before_its_listener_is_accepted(void **state)
@@ -392,8 +446,7 @@ static void cm__a_request_shortly_before_its_listener_is_accepted(void **state)
 		assert_true(i < TRIES);
 		side.count[NIC_CM_EVENT_REJ] = 0;
 		side_connect(&device[0].gid, &device[1].gid, (uint16_t)(PORT + i));
-		while (daemon_counter(&device[1].gid, "cm_early") == early)
-			usleep(PAUSE_US);
+		await_counter(&device[1].gid, "cm_early", early + 1);
 		assert_int_equal(server_do(LISTEN, (int)(PORT + i)), 0);
 		while (__atomic_load_n(&side.count[NIC_CM_EVENT_REP], __ATOMIC_ACQUIRE) +
 			       __atomic_load_n(&side.count[NIC_CM_EVENT_REJ], __ATOMIC_ACQUIRE) ==
@@ -467,11 +520,12 @@ static uint32_t message_build(const struct nic_gsi_addr *addr, uint8_t attr, uin
 	return len;
 }
 
-/** The daemon receives the kernel's merged datagram of a request for an unserved port and a second message. What it
- * does with the second message is counted by `counter`: it must not answer that in place of a function that lives. */
+/** The daemon receives the kernel's merged datagram of a request for an unserved port and a second message. It refuses
+ * the request, and what it does with the second message is counted by `counter`: it must not answer that message in
+ * place of a function that lives. */
 static void second_message(int fd, const struct nic_gsi_addr *addr, uint32_t remote_id, const char *counter)
 {
-	uint64_t before = daemon_counter(&device[1].gid, counter);
+	uint64_t before = daemon_counter(&device[1].gid, counter), sent = daemon_counter(&device[1].gid, "cm_sent");
 	uint8_t both[2 * NIC_FRAME_MAX];
 	struct sockaddr_in6 at;
 	uint32_t len = message_build(addr, CM_REQ, 0, both);
@@ -480,8 +534,9 @@ static void second_message(int fd, const struct nic_gsi_addr *addr, uint32_t rem
 	len += message_build(addr, CM_DREQ, remote_id, both + len);
 	assert_int_equal(setsockopt(fd, SOL_UDP, UDP_SEGMENT, &segment, sizeof(segment)), 0);
 	assert_int_equal(sendto(fd, both, len, 0, (struct sockaddr *)&at, pmd_gid_sockaddr(&addr->peer, 0, &at)), len);
-	while (daemon_counter(&device[1].gid, counter) == before)
-		usleep(PAUSE_US);
+	await_counter(&device[1].gid, counter, before + 1);
+	await_counter(&device[1].gid, "cm_sent", sent + 1);
+	assert_int_equal(daemon_counter(&device[1].gid, "cm_sent"), sent + 1);
 }
 
 static void cm__the_daemon_answers_for_no_function_that_lives(void **state)
@@ -643,8 +698,10 @@ int main(int argc, char **argv)
 		cmocka_unit_test_setup(cm__connects_two_devices, devices_anew),
 		cmocka_unit_test_setup(cm__connects_two_functions_of_a_device, devices_anew),
 		cmocka_unit_test_setup(cm__a_request_to_an_unserved_port_is_rejected, devices_anew),
+		cmocka_unit_test_setup(cm__a_request_to_a_port_that_is_only_bound_is_rejected, devices_anew),
 		cmocka_unit_test_setup(cm__a_request_shortly_before_its_listener_is_accepted, devices_anew),
 		cmocka_unit_test_setup(cm__the_client_of_a_killed_server_is_disconnected, devices_anew),
+		cmocka_unit_test_setup(cm__the_daemon_ends_many_connections_of_a_killed_server, devices_anew),
 		cmocka_unit_test_setup(cm__the_client_of_a_server_that_closes_is_disconnected, devices_anew),
 		cmocka_unit_test_setup(cm__a_flood_of_requests_is_limited, devices_anew),
 		cmocka_unit_test_setup(cm__the_daemon_answers_for_no_function_that_lives, devices_anew),

@@ -22,6 +22,7 @@ struct want {
 	const struct cma_addr *addr;
 	unsigned flags;
 	uint16_t port; /* 0: any; the first device then chooses one, for all devices */
+	int err;       /* why a device did not bind the port */
 };
 
 /** Bind one device's port. @return 0 or a negative errno */
@@ -35,6 +36,7 @@ static int port_bind(void *arg, struct cma_device *device)
 
 	if (err) {
 		free(p);
+		w->err = err;
 		return err;
 	}
 	p->device = device;
@@ -48,13 +50,14 @@ static int bind_any(struct want *w)
 	const uint16_t wanted = w->port;
 	int err = -EADDRINUSE;
 
-	for (unsigned i = 0; i < ANY_TRIES && (err == -EADDRINUSE || err == -EADDRNOTAVAIL); i++) {
+	for (unsigned i = 0; i < ANY_TRIES; i++) {
 		w->port = wanted;
+		w->err = 0;
 		err = cma_device_each(port_bind, w);
 		if (!err)
 			return 0;
 		cma_unbind(w->id);
-		if (wanted)
+		if (wanted || (w->err != -EADDRINUSE && w->err != -EADDRNOTAVAIL))
 			break;
 	}
 	return err;
@@ -147,8 +150,10 @@ static int listen_on(struct cma_id *id, struct cma_port *p)
 		.service_id = nic_cm_service_id(id->space, id->src.port), .own = id->src.gid, .user = id};
 	int err;
 
-	if (id->one_family)
-		l.family = id->src.family == AF_INET ? NIC_CM_IPV4 : NIC_CM_IPV6;
+	if (id->src.family == AF_INET)
+		l.family = NIC_CM_IPV4;
+	else if (id->one_family)
+		l.family = NIC_CM_IPV6;
 
 	cma_engine_enter(p->device);
 	err = nic_cm_listen(p->device->cm, &l, &p->listener);
