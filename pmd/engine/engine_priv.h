@@ -33,10 +33,10 @@ struct pmd_steps {
 	uint64_t full_ns; /* start of the last full step (one with timers and transmit) */
 	struct idle_port port;
 	unsigned sent;	  /* packets sent by the last pmd_engine_transmit */
-	unsigned owed;	  /* packets sent through the port since the last look at it */
+	unsigned owed;	  /* packets sent through the port since the last check of it */
 	unsigned taken;	  /* packets examined in this step or doorbell, including dropped ones */
 	unsigned behind;  /* after a long time without steps: timers wait for at most this many more steps */
-	unsigned control; /* steps since the last pmd_engine_look_after */
+	unsigned control; /* steps since the last pmd_engine_upkeep */
 	bool quiet;	  /* the last step or doorbell left no work: nothing to do until something arrives */
 };
 
@@ -61,11 +61,11 @@ struct pmd_polling {
 struct pmd_thread {
 	pthread_t id;
 	bool stop;   /* atomic */
-	bool polled; /* atomic, changed under the lock: application threads poll or wait, so the engine's thread looks
-			on */
+	bool polled; /* atomic, changed under the lock: application threads poll or wait, so the engine's thread stands
+			by */
 	bool expect_sleep; /* atomic, changed under the lock: pmd_expect_sleep was called */
-	bool deep; /* atomic: the thread looks on for long slices, so a waiter has to kick it when the wait ends */
-	uint64_t look_ns; /* atomic: the thread looks again at this time or earlier; UINT64_MAX: no limit */
+	bool deep; /* atomic: the thread stands by for long slices, so a waiter has to kick it when the wait ends */
+	uint64_t check_ns; /* atomic: the thread checks again at this time or earlier; UINT64_MAX: no limit */
 };
 
 /** What the serving thread sleeps on. The serving thread is the engine's, or an application thread in pmd_wait. */
@@ -83,11 +83,11 @@ struct pmd_sleeper {
 
 /** The application thread that serves. Accessed under the lock, except the atomic members. */
 struct pmd_waiter {
-	bool serves;	       /* atomic: an application thread serves, and the engine's thread looks on */
+	bool serves;	       /* atomic: an application thread serves, and the engine's thread stands by */
 	bool asleep;	       /* the application thread sleeps: wake it when *ready is set */
 	uint32_t waits;	       /* atomic: number of waits that application threads have begun */
 	const bool *ready;     /* the flag that the application thread waits for, itself atomic; NULL: none */
-	uint64_t deadline_ns;  /* atomic: when the waiter's sleep has to end. If the engine's thread looks in time, it
+	uint64_t deadline_ns;  /* atomic: when the waiter's sleep has to end. If the engine's thread checks in time, it
 				  wakes the waiter then; otherwise the waiter has set a timer. UINT64_MAX: no
 				  deadline */
 	struct idle_spin spin; /* used only by the application thread that serves, also without the lock */
@@ -173,7 +173,8 @@ void pmd_engine_take(struct pmd_engine *e, const struct nic_rx_frame *frame, uin
 /** Take a step: receive, run due timers, transmit, deliver events. Handles a bounded number of packets. Lock held.
  *  @return packets received. */
 unsigned pmd_engine_step(struct pmd_engine *e, unsigned rx_budget, bool flush_acks);
-/** As pmd_engine_step. @param port receive from the port in any case; if false, only when a look at the port is due. */
+/** As pmd_engine_step. @param port receive from the port in any case; if false, only when a check of the port is due.
+ */
 unsigned pmd_engine_step_with(struct pmd_engine *e, unsigned rx_budget, bool port, bool flush_acks);
 
 /** Whether packets wait because the port was full. A port does not notify when it has room again. Lock held. */
@@ -189,10 +190,10 @@ bool pmd_engine_transmit(struct pmd_engine *e, unsigned budget, uint64_t now_ns)
 bool pmd_engine_port_pending(const struct pmd_engine *e);
 
 /** Handle events of the function's control connections. Lock held. */
-void pmd_engine_look_after(struct pmd_engine *e);
+void pmd_engine_upkeep(struct pmd_engine *e);
 
 /** Count a step of a thread that does not sleep, and so is not woken for control connections. @return whether it is
- *  time to call pmd_engine_look_after. Lock held. */
+ *  time to call pmd_engine_upkeep. Lock held. */
 bool pmd_engine_control_is_due(struct pmd_engine *e);
 
 /** Create the engine's NIC, once the port and the function number are known. @return 0, or a negative errno with an
@@ -272,14 +273,14 @@ void pmd_inline_init(struct pmd_engine *e);
 int pmd_thread_start(struct pmd_engine *e);
 void pmd_thread_stop(struct pmd_engine *e);
 /** An application thread serves from now on. Lock held. @return whether the engine's thread was serving: then the
- *  caller has to kick it, so that it looks on instead. */
+ *  caller has to kick it, so that it stands by instead. */
 bool pmd_thread_relieve(struct pmd_engine *e);
 
 void pmd_wait_init(struct pmd_engine *e);
 /** Wake the waiting application thread: the flag that it waits for is set. Lock held. */
 void pmd_wait_wake(struct pmd_engine *e);
 /** Wake the waiting application thread if its deadline has passed. The engine's thread calls this, because the waiting
- *  thread sets no timer if the engine's thread looks in time (wait_sleep in wait.c). */
+ *  thread sets no timer if the engine's thread checks in time (wait_sleep in wait.c). */
 void pmd_wait_expire(struct pmd_engine *e);
 
 #endif

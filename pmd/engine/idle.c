@@ -106,7 +106,7 @@ void idle_thread_init(struct idle_thread *t, bool automatic, bool pinned)
 				  .credit_full = IDLE_CREDIT_FULL,
 				  .naps = IDLE_NAPS,
 				  .slice_ns = IDLE_SLICE_MIN_NS,
-				  .looks_long = IDLE_LOOKS_LONG};
+				  .checks_long = IDLE_CHECKS_LONG};
 	idle_server_init(&t->server);
 }
 
@@ -125,10 +125,10 @@ static bool let_in(const struct idle_seen *seen, uint64_t within_ns)
 /** Whether application threads have spent most of the time since the last call of this function moving packets. */
 static bool has_help(struct idle_thread *t, uint64_t work_ns, uint64_t now_ns)
 {
-	uint64_t worked = work_ns - t->work_ns, passed = now_ns - t->looked_ns;
+	uint64_t worked = work_ns - t->work_ns, passed = now_ns - t->checked_ns;
 
 	t->work_ns = work_ns;
-	t->looked_ns = now_ns;
+	t->checked_ns = now_ns;
 	return worked > passed / 2;
 }
 
@@ -141,7 +141,7 @@ enum idle_act idle_thread_left(struct idle_thread *t, uint64_t polls, uint64_t n
 {
 	if (now_polls == polls)
 		return IDLE_STEP;
-	return --t->credit > 0 ? IDLE_SLEEP : IDLE_LOOK_ON;
+	return --t->credit > 0 ? IDLE_SLEEP : IDLE_STAND_BY;
 }
 
 /** Whether an application thread would most likely have found the packets of this step if the engine's thread had not
@@ -188,7 +188,7 @@ enum idle_act idle_thread_stepped(struct idle_thread *t, const struct idle_seen 
 		t->naps--;
 	t->polls = seen->polls;
 	if (t->credit <= 0)
-		return IDLE_LOOK_ON;
+		return IDLE_STAND_BY;
 	if (t->pinned || idle_server_spins(&t->server, step->got > 0 ? step->got : step->sent, seen->now_ns))
 		return IDLE_STEP;
 	return IDLE_SLEEP;
@@ -197,7 +197,7 @@ enum idle_act idle_thread_stepped(struct idle_thread *t, const struct idle_seen 
 struct idle_slice idle_thread_slice(struct idle_thread *t, bool waits_now, uint32_t waits)
 {
 	bool same = waits_now && waits == t->waits;
-	uint64_t max_ns = !waits_now && t->looks >= t->looks_long ? IDLE_SLICE_LONG_NS : IDLE_SLICE_MAX_NS;
+	uint64_t max_ns = !waits_now && t->checks >= t->checks_long ? IDLE_SLICE_LONG_NS : IDLE_SLICE_MAX_NS;
 	struct idle_slice slice = {.slice_ns = IDLE_SLICE_MIN_NS};
 
 	if (t->doubts)
@@ -207,7 +207,8 @@ struct idle_slice idle_thread_slice(struct idle_thread *t, bool waits_now, uint3
 		t->slice_ns = max_ns;
 	slice.slice_ns = t->slice_ns;
 	slice.deep = slice.slice_ns > max_ns;
-	slice.tick = slice.slice_ns == IDLE_SLICE_LONG_NS && t->looks >= IDLE_LOOKS_LAST * t->looks_long && !waits_now;
+	slice.tick =
+		slice.slice_ns == IDLE_SLICE_LONG_NS && t->checks >= IDLE_CHECKS_LAST * t->checks_long && !waits_now;
 	t->slice_ns *= 2;
 	if (t->slice_ns > max_ns && !same)
 		t->slice_ns = max_ns;
@@ -218,7 +219,7 @@ struct idle_slice idle_thread_slice(struct idle_thread *t, bool waits_now, uint3
 	return slice;
 }
 
-/** Whether application threads have polled since the last look, and were still polling at `due_ns`. */
+/** Whether application threads have polled since the last check, and were still polling at `due_ns`. */
 static bool sees_polling(const struct idle_thread *t, const struct idle_seen *seen, uint64_t due_ns)
 {
 	if (seen->last_ns == IDLE_POLLS_NOW) /* a poll that fetches payload may take longer than a slice */
@@ -226,24 +227,24 @@ static bool sees_polling(const struct idle_thread *t, const struct idle_seen *se
 	return seen->polls != t->polls && (seen->last_ns + IDLE_POLLING_NS > due_ns || let_in(seen, IDLE_YIELDING_NS));
 }
 
-enum idle_act idle_thread_looked(struct idle_thread *t, const struct idle_seen *seen, bool rang, uint64_t due_ns)
+enum idle_act idle_thread_checked(struct idle_thread *t, const struct idle_seen *seen, bool rang, uint64_t due_ns)
 {
 	bool help = has_help(t, seen->work_ns, seen->now_ns), polled = seen->polls != t->polls;
 
 	if (seen->waits_now || (!rang && (help || sees_polling(t, seen, due_ns)))) {
 		t->polls = seen->polls;
-		t->looks += !seen->waits_now;
+		t->checks += !seen->waits_now;
 		t->doubts = false;
-		return IDLE_LOOK_ON;
+		return IDLE_STAND_BY;
 	}
 	if (polled)
 		t->refused = 0; /* do not queue for the lock: a poller may hold it for a step longer than a slice */
-	/* If application threads have polled since the last look, but not just before this one, the poller may have
-	 * lost the CPU only for a moment, perhaps to the timer that woke this thread. Then look again soon before
+	/* If application threads have polled since the last check, but not just before this one, the poller may have
+	 * lost the CPU only for a moment, perhaps to the timer that woke this thread. Then check again soon before
 	 * serving: if this thread served while the poller polls, each packet would cost a wake-up. */
 	t->doubts = !rang && !t->doubts && polled && !seen->will_sleep;
 	t->polls = seen->polls;
-	return t->doubts ? IDLE_LOOK_ON : IDLE_STEP;
+	return t->doubts ? IDLE_STAND_BY : IDLE_STEP;
 }
 
 bool idle_thread_waits_for_lock(struct idle_thread *t, bool refused)
@@ -255,26 +256,26 @@ bool idle_thread_waits_for_lock(struct idle_thread *t, bool refused)
 	return waits;
 }
 
-/** Adapt credit_full and looks_long. @param waited packets had to wait for a look: the thread began to look on too
+/** Adapt credit_full and checks_long. @param waited packets had to wait for a check: the thread began to stand by too
  *  early, or its slices were too long. */
-static void learn_from_looks(struct idle_thread *t, bool waited)
+static void learn_from_checks(struct idle_thread *t, bool waited)
 {
-	if (t->looks >= t->looks_long) {
-		if (waited && t->looks_long < IDLE_LOOKS_MOST)
-			t->looks_long *= 2;
-		else if (!waited && t->looks_long > IDLE_LOOKS_LONG)
-			t->looks_long /= 2;
+	if (t->checks >= t->checks_long) {
+		if (waited && t->checks_long < IDLE_CHECKS_MOST)
+			t->checks_long *= 2;
+		else if (!waited && t->checks_long > IDLE_CHECKS_LONG)
+			t->checks_long /= 2;
 	}
-	if (t->looks >= IDLE_LOOKS_RIGHT)
+	if (t->checks >= IDLE_CHECKS_RIGHT)
 		t->credit_full = IDLE_CREDIT_FULL;
 	else if (waited && t->credit_full < IDLE_CREDIT_MOST)
 		t->credit_full *= 2;
-	t->looks = 0;
+	t->checks = 0;
 }
 
 void idle_thread_returned(struct idle_thread *t, const struct idle_seen *seen, uint64_t finds, unsigned got, bool rang)
 {
-	learn_from_looks(t, got > 0 && !rang && !let_in(seen, IDLE_LET_IN_NS));
+	learn_from_checks(t, got > 0 && !rang && !let_in(seen, IDLE_LET_IN_NS));
 	t->credit = seen->will_sleep || got > 0 ? t->credit_full : IDLE_CREDIT_NEW;
 	t->finds = finds;
 	t->naps = IDLE_NAPS;

@@ -8,11 +8,11 @@
  * the decisions.
  *
  *   decision                                          by                 used in
- *   the engine's thread serves, looks on, or leaves   idle_thread_*      thread.c
+ *   the engine's thread serves, stands by or leaves   idle_thread_*      thread.c
  *   a packet to a poller
  *   the serving thread spins, sleeps or gathers       idle_server_*      thread.c
  *   a waiting application thread spins or sleeps      idle_spin_*        wait.c (and idle_server_* uses it)
- *   a poller looks at the port, too                   idle_port_*        progress.c
+ *   a poller checks the port, too                     idle_port_*        progress.c
  *   a poller yields the CPU                           idle_yield_*       progress.c
  *   how long a thread may sleep, and whether another  idle_sleep_ns,     sleep.c
  *   thread has to wake it                             idle_interval_ns, idle_rings
@@ -44,26 +44,26 @@
 #define IDLE_THIN	  2	/* a wake-up for at most this many packets is thin */
 #define IDLE_WORTH	  4	/* gathering pays off if it brings at least this many packets */
 
-/* Looking on: the engine's thread leaves the work to polling application threads, and checks after each slice of time
+/* Standing by: the engine's thread leaves the work to polling application threads, and checks after each slice of time
  * whether they still poll. */
 #define IDLE_SLICE_MIN_NS  50000    /* ns of the first slice; each further slice is twice as long */
-#define IDLE_SLICE_MAX_NS  250000   /* ns: longest slice, until there were looks_long slices in a row */
-#define IDLE_SLICE_LONG_NS 1000000  /* ns: longest slice after looks_long slices; long polling tends to continue */
+#define IDLE_SLICE_MAX_NS  250000   /* ns: longest slice, until there were checks_long slices in a row */
+#define IDLE_SLICE_LONG_NS 1000000  /* ns: longest slice after checks_long slices; long polling tends to continue */
 #define IDLE_SLICE_DEEP_NS 16000000 /* ns: while an application thread waits, a slice this long becomes unlimited */
-#define IDLE_LOOKS_RIGHT   8	    /* slices in a row that show that looking on was the right decision */
-#define IDLE_LOOKS_LONG	   64	    /* slices in a row before slices get longer; doubled if packets had to wait */
-#define IDLE_LOOKS_MOST	   65536    /* upper limit for the slices before slices get longer */
-/* In a virtual machine an expiring timer costs its CPU up to 60 us, more than the look itself. So after
- * IDLE_LOOKS_LAST * looks_long slices in a row the thread looks when the kernel's tick comes, which interrupts a
+#define IDLE_CHECKS_RIGHT  8	    /* slices in a row that show that standing by was the right decision */
+#define IDLE_CHECKS_LONG   64	    /* slices in a row before slices get longer; doubled if packets had to wait */
+#define IDLE_CHECKS_MOST   65536    /* upper limit for the slices before slices get longer */
+/* In a virtual machine an expiring timer costs its CPU up to 60 us, more than the check itself. So after
+ * IDLE_CHECKS_LAST * checks_long slices in a row the thread checks when the kernel's tick comes, which interrupts a
  * polling CPU anyway. */
-#define IDLE_LOOKS_LAST	   2
-#define IDLE_TICK_NS	   4000000 /* ns between two ticks of the slowest kernel: a look can be late by this much */
+#define IDLE_CHECKS_LAST   2
+#define IDLE_TICK_NS	   4000000 /* ns between two ticks of the slowest kernel: a check can be late by this much */
 
 /* Credit: a measure of how often the engine's thread, and not a poller, finds the traffic. Without credit the thread
- * looks on. */
-#define IDLE_CREDIT_FULL 8   /* useless wake-ups before the thread looks on; doubled if packets wait then */
+ * stands by. */
+#define IDLE_CREDIT_FULL 8   /* useless wake-ups before the thread stands by; doubled if packets wait then */
 #define IDLE_CREDIT_MOST 256 /* upper limit for the full credit */
-#define IDLE_CREDIT_NEW	 3   /* credit when the thread serves again after a look, and no packet had waited */
+#define IDLE_CREDIT_NEW	 3   /* credit when the thread serves again after a check, and no packet had waited */
 #define IDLE_CREDIT_FIND 4   /* credit for a step in which the thread found packets */
 #define IDLE_SPIN_POLLS	 16  /* with this many polls between two steps of the thread, an application polls in a loop */
 
@@ -84,11 +84,11 @@
 #define IDLE_NAP_NS	10000000 /* ns */
 #define IDLE_NAPS	10
 
-/* How often a poller looks at the port, if the function also has links. */
-#define IDLE_PORT_PAUSE_MIN_NS 250  /* ns: first pause between looks; doubled while the port is empty */
-#define IDLE_PORT_PAUSE_NS     8000 /* ns: longest pause between looks at an empty port */
+/* How often a poller checks the port, if the function also has links. */
+#define IDLE_PORT_PAUSE_MIN_NS 250  /* ns: first pause between checks; doubled while the port is empty */
+#define IDLE_PORT_PAUSE_NS     8000 /* ns: longest pause between checks of an empty port */
 #define IDLE_PORT_BUSY_SHIFT   3    /* while links bring packets, the longest pause is shifted left by this */
-#define IDLE_PORT_OWED	       16   /* a look is due once this many packets have been sent since the last look */
+#define IDLE_PORT_OWED	       16   /* a check is due once this many packets have been sent since the last check */
 
 /* When a poller yields the CPU. */
 #define IDLE_YIELD_POLLS    64 /* empty polls before a yield; halved if a yield paid off, else doubled */
@@ -97,16 +97,16 @@
 #define IDLE_YIELD_TAKEN_NS 1000 /* ns: if a yield took longer than this, another thread has run meanwhile */
 
 /* How long a thread sleeps. */
-#define IDLE_INTERVAL_MIN_NS 20000   /* ns: first pause between a sleeper's looks at a port without descriptor */
-#define IDLE_INTERVAL_MAX_NS 1000000 /* ns: longest pause between a sleeper's looks */
+#define IDLE_INTERVAL_MIN_NS 20000   /* ns: first pause between a sleeper's checks of a port without descriptor */
+#define IDLE_INTERVAL_MAX_NS 1000000 /* ns: longest pause between a sleeper's checks */
 
 #define IDLE_UNBOUNDED UINT64_MAX /* as a duration or a point in time: until another thread wakes the sleeper */
 
 /** What a thread does next. */
 enum idle_act {
-	IDLE_STEP,    /* take the next step at once: work is left, or packets are likely to follow soon */
-	IDLE_SLEEP,   /* serve: sleep until anything arrives or a deadline passes */
-	IDLE_LOOK_ON, /* leave the work to application threads, and look again after a slice */
+	IDLE_STEP,     /* take the next step at once: work is left, or packets are likely to follow soon */
+	IDLE_SLEEP,    /* serve: sleep until anything arrives or a deadline passes */
+	IDLE_STAND_BY, /* leave the work to application threads, and check again after a slice */
 };
 
 /* ---- spinning ----------------------------------------------------------------------------------------------- */
@@ -203,7 +203,7 @@ struct idle_step {
 	bool wanted;	  /* an application thread waits for the lock now */
 };
 
-/** A slice: how long the engine's thread looks on before it checks again. */
+/** A slice: how long the engine's thread stands by before it checks again. */
 struct idle_slice {
 	uint64_t slice_ns;
 	bool deep; /* longer than usual: an application thread waits, and kicks this thread when the wait ends */
@@ -214,21 +214,21 @@ struct idle_slice {
  * Decides which thread does the work: the thread that finds the traffic. The engine's thread gains credit when it finds
  * packets that no poller would have found soon. It loses credit when it finds packets that a poller was about to find,
  * when it wakes for packets that a poller has already taken, and for each poll that found packets. Without credit it
- * looks on.
+ * stands by.
  */
 struct idle_thread {
-	bool automatic;		    /* false: the thread always serves */
-	bool pinned;		    /* the thread never sleeps */
-	int credit, credit_full;    /* credit now, and its maximum: see IDLE_CREDIT_FULL */
-	unsigned naps;		    /* how many more sleeps IDLE_NAP_NS limits */
-	unsigned refused;	    /* failed trylocks in a row */
-	bool doubts;		    /* polling may have stopped: look again soon */
-	unsigned looks, looks_long; /* slices in a row; number of them after which slices get longer */
-	uint32_t waits;		    /* how many waits application threads had begun by the last slice */
-	uint64_t slice_ns;	    /* length of the next slice */
-	/* idle_seen.polls at the last step or look, and idle_step.finds at the last step. */
+	bool automatic;		      /* false: the thread always serves */
+	bool pinned;		      /* the thread never sleeps */
+	int credit, credit_full;      /* credit now, and its maximum: see IDLE_CREDIT_FULL */
+	unsigned naps;		      /* how many more sleeps IDLE_NAP_NS limits */
+	unsigned refused;	      /* failed trylocks in a row */
+	bool doubts;		      /* polling may have stopped: check again soon */
+	unsigned checks, checks_long; /* slices in a row; number of them after which slices get longer */
+	uint32_t waits;		      /* how many waits application threads had begun by the last slice */
+	uint64_t slice_ns;	      /* length of the next slice */
+	/* idle_seen.polls at the last step or check, and idle_step.finds at the last step. */
 	uint64_t polls, finds;
-	uint64_t work_ns, looked_ns; /* idle_seen.work_ns when has_help() was last called, and the time of that call */
+	uint64_t work_ns, checked_ns; /* idle_seen.work_ns when has_help() was last called, and the time of that call */
 	struct idle_server server;
 };
 
@@ -241,10 +241,10 @@ bool idle_thread_leaves(const struct idle_thread *t, const struct idle_seen *see
 
 /** Call after the pause of IDLE_LEAVE_NS, during which no doorbell rang. @param polls number of polls before the pause.
  *  @param now_polls number of polls now. @return IDLE_STEP: nobody has polled; IDLE_SLEEP: sleep up to IDLE_POLLING_NS;
- *  IDLE_LOOK_ON: look on, unless an application thread has announced a sleep. */
+ *  IDLE_STAND_BY: stand by, unless an application thread has announced a sleep. */
 enum idle_act idle_thread_left(struct idle_thread *t, uint64_t polls, uint64_t now_polls);
 
-/** Call after a step of the serving thread. If it returns IDLE_LOOK_ON, call idle_thread_look_on(). */
+/** Call after a step of the serving thread. If it returns IDLE_STAND_BY, call idle_thread_stand_by(). */
 enum idle_act idle_thread_stepped(struct idle_thread *t, const struct idle_seen *seen, const struct idle_step *step);
 
 /** Limit a sleep of the serving thread. @param timeout_ns how long the thread may sleep; 0: no sleep. */
@@ -253,28 +253,28 @@ static inline uint64_t idle_thread_nap(const struct idle_thread *t, uint64_t tim
 	return t->naps > 0 && timeout_ns > IDLE_NAP_NS ? IDLE_NAP_NS : timeout_ns;
 }
 
-/** The engine's thread begins to look on. Its first slice is the shortest. */
-static inline void idle_thread_look_on(struct idle_thread *t)
+/** The engine's thread begins to stand by. Its first slice is the shortest. */
+static inline void idle_thread_stand_by(struct idle_thread *t)
 {
 	t->slice_ns = IDLE_SLICE_MIN_NS;
 }
 
-/** How long to look on. Slices grow up to a maximum; while the same wait of an application thread lasts, they grow
+/** How long to stand by. Slices grow up to a maximum; while the same wait of an application thread lasts, they grow
  *  beyond that maximum, and finally become unlimited. */
 struct idle_slice idle_thread_slice(struct idle_thread *t, bool waits_now, uint32_t waits);
 
-/** Call after a slice. @param rang the doorbell ended the slice. @param due_ns when the look was due. The question is
+/** Call after a slice. @param rang the doorbell ended the slice. @param due_ns when the check was due. The question is
  *  whether polling went on until then: the thread wakes some time later, and meanwhile a poller on the same CPU cannot
- *  poll. @return IDLE_LOOK_ON: look on for another slice; IDLE_STEP: serve again. */
-enum idle_act idle_thread_looked(struct idle_thread *t, const struct idle_seen *seen, bool rang, uint64_t due_ns);
+ *  poll. @return IDLE_STAND_BY: stand by for another slice; IDLE_STEP: serve again. */
+enum idle_act idle_thread_checked(struct idle_thread *t, const struct idle_seen *seen, bool rang, uint64_t due_ns);
 
-/** The time at which a look scheduled for `look_ns` was due. @param tick the kernel's tick ended the slice: then the
- *  look was due when the tick came, which was just before now. */
-static inline uint64_t idle_look_due_ns(uint64_t look_ns, bool tick, uint64_t now_ns)
+/** The time at which a check scheduled for `check_ns` was due. @param tick the kernel's tick ended the slice: then the
+ *  check was due when the tick came, which was just before now. */
+static inline uint64_t idle_check_due_ns(uint64_t check_ns, bool tick, uint64_t now_ns)
 {
 	if (tick)
 		return now_ns - IDLE_SLICE_MIN_NS;
-	return look_ns < now_ns ? look_ns : now_ns;
+	return check_ns < now_ns ? check_ns : now_ns;
 }
 
 /** Call after a trylock by the engine's thread, when it is to serve again. @param refused another thread holds the
@@ -284,35 +284,35 @@ bool idle_thread_waits_for_lock(struct idle_thread *t, bool refused);
 /** Call after the first step of the thread when it serves again. @param got packets received by this step. */
 void idle_thread_returned(struct idle_thread *t, const struct idle_seen *seen, uint64_t finds, unsigned got, bool rang);
 
-/* ---- looks at the port -------------------------------------------------------------------------------------- */
+/* ---- checks of the port ------------------------------------------------------------------------------------ */
 
 /**
- * When to look at the port. A look is a system call, which costs as much as a packet through a link. If the function
- * has no links, every step looks. With links, the step after a look that found packets looks again, and the pause
- * between looks grows while the port is empty. While links bring packets, even one at a time as in a ping-pong, the
- * longest pause is longer still, because looks would delay these packets.
+ * When to check the port. A check is a system call, which costs as much as a packet through a link. If the function
+ * has no links, every step checks. With links, the step after a check that found packets checks again, and the pause
+ * between checks grows while the port is empty. While links bring packets, even one at a time as in a ping-pong, the
+ * longest pause is longer still, because checks would delay these packets.
  */
 struct idle_port {
-	uint64_t looked_ns; /* when the port was last looked at */
-	uint64_t heard_ns;  /* when a step last received packets from links */
-	uint64_t pause_ns;  /* pause between two looks */
+	uint64_t checked_ns; /* when the port was last checked */
+	uint64_t heard_ns;   /* when a step last received packets from links */
+	uint64_t pause_ns;   /* pause between two checks */
 };
 
-/** Whether to look at the port now. @param links the function has links. @param owed packets sent through the port
- *  since the last look. */
+/** Whether to check the port now. @param links the function has links. @param owed packets sent through the port
+ *  since the last check. */
 static inline bool idle_port_is_due(const struct idle_port *p, bool links, unsigned owed, uint64_t now_ns)
 {
 	bool idle = p->pause_ns >= IDLE_PORT_PAUSE_NS;
 	bool busy = pmd_clock_age(now_ns, p->heard_ns) < IDLE_PORT_PAUSE_NS;
 
 	return owed >= IDLE_PORT_OWED || !links ||
-	       now_ns - p->looked_ns >= p->pause_ns << (busy && idle ? IDLE_PORT_BUSY_SHIFT : 0);
+	       now_ns - p->checked_ns >= p->pause_ns << (busy && idle ? IDLE_PORT_BUSY_SHIFT : 0);
 }
 
-/** The port was looked at. @param found packets were received, or more are waiting. */
-static inline void idle_port_looked(struct idle_port *p, bool found, uint64_t now_ns)
+/** The port was checked. @param found packets were received, or more are waiting. */
+static inline void idle_port_checked(struct idle_port *p, bool found, uint64_t now_ns)
 {
-	p->looked_ns = now_ns;
+	p->checked_ns = now_ns;
 	if (found)
 		p->pause_ns = 0;
 	else if (p->pause_ns < IDLE_PORT_PAUSE_NS)
@@ -371,7 +371,7 @@ static inline enum idle_yielded idle_yield_outcome(uint64_t took_ns)
 
 /** How long a thread may sleep. @param work there is work left. @param retry_ns if packets wait for room in the port or
  *  for an mbuf: how long until the next attempt to send them (nothing wakes the thread when there is room); 0: no
- *  packets wait. @param interval_ns how long until the next look at a port without a descriptor. @return ns; 0: the
+ *  packets wait. @param interval_ns how long until the next check of a port without a descriptor. @return ns; 0: the
  *  thread must not sleep. */
 static inline uint64_t idle_sleep_ns(bool work, uint64_t retry_ns, uint64_t deadline_ns, uint64_t interval_ns,
 				     uint64_t now_ns)
@@ -385,7 +385,7 @@ static inline uint64_t idle_sleep_ns(bool work, uint64_t retry_ns, uint64_t dead
 	return deadline_ns != IDLE_UNBOUNDED && deadline_ns - now_ns < interval_ns ? deadline_ns - now_ns : interval_ns;
 }
 
-/** How long a thread sleeps before it looks again at a port without a descriptor; longer while nothing arrives.
+/** How long a thread sleeps before it checks a port without a descriptor again; longer while nothing arrives.
  *  @param last_ns the previous interval; 0: none. @param got packets received since then.
  *  @return ns; 0, that is no sleep, if packets were received. */
 static inline uint64_t idle_interval_ns(uint64_t last_ns, unsigned got)

@@ -134,9 +134,9 @@ void pmd_engine_take(struct pmd_engine *e, const struct nic_rx_frame *frame, uin
 
 /**
  * Receive packets from the port and hand them to the NIC: up to the budget or, if that is larger, as many packets as
- * were sent through the port since the last look at it (at most PMD_PORT_RX_MOST). If steps received fewer packets than
- * they send, the port's buffer would overflow, and UC and UD have no window that prevents that. Packets that the port
- * drops count, too: otherwise a flood of them could hold the lock for more than PMD_STEP_PACKETS_MAX packets.
+ * were sent through the port since the last check of it (at most PMD_PORT_RX_MOST). If steps received fewer packets
+ * than they send, the port's buffer would overflow, and UC and UD have no window that prevents that. Packets that the
+ * port drops count, too: otherwise a flood of them could hold the lock for more than PMD_STEP_PACKETS_MAX packets.
  * @return packets handed to the NIC.
  */
 static unsigned port_rx(struct pmd_engine *e, unsigned budget, uint64_t now_ns)
@@ -167,12 +167,12 @@ static void note_taken(struct pmd_engine *e)
 		e->host.port->stats.lock_packets_max = e->steps.taken;
 }
 
-static unsigned port_look(struct pmd_engine *e, unsigned budget, uint64_t now_ns)
+static unsigned port_check(struct pmd_engine *e, unsigned budget, uint64_t now_ns)
 {
 	unsigned got = port_rx(e, budget, now_ns);
 
 	note_taken(e);
-	idle_port_looked(&e->steps.port, got > 0 || e->host.port->more, now_ns);
+	idle_port_checked(&e->steps.port, got > 0 || e->host.port->more, now_ns);
 	return got;
 }
 
@@ -187,11 +187,11 @@ static unsigned step_rx(struct pmd_engine *e, unsigned budget, bool port, uint64
 		pmd_tap_rx_due(&e->host, now_ns);
 	if (!port && !idle_port_is_due(&e->steps.port, pmd_links_any(e->host.links), e->steps.owed, now_ns))
 		return links;
-	return links + port_look(e, budget, now_ns);
+	return links + port_check(e, budget, now_ns);
 }
 
-/** Whether new work can come only from links, the port and timers. Then a poll after a step that left no work looks
- *  only at the links: the port and timers can wait for QUIET_NS. */
+/** Whether new work can come only from links, the port and timers. Then a poll after a step that left no work
+ *  checks only the links: the port and timers can wait for QUIET_NS. */
 static bool is_quiet(const struct pmd_engine *e)
 {
 	return pmd_links_any(e->host.links) && !e->host.taps && !pmd_engine_is_full(e);
@@ -238,8 +238,8 @@ unsigned pmd_engine_step_with(struct pmd_engine *e, unsigned rx_budget, bool por
 	wait = timers_wait(e, got, due_ns, now_ns);
 	e->steps.full_ns = now_ns;
 	if (!wait && due_ns <= now_ns) {
-		if (e->steps.port.looked_ns != now_ns) /* look first: the answer may already be in the port */
-			got += port_look(e, rx_budget, now_ns);
+		if (e->steps.port.checked_ns != now_ns) /* check first: the answer may already be in the port */
+			got += port_check(e, rx_budget, now_ns);
 		nic_timeout(e->host.nic, now_ns);
 	}
 	if (flush_acks || got == 0)
@@ -268,7 +268,7 @@ bool pmd_engine_control_is_due(struct pmd_engine *e)
 	return true;
 }
 
-void pmd_engine_look_after(struct pmd_engine *e)
+void pmd_engine_upkeep(struct pmd_engine *e)
 {
 	int cancel_state;
 
@@ -337,7 +337,7 @@ static void inline_step(struct pmd_engine *e)
 	unsigned got = pmd_engine_step(e, INLINE_RX_BUDGET, !__atomic_load_n(&e->thread.polled, __ATOMIC_RELAXED));
 
 	if (pmd_engine_control_is_due(e))
-		pmd_engine_look_after(e);
+		pmd_engine_upkeep(e);
 	inline_count(e, got > 0);
 	e->polling.finds += got > 0;
 	__atomic_store_n(&e->polling.moved, got + e->steps.sent > 0, __ATOMIC_RELAXED);
@@ -347,7 +347,7 @@ static void inline_step(struct pmd_engine *e)
 }
 
 /**
- * Fast path: most polls find nothing. After a step or doorbell that left no work, a poll only looks at the links,
+ * Fast path: most polls find nothing. After a step or doorbell that left no work, a poll only checks the links,
  * and every QUIET_NS a poll is a full step for timers and the port. @return false: take a step.
  */
 static bool inline_is_quiet(struct pmd_engine *e)
@@ -453,7 +453,7 @@ void pmd_doorbell(struct pmd_engine *e)
 	e->steps.quiet = !nic_acks_wait(e->host.nic) && !nic_tx_pending(e->host.nic) && is_quiet(e);
 	inline_worked(e, e->steps.sent, e->host.port->stats.link_rx_references - references, now_ns);
 	/* If doorbells bring all completions, the application's polls take no steps, while the engine's thread still
-	 * looks on because the application polls. So take a step here for timers, the port and new connections. */
+	 * stands by because the application polls. So take a step here for timers, the port and new connections. */
 	if (found && now_ns - e->steps.full_ns >= DOORBELL_STEP_NS &&
 	    now_ns - e->polling.stepped_ns >= DOORBELL_STEP_NS)
 		inline_step(e);

@@ -7,7 +7,7 @@
  * costs milliseconds. So the thread has two ways to wait:
  *   serving: it blocks on the port, bell and doorbell until the next deadline, and every packet wakes it. An idle
  *            engine serves and uses no CPU.
- *   polled:  application threads have been polling: the thread looks on. It does not block on the port. After each
+ *   polled:  application threads have been polling: the thread stands by. It does not block on the port. After each
  *            slice of time it checks whether they still poll, and serves when they have stopped.
  * This file observes which thread finds the traffic. From that idle.c decides which of the two ways is used, and for
  * how long, and this file acts on the decision. Programs that sleep on completion channels announce that
@@ -31,7 +31,8 @@
 
 #include "engine_priv.h"
 
-/* Slack of the thread's timers. SLACK_LONG_NS makes looks coincide with the kernel's tick (IDLE_LOOKS_LAST in idle.h).
+/* Slack of the thread's timers. SLACK_LONG_NS makes checks coincide with the kernel's tick (IDLE_CHECKS_LAST in
+ * idle.h).
  */
 #define SLACK_NS      1
 #define SLACK_LONG_NS IDLE_TICK_NS
@@ -76,7 +77,7 @@ static void thread_end(struct pmd_engine *e)
 	pmd_mutex_lock(&e->lock);
 	pmd_sleep_end(e); /* nobody needs to ring the doorbell any more */
 	pmd_mutex_unlock(&e->lock);
-	__atomic_store_n(&e->thread.look_ns, UINT64_MAX, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&e->thread.check_ns, UINT64_MAX, __ATOMIC_SEQ_CST);
 	__atomic_store_n(&e->thread.stop, true, __ATOMIC_RELAXED);
 }
 
@@ -113,7 +114,7 @@ static bool thread_is_spared(const struct thread_state *s)
 	return __atomic_load_n(&s->e->waiter.serves, __ATOMIC_RELAXED);
 }
 
-/** @return how long to look on. */
+/** @return how long to stand by. */
 static struct idle_slice thread_slice(struct thread_state *s)
 {
 	struct pmd_engine *e = s->e;
@@ -137,7 +138,7 @@ static void thread_set_slack(struct thread_state *s, bool slack)
 	prctl(PR_SET_TIMERSLACK, slack ? SLACK_LONG_NS : SLACK_NS);
 }
 
-/** Sleep until the next look, and wake the waiting application thread at its deadline. @return whether the doorbell
+/** Sleep until the next check, and wake the waiting application thread at its deadline. @return whether the doorbell
  *  ended the sleep. */
 static bool thread_rest(struct thread_state *s)
 {
@@ -146,7 +147,7 @@ static bool thread_rest(struct thread_state *s)
 	uint64_t rest_ns = slice.slice_ns, now_ns = pmd_now_ns(), wait_ns;
 	bool rang;
 
-	__atomic_store_n(&e->thread.look_ns, /* wait_sleep() reads it */
+	__atomic_store_n(&e->thread.check_ns, /* wait_sleep() reads it */
 			 rest_ns == IDLE_UNBOUNDED ? UINT64_MAX : now_ns + rest_ns + (slice.tick ? SLACK_LONG_NS : 0),
 			 __ATOMIC_SEQ_CST);
 	wait_ns = __atomic_load_n(&e->waiter.deadline_ns, __ATOMIC_SEQ_CST); /* pairs with wait_sleep() in wait.c */
@@ -160,17 +161,18 @@ static bool thread_rest(struct thread_state *s)
 	return rang;
 }
 
-/** Application threads poll: look on for a slice, then serve again if the polling has stopped. */
-static void thread_look_on(struct thread_state *s)
+/** Application threads poll: stand by for a slice, then serve again if the polling has stopped. */
+static void thread_stand_by(struct thread_state *s)
 {
 	struct pmd_engine *e = s->e;
 	bool rang = thread_rest(s);
-	uint64_t look_ns = __atomic_load_n(&e->thread.look_ns, __ATOMIC_RELAXED);
+	uint64_t check_ns = __atomic_load_n(&e->thread.check_ns, __ATOMIC_RELAXED);
 	struct idle_seen seen = thread_sees(e);
 	unsigned got;
 
 	__atomic_store_n(&e->thread.deep, false, __ATOMIC_RELAXED);
-	if (idle_thread_looked(&s->idle, &seen, rang, idle_look_due_ns(look_ns, s->slack, seen.now_ns)) == IDLE_LOOK_ON)
+	if (idle_thread_checked(&s->idle, &seen, rang, idle_check_due_ns(check_ns, s->slack, seen.now_ns)) ==
+	    IDLE_STAND_BY)
 		return;
 	if (rang)
 		pmd_mutex_lock(&e->lock); /* wait: the thread that rang may still hold the lock, and rings only once */
@@ -190,12 +192,12 @@ static void thread_look_on(struct thread_state *s)
 	thread_set_slack(s, false);
 }
 
-/** Application threads poll, so the thread stops serving and begins to look on. Lock held. */
-static void thread_look_on_from_now(struct thread_state *s)
+/** Application threads poll, so the thread stops serving and begins to stand by. Lock held. */
+static void thread_stand_by_from_now(struct thread_state *s)
 {
 	pmd_links_awake(s->e->host.links);
 	__atomic_store_n(&s->e->thread.polled, true, __ATOMIC_RELAXED);
-	idle_thread_look_on(&s->idle);
+	idle_thread_stand_by(&s->idle);
 }
 
 /** Packets have woken the thread. If a poller is about to find them, sleep for a moment so that the poller can.
@@ -217,7 +219,7 @@ static bool thread_leaves(struct thread_state *s, unsigned *woken)
 	}
 	pmd_mutex_lock(&e->lock);
 	if (!__atomic_load_n(&e->thread.polled, __ATOMIC_RELAXED) && !e->thread.expect_sleep) {
-		thread_look_on_from_now(s);
+		thread_stand_by_from_now(s);
 		*woken = 0;
 	}
 	pmd_mutex_unlock(&e->lock);
@@ -235,7 +237,7 @@ static enum idle_act thread_step(struct thread_state *s, unsigned woken, bool wa
 
 	if (woken & PMD_WOKEN_CONTROL || (!woken && pmd_engine_control_is_due(e))) {
 		since_ns = pmd_now_ns();
-		pmd_engine_look_after(e);
+		pmd_engine_upkeep(e);
 	}
 	*got = pmd_engine_step_with(e, THREAD_RX_BUDGET, woken != PMD_WOKEN_BELL && !s->idle.server.spin_ns, true);
 	seen = thread_sees(e);
@@ -290,8 +292,8 @@ static void thread_serve(struct thread_state *s, unsigned *woken)
 	}
 	pmd_links_awake(e->host.links);
 	act = thread_step(s, *woken, waited, &got, &now_ns);
-	if (act == IDLE_LOOK_ON) {
-		thread_look_on_from_now(s); /* the sleeper stays marked awake, so nobody rings the doorbell */
+	if (act == IDLE_STAND_BY) {
+		thread_stand_by_from_now(s); /* the sleeper stays marked awake, so nobody rings the doorbell */
 		*woken = 0;
 		pmd_mutex_unlock(&e->lock);
 		return;
@@ -345,7 +347,7 @@ static void *thread_main(void *arg)
 		if (woken & ~(unsigned)PMD_WOKEN_DOORBELL)
 			pmd_engine_wake(s.e);
 		woken = 0;
-		thread_look_on(&s);
+		thread_stand_by(&s);
 	}
 	return NULL;
 }
@@ -355,7 +357,7 @@ int pmd_thread_start(struct pmd_engine *e)
 	sigset_t set, old;
 	int rc;
 
-	e->thread.look_ns = UINT64_MAX;
+	e->thread.check_ns = UINT64_MAX;
 	if (e->progress == PMD_PROGRESS_INLINE) {
 		e->thread.polled = true;
 		return 0;

@@ -4,7 +4,7 @@
  * thread. Packets wake it directly, without waking the engine's thread first.
  *
  * Only one application thread at a time serves; others sleep on their own descriptor. While one serves, the engine's
- * thread looks on.
+ * thread stands by.
  *
  * A sleep and a wake-up cost each side more than a message. If messages follow each other closely, the application
  * thread polls for a while before it sleeps (and yields the CPU, as in all polling). It starts polling after several
@@ -84,14 +84,14 @@ static unsigned wait_work(struct pmd_engine *e, unsigned woken)
 	e->waiter.asleep = false;
 	pmd_links_awake(e->host.links);
 	if (woken & PMD_WOKEN_CONTROL)
-		pmd_engine_look_after(e);
-	/* If only the bell rang, skip the port unless a look at it is due: the port's descriptor reports packets; a
+		pmd_engine_upkeep(e);
+	/* If only the bell rang, skip the port unless a check of it is due: the port's descriptor reports packets; a
 	 * port without a descriptor is covered by timeouts. */
 	got = pmd_engine_step_with(e, THREAD_RX_BUDGET, !bell, bell);
 	if (nic_acks_wait(e->host.nic) && !wait_is_over(e))
 		got += pmd_engine_step_with(e, THREAD_RX_BUDGET, false, true);
 	if (bell && got == 0)
-		pmd_engine_bell_drain(e); /* must come before the last look at the links */
+		pmd_engine_bell_drain(e); /* must come before the last check of the links */
 	return got;
 }
 
@@ -111,10 +111,10 @@ static uint64_t wait_sleep(struct pmd_engine *e, bool stepped, unsigned got)
 	__atomic_store_n(&e->waiter.deadline_ns, UINT64_MAX, __ATOMIC_RELAXED);
 	if (timeout == 0 || timeout == UINT64_MAX)
 		return timeout;
-	/* Setting a timer costs as much as a wake-up. So sleep without one if the engine's thread looks in time:
+	/* Setting a timer costs as much as a wake-up. So sleep without one if the engine's thread checks in time:
 	 * then it sees the deadline, and wakes this thread when the deadline comes. */
 	__atomic_store_n(&e->waiter.deadline_ns, wake_ns, __ATOMIC_SEQ_CST); /* pairs with thread_rest() in thread.c */
-	return __atomic_load_n(&e->thread.look_ns, __ATOMIC_SEQ_CST) <= wake_ns ? UINT64_MAX : timeout;
+	return __atomic_load_n(&e->thread.check_ns, __ATOMIC_SEQ_CST) <= wake_ns ? UINT64_MAX : timeout;
 }
 
 /** Before a sleep, do the work that is due, which on the first call is usually none. @param timeout set to how long the
@@ -135,7 +135,7 @@ static bool wait_step(struct pmd_engine *e, bool first, unsigned woken, uint64_t
 	else
 		*timeout = pmd_engine_wait_prepare(e) ? wait_sleep(e, steps, got) : 0;
 	pmd_mutex_unlock(&e->lock);
-	/* If the engine's thread still sleeps as the serving thread, kick it: it must look on instead, and notice when
+	/* If the engine's thread still sleeps as the serving thread, kick it: it must stand by instead, and notice when
 	 * this thread no longer serves. */
 	if (thread_serves)
 		pmd_engine_kick(e);

@@ -84,7 +84,7 @@ static void victim_wakes(void)
 	f.asleep = f.called = false;
 	pmd_links_awake(e->host.links);
 	if (woken & PMD_WOKEN_CONTROL)
-		pmd_engine_look_after(e);
+		pmd_engine_upkeep(e);
 }
 
 /** Run an engine step, during which the enemy changes the contents of rings up to `changes` times. */
@@ -107,7 +107,7 @@ static void victim_looks_after(unsigned changes)
 {
 	victim_wakes();
 	touch_begin(f.victim.e.host.links, changes);
-	pmd_engine_look_after(&f.victim.e);
+	pmd_engine_upkeep(&f.victim.e);
 	touch_end();
 }
 
@@ -126,7 +126,7 @@ static void honest_steps(void)
 
 	pmd_engine_step(&f.honest.e, 128, true);
 	f.called |= f.asleep && f.honest.port.stats.link_tx_packets != before;
-	pmd_engine_look_after(&f.honest.e);
+	pmd_engine_upkeep(&f.honest.e);
 }
 
 static bool honest_is_served(void)
@@ -134,7 +134,7 @@ static bool honest_is_served(void)
 	for (unsigned round = 0; round < 1000; round++) {
 		honest_steps();
 		victim_steps(128, true, 0);
-		pmd_engine_look_after(&f.victim.e);
+		pmd_engine_upkeep(&f.victim.e);
 		if (ring_stream_is_done(&f.stream[0]) && ring_stream_is_done(&f.stream[1]))
 			return true;
 		ring_now_ns += 1000000;
@@ -206,7 +206,7 @@ static void open_enemy_links(void)
 	enemy_accepts(&f.in[0], f.name_fd);
 	enemy_connects(&f.out[0]);
 	for (unsigned i = 0; i < 2; i++) /* first accept the enemy's connection, then read its message */
-		pmd_engine_look_after(&f.victim.e);
+		pmd_engine_upkeep(&f.victim.e);
 	expect(f.in[0].from.memory && f.out[0].to.memory && f.victim.e.host.links->n_in == 2);
 }
 

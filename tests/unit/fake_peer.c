@@ -24,10 +24,10 @@ bool fake_readable(int fd)
 	return poll(&p, 1, LONG_MS) == 1;
 }
 
-void fake_look_after(struct end *e)
+void fake_upkeep(struct end *e)
 {
 	pmd_lock(e->engine);
-	pmd_engine_look_after(e->engine);
+	pmd_engine_upkeep(e->engine);
 	pmd_unlock(e->engine);
 }
 

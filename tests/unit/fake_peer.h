@@ -55,7 +55,7 @@ struct nic_qp *fake_qp(struct end *e, enum nic_qp_type type, struct nic_cq *cq, 
  *  link's path, 0: no link */
 uint32_t fake_route(struct end *e);
 /** Let the engine serve its connections now. */
-void fake_look_after(struct end *e);
+void fake_upkeep(struct end *e);
 /** Whether fd becomes readable within a long timeout; tests assert that it happens, not how fast. */
 bool fake_readable(int fd);
 

@@ -39,7 +39,7 @@ void liar_open(struct liar *l, const struct pmd_device *device, bool honestly)
 	pmd_unlock(l->end.engine);
 	fake_take(&sink);
 	liar_introduce(&l->f, &l->end, honestly);
-	fake_look_after(&l->end);
+	fake_upkeep(&l->end);
 	fake_close(&sink);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * test_pmd_idle.c - the idle policy, in virtual time: which thread does the work, how long the engine's thread looks
- * on (leaves the work to pollers), when a poller reads the port and when it yields, how long a sleep may last.
+ * test_pmd_idle.c - the idle policy, in virtual time: which thread does the work, how long the engine's thread
+ * stands by (leaves the work to pollers), when a poller reads the port and when it yields, how long a sleep may last.
  * test_pmd_idle_server.c tests what the serving thread does between two packets.
  */
 #include <setjmp.h>
@@ -50,13 +50,13 @@ static enum idle_act serve(struct world *w, unsigned got)
 }
 
 /** Let a poller take each packet that wakes the thread. @return the number of wake-ups until the thread leaves the work
- * to pollers (looks on); most + 1 if it never does. */
-static unsigned wakes_until_look_on(struct world *w, unsigned most)
+ * to pollers (stands by); most + 1 if it never does. */
+static unsigned wakes_until_stand_by(struct world *w, unsigned most)
 {
 	for (unsigned n = 1; n <= most; n++) {
 		pass(w, 100000);
 		poll_often(w, 100);
-		if (serve(w, 0) == IDLE_LOOK_ON)
+		if (serve(w, 0) == IDLE_STAND_BY)
 			return n;
 	}
 	return most + 1;
@@ -64,7 +64,7 @@ static unsigned wakes_until_look_on(struct world *w, unsigned most)
 
 /** For one slice of time, the thread leaves the work to application threads, which poll `polls` times, the last time at
  * the slice's end. */
-static enum idle_act look(struct world *w, unsigned polls)
+static enum idle_act check(struct world *w, unsigned polls)
 {
 	struct idle_slice slice = idle_thread_slice(&w->t, w->seen.waits_now, 0);
 	uint64_t due_ns = w->seen.now_ns + slice.slice_ns;
@@ -72,25 +72,25 @@ static enum idle_act look(struct world *w, unsigned polls)
 	pass(w, slice.slice_ns);
 	if (polls > 0)
 		poll_often(w, polls);
-	return idle_thread_looked(&w->t, &w->seen, false, due_ns);
+	return idle_thread_checked(&w->t, &w->seen, false, due_ns);
 }
 
 /* ---- who serves --------------------------------------------------------------------------------------------- */
 
-static void idle__looks_on_after_vain_wakes(void **state)
+static void idle__stands_by_after_vain_wakes(void **state)
 {
 	struct world w;
 
 	(void)state;
 	world_init(&w);
-	assert_int_equal(wakes_until_look_on(&w, 100), IDLE_CREDIT_NEW);
+	assert_int_equal(wakes_until_stand_by(&w, 100), IDLE_CREDIT_NEW);
 	/* Packets that no poller would have found raise the thread's credit, up to its maximum. */
 	world_init(&w);
 	for (unsigned i = 0; i < 100; i++) {
 		pass(&w, 1000000);
-		assert_int_not_equal(serve(&w, 1), IDLE_LOOK_ON);
+		assert_int_not_equal(serve(&w, 1), IDLE_STAND_BY);
 	}
-	assert_int_equal(wakes_until_look_on(&w, 100), IDLE_CREDIT_FULL);
+	assert_int_equal(wakes_until_stand_by(&w, 100), IDLE_CREDIT_FULL);
 }
 
 static void idle__vain_wakes_without_polls_cost_nothing(void **state)
@@ -101,7 +101,7 @@ static void idle__vain_wakes_without_polls_cost_nothing(void **state)
 	world_init(&w);
 	for (unsigned i = 0; i < 100; i++) {
 		pass(&w, 100000);
-		assert_int_not_equal(serve(&w, 0), IDLE_LOOK_ON);
+		assert_int_not_equal(serve(&w, 0), IDLE_STAND_BY);
 	}
 }
 
@@ -125,7 +125,7 @@ static void idle__packets_taken_from_a_poller_cost_credit(void **state)
 			w.seen.yields = how == 1;
 			step = (struct idle_step){.step_ns = w.seen.now_ns, .got = 1, .wanted = how == 2};
 			act = idle_thread_stepped(&w.t, &w.seen, &step);
-		} while (++n < 100 && act != IDLE_LOOK_ON);
+		} while (++n < 100 && act != IDLE_STAND_BY);
 		assert_int_equal(n, how == 3 ? 100 : IDLE_CREDIT_NEW);
 		if (how == 3) /* a poller in a loop: packets that the thread receives do not raise its credit, either */
 			assert_int_equal(w.t.credit, IDLE_CREDIT_NEW);
@@ -139,7 +139,7 @@ static void idle__packets_found_while_threads_help_earn_no_credit(void **state)
 
 	(void)state;
 	world_init(&w);
-	look(&w, 1);
+	check(&w, 1);
 	pass(&w, 1000000);
 	w.seen.work_ns += 1000000;
 	serve(&w, 1);
@@ -162,7 +162,7 @@ static void idle__packets_found_by_pollers_cost_credit(void **state)
 	assert_int_equal(serve(&w, 0), IDLE_SLEEP);
 	assert_int_equal(w.t.credit, 1);
 	w.finds += 100;
-	assert_int_equal(serve(&w, 0), IDLE_LOOK_ON);
+	assert_int_equal(serve(&w, 0), IDLE_STAND_BY);
 	assert_int_equal(w.t.credit, 1 - 2 * IDLE_CREDIT_FIND);
 }
 
@@ -173,9 +173,9 @@ static void idle__keeps_serving_a_program_that_announces_a_sleep(void **state)
 	(void)state;
 	world_init(&w);
 	w.seen.will_sleep = true;
-	assert_int_equal(wakes_until_look_on(&w, 100), 101);
+	assert_int_equal(wakes_until_stand_by(&w, 100), 101);
 	w.seen.will_sleep = false;
-	assert_int_equal(wakes_until_look_on(&w, 100), IDLE_CREDIT_FULL);
+	assert_int_equal(wakes_until_stand_by(&w, 100), IDLE_CREDIT_FULL);
 }
 
 static void idle__modes_other_than_auto_always_serve(void **state)
@@ -185,7 +185,7 @@ static void idle__modes_other_than_auto_always_serve(void **state)
 	(void)state;
 	world_init(&w);
 	idle_thread_init(&w.t, false, false);
-	assert_int_equal(wakes_until_look_on(&w, 100), 101);
+	assert_int_equal(wakes_until_stand_by(&w, 100), 101);
 	assert_int_equal(serve(&w, 0), IDLE_SLEEP);
 	poll_often(&w, 1);
 	assert_false(idle_thread_leaves(&w.t, &w.seen));
@@ -212,7 +212,7 @@ static void idle__leaves_packets_to_a_poller(void **state)
 	assert_int_equal(idle_thread_left(&w.t, 1, 1), IDLE_STEP); /* the poller has not fetched the packet */
 	for (unsigned i = 1; i < IDLE_CREDIT_NEW; i++)
 		assert_int_equal(idle_thread_left(&w.t, 1, 2), IDLE_SLEEP);
-	assert_int_equal(idle_thread_left(&w.t, 1, 2), IDLE_LOOK_ON);
+	assert_int_equal(idle_thread_left(&w.t, 1, 2), IDLE_STAND_BY);
 }
 
 /** After traffic, sleeps are short, so that a new deadline need not wake the thread. After IDLE_NAPS short sleeps
@@ -240,21 +240,21 @@ static void idle__naps_after_traffic(void **state)
 	assert_true(idle_thread_nap(&w.t, IDLE_UNBOUNDED) == IDLE_NAP_NS);
 }
 
-/* ---- looking on --------------------------------------------------------------------------------------------- */
+/* ---- standing by -------------------------------------------------------------------------------------------- */
 
-static void idle__looks_on_while_threads_poll(void **state)
+static void idle__stands_by_while_threads_poll(void **state)
 {
 	struct world w;
 
 	(void)state;
 	world_init(&w);
 	for (unsigned i = 0; i < 1000; i++)
-		assert_int_equal(look(&w, 1), IDLE_LOOK_ON);
+		assert_int_equal(check(&w, 1), IDLE_STAND_BY);
 	/* Polling stops: the thread waits for one more slice, because the poller may have lost the CPU for a moment. */
 	w.seen.polls++;
-	assert_int_equal(look(&w, 0), IDLE_LOOK_ON);
+	assert_int_equal(check(&w, 0), IDLE_STAND_BY);
 	assert_true(idle_thread_slice(&w.t, false, 0).slice_ns == IDLE_SLICE_MIN_NS);
-	assert_int_equal(look(&w, 0), IDLE_STEP);
+	assert_int_equal(check(&w, 0), IDLE_STEP);
 }
 
 static void idle__serves_again_when_polling_stops(void **state)
@@ -264,17 +264,17 @@ static void idle__serves_again_when_polling_stops(void **state)
 	(void)state;
 	world_init(&w);
 	poll_often(&w, 1);
-	look(&w, 1);
-	assert_int_equal(look(&w, 0), IDLE_STEP);
+	check(&w, 1);
+	assert_int_equal(check(&w, 0), IDLE_STEP);
 	/* The thread serves at once if the program announces a sleep or rings the doorbell. */
 	world_init(&w);
-	look(&w, 1);
+	check(&w, 1);
 	w.seen.polls++;
 	w.seen.will_sleep = true;
-	assert_int_equal(look(&w, 0), IDLE_STEP);
+	assert_int_equal(check(&w, 0), IDLE_STEP);
 	w.seen.will_sleep = false;
 	poll_often(&w, 1);
-	assert_int_equal(idle_thread_looked(&w.t, &w.seen, true, w.seen.now_ns), IDLE_STEP);
+	assert_int_equal(idle_thread_checked(&w.t, &w.seen, true, w.seen.now_ns), IDLE_STEP);
 }
 
 /** The thread can check late whether others still poll: what counts is whether they polled when the check was due. */
@@ -288,29 +288,29 @@ static void idle__a_late_check_still_recognizes_polling(void **state)
 	poll_often(&w, 1);
 	due_ns = w.seen.now_ns + IDLE_POLLING_NS - 1;
 	pass(&w, 10000000);
-	assert_int_equal(idle_thread_looked(&w.t, &w.seen, false, due_ns), IDLE_LOOK_ON);
+	assert_int_equal(idle_thread_checked(&w.t, &w.seen, false, due_ns), IDLE_STAND_BY);
 	assert_false(w.t.doubts);
 	/* A poller that yields to the thread is given more time until its next poll. */
 	poll_often(&w, 1);
 	pass(&w, IDLE_YIELDING_NS - 1);
 	w.seen.yields = true;
-	assert_int_equal(idle_thread_looked(&w.t, &w.seen, false, w.seen.now_ns), IDLE_LOOK_ON);
+	assert_int_equal(idle_thread_checked(&w.t, &w.seen, false, w.seen.now_ns), IDLE_STAND_BY);
 	assert_false(w.t.doubts);
 	w.seen.polls++;
 	pass(&w, 1);
-	assert_int_equal(idle_thread_looked(&w.t, &w.seen, false, w.seen.now_ns), IDLE_LOOK_ON);
+	assert_int_equal(idle_thread_checked(&w.t, &w.seen, false, w.seen.now_ns), IDLE_STAND_BY);
 	assert_true(w.t.doubts);
 	/* A poll that fetches payload (IDLE_POLLS_NOW) can last longer than a slice, so it counts as polling. */
 	w.seen.last_ns = IDLE_POLLS_NOW;
-	assert_int_equal(look(&w, 0), IDLE_LOOK_ON);
+	assert_int_equal(check(&w, 0), IDLE_STAND_BY);
 	assert_false(w.t.doubts);
-	assert_int_equal(look(&w, 0), IDLE_LOOK_ON);
+	assert_int_equal(check(&w, 0), IDLE_STAND_BY);
 	/* The thread waits for one more slice only once: after a second check without a recent poll it serves. */
 	w.seen.last_ns = 0;
 	w.seen.polls++;
-	assert_int_equal(look(&w, 0), IDLE_LOOK_ON);
+	assert_int_equal(check(&w, 0), IDLE_STAND_BY);
 	w.seen.polls++;
-	assert_int_equal(look(&w, 0), IDLE_STEP);
+	assert_int_equal(check(&w, 0), IDLE_STEP);
 }
 
 /** The thread's check was due at its scheduled time, or now if it comes earlier. If the kernel's tick ended the slice,
@@ -318,32 +318,32 @@ static void idle__a_late_check_still_recognizes_polling(void **state)
 static void idle__computes_when_a_check_was_due(void **state)
 {
 	(void)state;
-	assert_int_equal(idle_look_due_ns(START_NS, false, START_NS + 5), START_NS);
-	assert_int_equal(idle_look_due_ns(START_NS + 5, false, START_NS),
+	assert_int_equal(idle_check_due_ns(START_NS, false, START_NS + 5), START_NS);
+	assert_int_equal(idle_check_due_ns(START_NS + 5, false, START_NS),
 			 START_NS); /* a doorbell ended the slice early */
-	assert_int_equal(idle_look_due_ns(START_NS, true, 2 * START_NS), 2 * START_NS - IDLE_SLICE_MIN_NS);
+	assert_int_equal(idle_check_due_ns(START_NS, true, 2 * START_NS), 2 * START_NS - IDLE_SLICE_MIN_NS);
 }
 
 /** Application threads that spend more than half of their time moving packets count as helping, even if they rarely
  * poll. */
-static void idle__looks_on_while_threads_move_packets(void **state)
+static void idle__stands_by_while_threads_move_packets(void **state)
 {
 	struct world w;
 	struct idle_slice slice;
 
 	(void)state;
 	world_init(&w);
-	look(&w, 1);
+	check(&w, 1);
 	for (unsigned i = 0; i < 10; i++) {
 		slice = idle_thread_slice(&w.t, false, 0);
 		pass(&w, slice.slice_ns);
 		w.seen.work_ns += slice.slice_ns / 2 + 1;
-		assert_int_equal(idle_thread_looked(&w.t, &w.seen, false, w.seen.now_ns), IDLE_LOOK_ON);
+		assert_int_equal(idle_thread_checked(&w.t, &w.seen, false, w.seen.now_ns), IDLE_STAND_BY);
 	}
 	slice = idle_thread_slice(&w.t, false, 0);
 	pass(&w, slice.slice_ns);
 	w.seen.work_ns += slice.slice_ns / 2;
-	assert_int_equal(idle_thread_looked(&w.t, &w.seen, false, w.seen.now_ns), IDLE_STEP);
+	assert_int_equal(idle_thread_checked(&w.t, &w.seen, false, w.seen.now_ns), IDLE_STEP);
 }
 
 static void idle__slices_grow_with_polling(void **state)
@@ -355,23 +355,23 @@ static void idle__slices_grow_with_polling(void **state)
 	world_init(&w);
 	for (uint64_t ns = IDLE_SLICE_MIN_NS; ns < IDLE_SLICE_MAX_NS; ns *= 2)
 		assert_true(idle_thread_slice(&w.t, false, 0).slice_ns == ns);
-	for (unsigned i = 0; i < IDLE_LOOKS_LONG; i++) {
+	for (unsigned i = 0; i < IDLE_CHECKS_LONG; i++) {
 		assert_true(idle_thread_slice(&w.t, false, 0).slice_ns == IDLE_SLICE_MAX_NS);
 		poll_often(&w, 1);
-		idle_thread_looked(&w.t, &w.seen, false, w.seen.now_ns);
+		idle_thread_checked(&w.t, &w.seen, false, w.seen.now_ns);
 	}
 	/* After many slices in a row they get longer, and in the end the kernel's tick times them. */
-	for (unsigned i = 0; i < IDLE_LOOKS_LONG; i++) {
+	for (unsigned i = 0; i < IDLE_CHECKS_LONG; i++) {
 		slice = idle_thread_slice(&w.t, false, 0);
 		assert_true(slice.slice_ns == (i == 0 ? 1 : i == 1 ? 2 : 4) * (uint64_t)IDLE_SLICE_MAX_NS);
 		assert_false(slice.tick || slice.deep);
 		poll_often(&w, 1);
-		idle_thread_looked(&w.t, &w.seen, false, w.seen.now_ns);
+		idle_thread_checked(&w.t, &w.seen, false, w.seen.now_ns);
 	}
 	slice = idle_thread_slice(&w.t, false, 0);
 	assert_true(slice.tick && !slice.deep && slice.slice_ns == IDLE_SLICE_LONG_NS);
-	/* When the thread starts to look on again, slices start with the shortest. */
-	idle_thread_look_on(&w.t);
+	/* When the thread starts to stand by again, slices start with the shortest. */
+	idle_thread_stand_by(&w.t);
 	assert_true(idle_thread_slice(&w.t, false, 0).slice_ns == IDLE_SLICE_MIN_NS);
 }
 
@@ -392,15 +392,15 @@ static void idle__slices_grow_without_bound_during_one_wait(void **state)
 		assert_true(slice.slice_ns >= 2 * last_ns && slice.deep == (slice.slice_ns > IDLE_SLICE_MAX_NS));
 		last_ns = slice.slice_ns;
 		/* The application waits without polling. */
-		assert_int_equal(idle_thread_looked(&w.t, &w.seen, false, w.seen.now_ns), IDLE_LOOK_ON);
+		assert_int_equal(idle_thread_checked(&w.t, &w.seen, false, w.seen.now_ns), IDLE_STAND_BY);
 	} while (slice.slice_ns != IDLE_UNBOUNDED && last_ns < 2 * (uint64_t)IDLE_SLICE_DEEP_NS);
 	assert_true(slice.slice_ns == IDLE_UNBOUNDED && slice.deep && !slice.tick);
-	assert_int_equal(w.t.looks, 0); /* slices during a wait are not counted in `looks` */
+	assert_int_equal(w.t.checks, 0); /* slices during a wait are not counted in `checks` */
 	slice = idle_thread_slice(&w.t, true, 2);
 	assert_true(slice.slice_ns == IDLE_SLICE_MAX_NS && !slice.deep);
 }
 
-/** Packets that had to wait for the thread's next check show that the thread looked on too early or for too long: its
+/** Packets that had to wait for the thread's next check show that the thread stood by too early or for too long: its
  * credit limit is doubled. If slices had already got longer, the number of slices after which that happens is doubled
  * instead. */
 static void idle__learns_from_packets_that_waited(void **state)
@@ -429,14 +429,14 @@ static void idle__learns_from_packets_that_waited(void **state)
 	/* For many slices it was right to leave the work to pollers, but then a slice was too long: next time, slices
 	 * grow only after twice as many. If no packet has waited, this number is halved again. */
 	w.t.credit_full = IDLE_CREDIT_MOST;
-	w.t.looks = IDLE_LOOKS_LONG;
+	w.t.checks = IDLE_CHECKS_LONG;
 	idle_thread_returned(&w.t, &w.seen, 0, 1, false);
 	assert_int_equal(w.t.credit_full, IDLE_CREDIT_FULL);
-	assert_int_equal(w.t.looks_long, 2 * IDLE_LOOKS_LONG);
-	assert_int_equal(w.t.looks, 0);
-	w.t.looks = 2 * IDLE_LOOKS_LONG;
+	assert_int_equal(w.t.checks_long, 2 * IDLE_CHECKS_LONG);
+	assert_int_equal(w.t.checks, 0);
+	w.t.checks = 2 * IDLE_CHECKS_LONG;
 	idle_thread_returned(&w.t, &w.seen, 0, 0, false);
-	assert_int_equal(w.t.looks_long, IDLE_LOOKS_LONG);
+	assert_int_equal(w.t.checks_long, IDLE_CHECKS_LONG);
 }
 
 static void idle__waits_for_a_lock_refused_often(void **state)
@@ -457,7 +457,7 @@ static void idle__waits_for_a_lock_refused_often(void **state)
 	idle_thread_waits_for_lock(&w.t, true);
 	w.seen.polls++;
 	w.seen.will_sleep = true;
-	look(&w, 0);
+	check(&w, 0);
 	assert_int_equal(w.t.refused, 0);
 }
 
@@ -497,10 +497,10 @@ static void idle__the_port_is_read_less_often_the_longer_it_is_empty(void **stat
 	uint64_t now_ns = START_NS, pause_ns = IDLE_PORT_PAUSE_MIN_NS;
 
 	(void)state;
-	idle_port_looked(&p, true, now_ns);
+	idle_port_checked(&p, true, now_ns);
 	assert_true(idle_port_is_due(&p, true, 0, now_ns)); /* more packets can follow at once */
 	for (unsigned i = 0; i < 20; i++) {
-		idle_port_looked(&p, false, now_ns);
+		idle_port_checked(&p, false, now_ns);
 		assert_false(idle_port_is_due(&p, true, 0, now_ns + pause_ns - 1));
 		assert_true(idle_port_is_due(&p, true, 0, now_ns + pause_ns));
 		assert_true(idle_port_is_due(&p, false, 0, now_ns)); /* without links, the port is read at every poll */
@@ -508,13 +508,13 @@ static void idle__the_port_is_read_less_often_the_longer_it_is_empty(void **stat
 		pause_ns = pause_ns < IDLE_PORT_PAUSE_NS ? 2 * pause_ns : IDLE_PORT_PAUSE_NS;
 	}
 	assert_int_equal(pause_ns, IDLE_PORT_PAUSE_NS);
-	idle_port_looked(&p, true, now_ns);
+	idle_port_checked(&p, true, now_ns);
 	assert_true(idle_port_is_due(&p, true, 0, now_ns));
 }
 
 static void idle__the_port_is_read_least_often_while_links_are_busy(void **state)
 {
-	struct idle_port p = {.looked_ns = START_NS, .pause_ns = IDLE_PORT_PAUSE_NS};
+	struct idle_port p = {.checked_ns = START_NS, .pause_ns = IDLE_PORT_PAUSE_NS};
 	const uint64_t longest_ns = (uint64_t)IDLE_PORT_PAUSE_NS << IDLE_PORT_BUSY_SHIFT;
 
 	(void)state;
@@ -526,13 +526,13 @@ static void idle__the_port_is_read_least_often_while_links_are_busy(void **state
 	assert_true(idle_port_is_due(&p, true, 0, START_NS + IDLE_PORT_PAUSE_NS));
 	/* Busy links delay reads of a port only if the port's pause is the longest. This port had packets recently, so
 	 * its pause is shorter: it is read after this pause. */
-	p = (struct idle_port){.looked_ns = START_NS, .heard_ns = START_NS, .pause_ns = IDLE_PORT_PAUSE_NS / 2};
+	p = (struct idle_port){.checked_ns = START_NS, .heard_ns = START_NS, .pause_ns = IDLE_PORT_PAUSE_NS / 2};
 	assert_true(idle_port_is_due(&p, true, 0, START_NS + IDLE_PORT_PAUSE_NS / 2));
 }
 
 static void idle__a_port_that_owes_answers_is_due(void **state)
 {
-	struct idle_port p = {.looked_ns = START_NS, .pause_ns = IDLE_PORT_PAUSE_NS};
+	struct idle_port p = {.checked_ns = START_NS, .pause_ns = IDLE_PORT_PAUSE_NS};
 
 	(void)state;
 	assert_false(idle_port_is_due(&p, true, IDLE_PORT_OWED - 1, START_NS));
@@ -632,7 +632,7 @@ static void idle__the_doorbell_rings_for_work_or_an_earlier_deadline(void **stat
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(idle__looks_on_after_vain_wakes),
+		cmocka_unit_test(idle__stands_by_after_vain_wakes),
 		cmocka_unit_test(idle__vain_wakes_without_polls_cost_nothing),
 		cmocka_unit_test(idle__packets_taken_from_a_poller_cost_credit),
 		cmocka_unit_test(idle__packets_found_while_threads_help_earn_no_credit),
@@ -641,11 +641,11 @@ int main(void)
 		cmocka_unit_test(idle__modes_other_than_auto_always_serve),
 		cmocka_unit_test(idle__leaves_packets_to_a_poller),
 		cmocka_unit_test(idle__naps_after_traffic),
-		cmocka_unit_test(idle__looks_on_while_threads_poll),
+		cmocka_unit_test(idle__stands_by_while_threads_poll),
 		cmocka_unit_test(idle__serves_again_when_polling_stops),
 		cmocka_unit_test(idle__a_late_check_still_recognizes_polling),
 		cmocka_unit_test(idle__computes_when_a_check_was_due),
-		cmocka_unit_test(idle__looks_on_while_threads_move_packets),
+		cmocka_unit_test(idle__stands_by_while_threads_move_packets),
 		cmocka_unit_test(idle__slices_grow_with_polling),
 		cmocka_unit_test(idle__slices_grow_without_bound_during_one_wait),
 		cmocka_unit_test(idle__learns_from_packets_that_waited),

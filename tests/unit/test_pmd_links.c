@@ -69,7 +69,7 @@ static void links__a_second_link_taken_breaks_the_link_and_leaks_no_descriptors(
 		fake_take(&f);
 		fake_answer(&f, bell);
 		assert_int_equal(proto_send(f.fd, PROTO_LINK_TAKEN, NULL, 0, many, PROTO_FDS_MAX), 0);
-		fake_look_after(&a);
+		fake_upkeep(&a);
 		assert_null(a.engine->host.links->out[path]);
 		fake_end(&f);
 		if (round == 0)
@@ -132,12 +132,12 @@ static void links__a_harmful_bell_is_replaced_by_a_knock(void **state)
 		qp = qp_to_fake(&a, NIC_QPT_UC);
 		fake_take(&f);
 		fake_answer(&f, bell);
-		fake_look_after(&a);
+		fake_upkeep(&a);
 		send_to_sleeper(&a, qp, &f);
 		assert_true(fake_is_knocked(&f));
 		end_destroy_qp(&a, qp);
 		fake_end(&f);
-		fake_look_after(&a);
+		fake_upkeep(&a);
 		close(bell);
 	}
 	fake_close(&f);
@@ -157,7 +157,7 @@ static void links__a_good_bell_is_rung(void **state)
 	qp = qp_to_fake(&a, NIC_QPT_UC);
 	fake_take(&f);
 	fake_answer(&f, bell);
-	fake_look_after(&a);
+	fake_upkeep(&a);
 	send_to_sleeper(&a, qp, &f);
 	assert_true(fake_readable(bell));
 	end_destroy_qp(&a, qp);
@@ -181,7 +181,7 @@ static void links__a_bell_that_is_lost_is_rung_again(void **state)
 	qp = qp_to_fake(&a, NIC_QPT_RC);
 	fake_take(&f);
 	fake_answer(&f, bell);
-	fake_look_after(&a);
+	fake_upkeep(&a);
 	send_to_sleeper(&a, qp, &f);
 	assert_true(fake_readable(bell));
 	assert_int_equal(read(bell, &count, sizeof(count)), sizeof(count));
@@ -231,7 +231,7 @@ static void links__a_bell_of_another_user_is_not_rung(void **state)
 	ring_set_welcome(&f.ring, true);
 	assert_false(links_may_refer(a.engine->host.links, a.engine->host.links->out[nic_qp_path(qp)]));
 	fake_answer(&f, bell);
-	fake_look_after(&a);
+	fake_upkeep(&a);
 	send_to_sleeper(&a, qp, &f);
 	assert_true(fake_is_knocked(&f));
 	end_destroy_qp(&a, qp);
@@ -348,7 +348,7 @@ static void links__a_full_ring_is_retried_only_if_needed_and_delays_no_other(voi
 		qp[i] = fake_qp(&a, NIC_QPT_RC, a.scq, &a.gid, (FAKE_FUNCTION + i) << 16 | 7, 0);
 		fake_take(&f[i]);
 		fake_answer(&f[i], -1);
-		fake_look_after(&a);
+		fake_upkeep(&a);
 	}
 	fill(&a, qp[0]);
 	pmd_lock(a.engine);
@@ -485,7 +485,7 @@ static void links__a_datagram_to_a_stopped_function_does_not_block_later_ones(vo
 	assert_true(fake_route(&a) > 0);
 	fake_take(&f);
 	fake_answer(&f, -1);
-	fake_look_after(&a);
+	fake_upkeep(&a);
 	qp = fake_qp(&a, NIC_QPT_UD, a.scq, NULL, 0, 0);
 	pmd_lock(a.engine);
 	assert_int_equal(nic_ah_create(a.pd, &av, &ah), 0);
@@ -528,13 +528,13 @@ static void links__a_consumer_that_refuses_a_link_is_offered_no_other(void **sta
 	assert_true(fake_route(&a) > 0);
 	fake_take(&f);
 	fake_answer(&f, -1);
-	fake_look_after(&a);
+	fake_upkeep(&a);
 	fake_end(&f);
-	fake_look_after(&a);
+	fake_upkeep(&a);
 	assert_true(fake_route(&a) > 0);
 	fake_take(&f);
 	fake_end(&f);
-	fake_look_after(&a);
+	fake_upkeep(&a);
 	assert_int_equal(fake_route(&a), 0);
 	fake_close(&f);
 	end_close(&a);

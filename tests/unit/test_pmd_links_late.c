@@ -125,7 +125,7 @@ static void links__a_claimed_link_is_kept_although_its_answer_is_late(void **sta
 	assert_int_equal(late_links(&a), 0);
 	assert_int_equal(fake_route(&a), path);
 	fake_answer(&f, -1);
-	fake_look_after(&a);
+	fake_upkeep(&a);
 	assert_true(a.engine->host.links->out[path]->taken);
 	fake_close(&f);
 	end_close(&a);
@@ -143,7 +143,7 @@ static void links__a_ring_that_was_withdrawn_is_not_read(void **state)
 	assert_int_equal(fake_put(&p, 100), 100);
 	assert_true(ring_withdraw(&p.ring));
 	while (a.engine->host.port->stats.link_withdrawn == 0)
-		fake_look_after(&a);
+		fake_upkeep(&a);
 	assert_int_equal(a.engine->host.links->n_in, 0);
 	assert_int_equal(a.engine->host.port->stats.link_rx_packets, 0);
 	assert_int_equal(a.engine->host.port->stats.link_refused, 0);

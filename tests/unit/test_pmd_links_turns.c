@@ -63,7 +63,7 @@ static void links__producers_are_served_alike(void **state)
 	for (unsigned i = 0; i < 16; i++) {
 		fake_hand_over(&p[i], &a);
 		while (a.engine->host.links->n_in == i)
-			fake_look_after(&a);
+			fake_upkeep(&a);
 	}
 	pmd_lock(a.engine);
 	for (unsigned i = 0; i < 64; i++) {
@@ -153,13 +153,13 @@ static void links__packets_of_a_dead_producer_are_received(void **state)
 	end_open_inline(&a, &device[0]);
 	fake_hand_over(&p, &a);
 	while (a.engine->host.links->n_in == 0)
-		fake_look_after(&a);
+		fake_upkeep(&a);
 	assert_int_equal(fake_put(&p, 100), 100);
 	fake_gone(&p);
 	pmd_lock(a.engine);
 	a.engine->host.rx_until = 0;
 	while (a.engine->host.links->n_in > 0)
-		pmd_engine_look_after(a.engine);
+		pmd_engine_upkeep(a.engine);
 	assert_int_equal(a.engine->host.rx_until, 0);
 	assert_int_equal(a.engine->host.port->stats.link_rx_packets, 100);
 	pmd_unlock(a.engine);
@@ -180,7 +180,7 @@ static void links__packets_of_a_producer_dead_before_acceptance_are_received(voi
 	fake_gone(&p);
 	while (a.engine->host.port->stats.link_rx_packets + a.engine->host.port->stats.link_refused == 0 ||
 	       a.engine->host.links->n_in > 0)
-		fake_look_after(&a);
+		fake_upkeep(&a);
 	assert_int_equal(a.engine->host.port->stats.link_rx_packets, 100);
 	assert_int_equal(a.engine->host.port->stats.link_refused, 0);
 	end_close(&a);
@@ -198,7 +198,7 @@ static void links__a_link_to_a_service_is_drained_and_ends_with_the_service(void
 	assert_int_equal(pmd_service_open(a.engine, &port), 0);
 	fake_hand_over_for(&p[0], &a, port);
 	while (a.engine->host.links->n_in == 0)
-		fake_look_after(&a);
+		fake_upkeep(&a);
 	assert_int_equal(fake_put(&p[0], 100), 100);
 	fake_hand_over_for(&p[1], &a, port);
 	pmd_service_close(a.engine, port);
@@ -207,7 +207,7 @@ static void links__a_link_to_a_service_is_drained_and_ends_with_the_service(void
 	assert_int_equal(a.engine->host.port->stats.link_rx_packets, 100);
 	pmd_unlock(a.engine);
 	while (a.engine->host.port->stats.link_refused == 0)
-		fake_look_after(&a);
+		fake_upkeep(&a);
 	assert_int_equal(a.engine->host.links->n_in, 0);
 	fake_gone(&p[0]);
 	fake_gone(&p[1]);

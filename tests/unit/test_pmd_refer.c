@@ -550,7 +550,7 @@ static void refer__memory_of_an_exited_producer_is_not_read(void **state)
 	}
 	close(go[0]);
 	assert_int_equal(read(handed_over[0], &c, 1), 1);
-	fake_look_after(&l.end);
+	fake_upkeep(&l.end);
 	pmd_lock(l.end.engine);
 	assert_int_equal(write(go[1], &c, 1), 1);
 	assert_int_equal(waitpid(child, &status, 0), child);

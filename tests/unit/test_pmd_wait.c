@@ -276,8 +276,8 @@ static void wait__packets_that_come_with_the_event_are_received(void **state)
 	open_with(&a, "auto");
 	consumer = &a;
 	fake_hand_over(&producer, &a);
-	fake_look_after(&a);
-	fake_look_after(&a);
+	fake_upkeep(&a);
+	fake_upkeep(&a);
 	watch_port(&a, all_at_once);
 	pmd_mutex_lock(&a.engine->lock);
 	all_to_come = true;
@@ -356,8 +356,8 @@ static void wait__a_cancelled_waiter_leaves_no_state_behind(void **state)
 	SKIP_UNDER_TSAN("does not see what a cancelled thread locks");
 	open_with(&a, "auto");
 	fake_hand_over(&p, &a);
-	fake_look_after(&a);
-	fake_look_after(&a);
+	fake_upkeep(&a);
+	fake_upkeep(&a);
 	for (unsigned i = 0; i < 3; i++) {
 		waiter_start(&w, &a);
 		waiter_sleeps(&w);
@@ -393,8 +393,8 @@ static void wait__the_bell_wakes_the_waiter_whenever_it_rings(void **state)
 
 		open_with(&a, modes[i]);
 		fake_hand_over(&p, &a);
-		fake_look_after(&a);
-		fake_look_after(&a);
+		fake_upkeep(&a);
+		fake_upkeep(&a);
 		waiter_start(&w, &a);
 		for (unsigned n = 1; n <= 2000; n++) {
 			if (n % 3 == 0)
@@ -435,7 +435,7 @@ static void wait__the_waiter_sleeps_on_a_new_descriptor_of_the_port(void **state
 	was = a.engine->host.port->wait_fd;
 	__atomic_store_n(&a.engine->host.port->wait_fd, fd, __ATOMIC_RELAXED);
 	a.engine->host.port->wait_changes++;
-	pmd_engine_look_after(a.engine);
+	pmd_engine_upkeep(a.engine);
 	pmd_mutex_unlock(&a.engine->lock);
 	usleep(20000);
 	waiter_sleeps(&w);
