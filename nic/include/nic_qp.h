@@ -51,7 +51,8 @@ struct nic_qp_init {
 	bool managed_send;  /* send work requests start only when a SEND_ENABLE releases them */
 	bool managed_recv;  /* receive work requests are used only after a RECV_ENABLE releases them; not with an SRQ */
 	uint32_t max_atomic_arg; /* max bytes of an extended atomic posted to this QP, up to 32; 0: none allowed */
-	/** RC: the most bytes that a fetching operation on elements returns, as requester or responder, up to 4096.
+	/** RC: the most bytes that a fetching operation on elements may return, whether this QP is the requester or the
+	 *  responder; at most 4096.
 	 *  The peer's first fetching operation allocates this much for each of max_dest_rd_atomic results. 0: no
 	 *  operations on elements. */
 	uint32_t max_fetch;

@@ -16,7 +16,8 @@
 #include "rdm_conn.h"
 #include "rdm_leave.h"
 
-#define EARLIER_WAIT_NS 20000000 /* after a BYE, how long to wait for packets sent earlier; then how often to check */
+/* After a BYE, how long to wait for packets sent before it; after that, the interval between checks. */
+#define EARLIER_WAIT_NS 20000000
 
 static struct rdm_call bye_of(const struct nic_rdm_peer *peer)
 {

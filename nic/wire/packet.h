@@ -64,7 +64,7 @@ struct packet {
 	uint32_t referred;    /* our own packets: payload bytes that lie in the frame's pieces, not in the packet */
 	bool offers;	      /* our own packets: the frame's pieces are an offered message, not the packet's payload */
 	const uint8_t *ip;    /* IP header as received; NULL if the carrier hides it */
-	bool ip_id_recovered; /* the carrier hides the IPv4 ID, and the ICRC held only with a nonzero one */
+	bool ip_id_recovered; /* the carrier hides the IPv4 ID; the ICRC matched only an ID other than 0 */
 	bool ecn_ce;	      /* congestion experienced */
 	bool shared;	      /* others may write to the payload's memory */
 

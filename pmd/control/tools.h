@@ -18,7 +18,7 @@ struct pmd_tools {
 
 /** Accept connections of tools from now on. */
 void pmd_tools_serve(struct pmd_host *host);
-/** The process ends: send tools that capture packets their final counts. */
+/** Call when the process ends: sends the final counts to the tools that capture packets. */
 void pmd_tools_last_words(struct pmd_host *host);
 /** Close all connections; call before the control plane is closed. */
 void pmd_tools_close(struct pmd_host *host);

@@ -68,8 +68,8 @@
 #define IDLE_SPIN_POLLS	 16  /* with this many polls between two steps of the thread, an application polls in a loop */
 
 /* How recent the latest poll of an application thread is, and what the engine's thread concludes from it. */
-#define IDLE_POLLING_NS	    20000   /* ns: an application thread that polled less than this ago still polls */
-#define IDLE_YIELDING_NS    1000000 /* ns: a poller that polled less than this ago and now yields to us still polls */
+#define IDLE_POLLING_NS	    20000   /* ns: an application thread that polled less than this ago counts as polling */
+#define IDLE_YIELDING_NS    1000000 /* ns: so does a poller that polled less than this ago and now yields to us */
 #define IDLE_POLLING_NOW_NS 4000    /* ns: a poller that polled less than this ago is about to find the packet */
 #define IDLE_LEAVE_NS	    6000    /* ns that the engine's thread gives the poller to find an arrived packet */
 /* ns: if the engine's thread has the CPU because a poller yields it, and the poller polled less than this ago, the
@@ -259,8 +259,8 @@ static inline void idle_thread_stand_by(struct idle_thread *t)
 	t->slice_ns = IDLE_SLICE_MIN_NS;
 }
 
-/** How long to stand by. Slices grow up to a maximum; while the same wait of an application thread lasts, they grow
- *  beyond that maximum, and finally become unlimited. */
+/** How long to stand by before the next check. Slices grow up to a maximum. While one wait of an application thread
+ *  goes on, they grow beyond that maximum and finally become unlimited. */
 struct idle_slice idle_thread_slice(struct idle_thread *t, bool waits_now, uint32_t waits);
 
 /** Call after a slice. @param rang the doorbell ended the slice. @param due_ns when the check was due. The question is

@@ -3,7 +3,7 @@
  * links_late.c - slow consumers: consumers that do not claim a ring, and consumers that do not take packets out of a
  * ring.
  *
- * A producer sends a ring to the socket of the consumer's name, and uses the ring at once. A process that has no
+ * A producer sends a ring to the socket that has the consumer's name, and uses the ring at once. A process that has no
  * descriptor left, or whose engine does not run, cannot receive the ring. If the consumer does not claim the ring in
  * time, the producer withdraws it: RC packets in the ring are retransmitted through the port. Claim and withdrawal
  * exclude each other, (C) in ring.h: a withdrawn ring is never read, however late it is received, so none of its

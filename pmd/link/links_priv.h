@@ -240,7 +240,7 @@ uint32_t links_number(struct pmd_links *l, const struct proto_link *said);
 bool links_has_other(const struct pmd_links *l, const struct link_in *in);
 
 /* Defined in links.c. */
-/** Handle an event of a link out's connection: the consumer has answered, or the connection has ended. */
+/** Handle an event of an outgoing link's connection: the consumer has answered, or the connection has ended. */
 void links_out_ready(struct pmd_host *host, struct pmd_watch *w, uint32_t events);
 /** End the link, but keep its connection and its ring, which now belong to the caller. */
 struct link_out *links_out_detach(struct pmd_links *l, uint32_t path);

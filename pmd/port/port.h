@@ -65,9 +65,9 @@ struct pmd_port {
 	uint16_t udp_sport;
 	uint32_t psn_window, max_inflight; /* see struct nic_config */
 	uint32_t ack_delay_ns;
-	/** Called for a packet for another function of the device, or for another function's service; see strays.h.
-	 *  @return false: pass the packet to the NIC. Set by the engine; NULL: such packets are dropped. The frame is
-	 *  valid only during the call. */
+	/** Set by the engine. Called for a packet for another function of the device, or for another function's
+	 *  service; see strays.h. If NULL, such packets are dropped. The frame is valid only during the call.
+	 *  @return false: pass the packet to the NIC. */
 	bool (*stray)(void *ctx, const struct nic_rx_frame *frame);
 	/** Whether this function serves the service. NULL: this function serves none. */
 	bool (*serves)(void *ctx, uint16_t service);

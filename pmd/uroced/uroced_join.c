@@ -49,8 +49,8 @@ static unsigned slot_choose(const struct daemon *d, const bool *refused)
 	return oldest;
 }
 
-/** Write the message why no number is free: all numbers have functions, or a user who is not admitted listens under
- *  their names. */
+/** Write a message that says why no number is free: functions have all numbers, or a user who is not admitted listens
+ *  under the names of the free numbers. */
 static void slots_blame_names(const struct daemon *d, char *err, size_t err_len)
 {
 	struct proto_name name;

@@ -129,8 +129,8 @@ static void slot_leave_alone(struct daemon *d, struct slot *s)
 	s->misses++;
 }
 
-/** Ask the process that listens under the name of function n to be adopted. Takes ownership of `fd`, the connection to
- *  it. */
+/** Offer to adopt the process that listens under function n's name. Takes ownership of `fd`, the connection to that
+ *  process. */
 static void slot_ask(struct daemon *d, unsigned n, int fd)
 {
 	struct slot *s = &d->slots[n];

@@ -55,7 +55,7 @@ static void compute(uint64_t spins)
 		;
 }
 
-/** @return how many spins take `us` microseconds on an undisturbed core: the fastest sample counts. */
+/** @return how many spins take `us` microseconds on an undisturbed core, taken from the fastest sample. */
 static uint64_t calibrate(unsigned us)
 {
 	const uint64_t spins = 100000;

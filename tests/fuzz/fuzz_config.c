@@ -118,8 +118,8 @@ static void devices_read(const char *text)
 		expect(is_sentence(err, sizeof(err)));
 		return;
 	}
-	/* Text without entries gives default devices. No text describes a default device that follows only the IPv6
-	 * addresses of an interface, so do not write these devices as text. */
+	/* Text without entries gives default devices. One of them may follow only the IPv6 addresses of an interface,
+	 * which cannot be expressed as text. So do not write these devices as text. */
 	if (!text[strspn(text, " \t\n,;")])
 		return;
 	out = fmemopen(written, sizeof(written), "w");

@@ -17,7 +17,7 @@ struct watched {
 	struct ibv_comp_channel *channel;
 	unsigned n;
 	struct ibv_cq *cq[2];
-	struct ibv_qp *qp[2][2]; /* QPs by CQ and by end of the rig */
+	struct ibv_qp *qp[2][2]; /* indexed by CQ, then by side of the rig */
 };
 
 static void watched_make(struct watched *w, struct rig *rig, unsigned n)

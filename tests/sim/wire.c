@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * wire.c - oracles over request packets. For each connected QP it records, by running number of the PSN, which WR a PSN
- * belongs to, what was first sent with it, and whether it reached the other side.
+ * wire.c - oracles over request packets. For each PSN of each connected QP (counted on beyond 24 bits), this file
+ * records the WR that the PSN belongs to, what was first sent with the PSN, and whether that reached the other side.
  *
  * Oracles: psn_order (PSNs contiguous, in posted order: RQ-08), packet (opcode, headers, lengths and data are those of
  * the WR: RQ-01..RQ-06), resend_identical (RT-10), window, rd_atomic (RQ-10), fence (RQ-11), rnr_wait (RT-05),

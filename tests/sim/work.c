@@ -580,7 +580,7 @@ bool work_triggered(struct qp *qp)
 {
 	struct sim *sim = qp->sim;
 
-	/* The last operation is left to work_event, which begins the end of the run after it. */
+	/* Leave the last operation to work_event, which posts it and then starts the end of the run. */
 	if (sim->ending || qp->life != QP_UP || qp->emptied || sim->ops_left <= 1)
 		return true;
 	if (qp->posted - qp->done >= sim->opts.sq_depth)

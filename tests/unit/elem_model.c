@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * elem_model.c - what operations on elements do (elem_model.h). The model has only the numbers of datatypes and
- * operations in common with nic/mem/elem.c. Integers are computed digit by digit in base 256. FLOAT and DOUBLE are
+ * elem_model.c - what operations on elements do (elem_model.h). The model shares nothing with nic/mem/elem.c but
+ * the enums of datatypes and operations. Integers are computed digit by digit in base 256. FLOAT and DOUBLE are
  * computed in a type with more digits, and the result is rounded once. For small formats, the model searches for the
  * nearest number that the format can represent. Complex products follow the formula, unless it yields NaN.
  */

@@ -89,8 +89,8 @@ static void ack__AK_01_own_requests_do_not_delay_acks(void **state)
 	rig_destroy(rig);
 }
 
-/* A program posts an answer while the NIC still holds back the ACK of the message. If the program sleeps for
- * completions (a CQ is armed), the ACK leaves before the answer, otherwise after it. */
+/* A program posts an answer while the NIC still holds back the ACK of the message. If the program waits for
+ * completions asleep (a CQ is armed), the ACK leaves before the answer, otherwise after it. */
 static void ack__a_delayed_ack_precedes_a_new_request_if_a_cq_is_armed(void **state)
 {
 	for (unsigned armed = 0; armed < 3; armed++) {

@@ -448,7 +448,7 @@ static void ahead__a_doorbell_receives_payloads_only_if_a_step_is_overdue(void *
 
 	(void)state;
 	start(&l);
-	do { /* if this thread loses the CPU, its last step is long ago: try again */
+	do { /* if another thread ran in between, too much time has passed since the last step: try again */
 		assert_true(put_in < 1000);
 		receive(&l);
 		put(&l, put_in++ * PSNS, 1, 100);

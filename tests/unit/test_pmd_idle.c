@@ -524,8 +524,8 @@ static void idle__the_port_is_read_least_often_while_links_are_busy(void **state
 	p.heard_ns = START_NS;
 	assert_false(idle_port_is_due(&p, true, 0, START_NS + IDLE_PORT_PAUSE_NS - 1));
 	assert_true(idle_port_is_due(&p, true, 0, START_NS + IDLE_PORT_PAUSE_NS));
-	/* Busy links delay reads of a port only if the port's pause is the longest. This port had packets recently, so
-	 * its pause is shorter: it is read after this pause. */
+	/* Busy links delay checks of a port only once its pause has reached the maximum. This port had packets
+	 * recently, so its pause is shorter, and the port is checked when the pause ends. */
 	p = (struct idle_port){.checked_ns = START_NS, .heard_ns = START_NS, .pause_ns = IDLE_PORT_PAUSE_NS / 2};
 	assert_true(idle_port_is_due(&p, true, 0, START_NS + IDLE_PORT_PAUSE_NS / 2));
 }

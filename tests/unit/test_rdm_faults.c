@@ -574,7 +574,7 @@ static void rdm__unmapped_memory_fails_its_request_or_receive(void **state)
 
 enum { BTH = 28, READ_REQUEST = 0x0c, READ_RESPONSE_FIRST = 0x0d, READ_RESPONSE_ONLY = 0x10 };
 
-/** Packet hook: deliver the READ request again before the response packet number net.nth. */
+/** Packet hook: deliver the READ request again just before response packet number net.nth. */
 static bool ask_again(struct rdm_rig *rig, unsigned from, const uint8_t *ip, uint32_t len)
 {
 	if (ip[BTH] == READ_REQUEST && !net.len) {

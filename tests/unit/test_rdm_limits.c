@@ -354,7 +354,8 @@ static void rdm__lengths_do_not_wrap(void **state)
 	rdm_rig_destroy(rig);
 }
 
-/** Empty segments are allowed, as many as non-empty ones; an entirely empty RMA completes at once. */
+/** Empty segments are allowed, and the limit for them is that for non-empty ones. An entirely empty RMA completes at
+ * once. */
 static void rdm__empty_segments_and_empty_requests_are_allowed(void **state)
 {
 	struct rdm_rig *rig = rdm_rig_create(2, 71);

@@ -438,7 +438,8 @@ static void runs__a_qp_reset_clears_the_peers_run_support(void **state)
 
 /* ---- responder ------------------------------------------------------------------------------------------------- */
 
-/** Build the peer's run of n sums, which add 1 << i to the 64-bit integer i at arena[at]. */
+/** Build the peer's run of n SUM operations. Operation i adds 1 << i to element i of the array of 64-bit integers at
+ *  arena[at]. */
 static struct packet run(struct rig *rig, uint32_t psn, uint32_t at, uint32_t n)
 {
 	struct packet p = rig_peer_packet(rig, ELEMENTS, psn);

@@ -224,7 +224,8 @@ int cma_device_open_each(int (*fn)(void *arg, struct cma_device *device), void *
 int cma_device_gid_index(const struct cma_device *device, const struct nic_gid *gid);
 /** Get the device's configured address. @return false: the address is not of this family */
 bool cma_device_address(const struct cma_device *device, int family, struct cma_addr *out);
-/** The port's active MTU, and the longest time for which its QPs delay an ACK, both as codes of verbs and MADs. */
+/** The port's active MTU, and the longest time for which its QPs delay an ACK, both in the encoding that verbs and MADs
+ * use. */
 uint8_t cma_device_mtu(const struct cma_device *device);
 uint8_t cma_device_ack_delay(const struct cma_device *device);
 

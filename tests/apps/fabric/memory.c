@@ -242,7 +242,8 @@ static void count_each(struct pair *p, struct fid_cntr *cntr, fi_addr_t addr, ui
 	WANT(fi_cntr_read(cntr), before + 3);
 }
 
-/** One counter is bound to an endpoint, with and without the capabilities of a target, and then to a memory region. */
+/** One counter is bound to an endpoint and then to a memory region: once the endpoint can be a target of others'
+ *  operations, once it cannot. */
 void case_one_counter(struct pair *p)
 {
 	static const uint64_t caps[] = {FI_RMA | FI_ATOMIC | FI_RMA_EVENT, FI_MSG | FI_TAGGED,

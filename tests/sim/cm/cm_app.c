@@ -356,8 +356,8 @@ void cm_app_operation(struct cm_function *f)
 
 /* ---- Events ----------------------------------------------------------------------------------------------------- */
 
-/** Handle a flood's REQ, at random: reject it; or leave it unanswered for now; or (always, if no more can be held)
- * destroy its id and those of all unanswered REQs. */
+/** Handle a REQ of a flood in one of three ways, chosen at random: reject it; leave it unanswered for now; or destroy
+ *  its id and the ids of all unanswered REQs. If no more REQs can be held, the third is always chosen. */
 static void flood_wanted(struct cm_function *f, struct nic_cm_id *id)
 {
 	struct nic_cm_reject reject = {.reason = NIC_CM_REJ_CONSUMER};
