@@ -31,21 +31,33 @@ void rig_devices(void)
 	setenv("UROCE_DEVICES", devices, 1);
 }
 
-int rig_setup(void **state)
+/** Open the ends on the first n devices. */
+static int setup(void **state, int n)
 {
 	struct rig *rig = calloc(1, sizeof(*rig));
 	struct ibv_device **list;
-	int n;
+	int n_devices;
 
-	rig_devices();
-	list = ibv_get_device_list(&n);
+	list = ibv_get_device_list(&n_devices);
 	assert_non_null(list);
-	assert_true(n >= 2);
+	assert_true(n_devices >= n);
 	for (int i = 0; i < 2; i++)
-		end_open(&rig->end[i], list[i]);
+		end_open(&rig->end[i], list[i % n]);
 	ibv_free_device_list(list);
 	*state = rig;
 	return 0;
+}
+
+int rig_setup(void **state)
+{
+	rig_devices();
+	return setup(state, 2);
+}
+
+int rig_setup_ipv6(void **state)
+{
+	setenv("UROCE_DEVICES", "::1", 1);
+	return setup(state, 1);
 }
 
 int rig_setup_inline(void **state)

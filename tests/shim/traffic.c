@@ -113,45 +113,66 @@ static void post__atomics_and_reads_return_data(void **state)
 	assert_int_equal(*local, 7);
 }
 
-static void ud__reply_address_comes_from_the_completion(void **state)
+/** End 0 sends a datagram to end 1, which answers to the address that the completion and the GRH area give.
+ *  @param l3_type expected in the low bits of wc.sl: on RoCEv2 the header is IPv6 (1) or IPv4 (2) */
+static void reply_to_a_datagram(struct rig *rig, int l3_type)
 {
-	struct rig *rig = *state;
-	struct ibv_sge sge = rig_sge(&rig->end[0], 0, 100);
+	struct ibv_sge sge = rig_sge(&rig->end[0], 0, 100), answer = rig_sge(&rig->end[1], 1040, 100);
 	struct ibv_send_wr wr = {.sg_list = &sge,
 				 .num_sge = 1,
 				 .opcode = IBV_WR_SEND_WITH_IMM,
 				 .imm_data = 0x01020304,
 				 .send_flags = IBV_SEND_SIGNALED},
 			   *bad;
+	struct ibv_grh *grh = (struct ibv_grh *)(rig->end[1].buf + 1000);
 	struct ibv_ah_attr attr;
-	struct ibv_ah *reply;
+	struct ibv_ah *there;
+	struct ibv_wc wc;
 
 	rig_connect(rig, IBV_QPT_UD);
 	rig_post_recv(&rig->end[1], 5, 1000, 140);
+	rig_post_recv(&rig->end[0], 6, 1000, 140);
 	memset(rig->end[0].buf, 0x77, 100);
-	wr.wr.ud.ah = rig_ah(rig);
+	there = rig_ah(rig);
+	wr.wr.ud.ah = there;
 	wr.wr.ud.remote_qpn = rig->end[1].qp->qp_num;
 	wr.wr.ud.remote_qkey = RIG_QKEY;
 	assert_int_equal(ibv_post_send(rig->end[0].qp, &wr, &bad), 0);
 	assert_int_equal(rig_wait(rig->end[0].cq).status, IBV_WC_SUCCESS);
-
-	struct ibv_wc wc = rig_wait(rig->end[1].cq);
-
+	wc = rig_wait(rig->end[1].cq);
 	assert_int_equal(wc.status, IBV_WC_SUCCESS);
 	assert_int_equal(wc.byte_len, 140);
 	assert_int_equal(wc.imm_data, 0x01020304);
 	assert_int_equal(wc.src_qp, rig->end[0].qp->qp_num);
 	assert_true(wc.wc_flags & IBV_WC_GRH);
-	assert_int_equal(wc.sl & 3, 2); /* on RoCEv2 the low bits of wc.sl are the L3 type: 2 is IPv4 */
+	assert_int_equal(wc.sl & 3, l3_type);
 	assert_memory_equal(rig->end[1].buf + 1040, rig->end[0].buf, 100);
-	assert_int_equal(
-		ibv_init_ah_from_wc(rig->end[1].ctx, 1, &wc, (struct ibv_grh *)(rig->end[1].buf + 1000), &attr), 0);
+
+	assert_int_equal(ibv_init_ah_from_wc(rig->end[1].ctx, 1, &wc, grh, &attr), 0);
 	assert_memory_equal(attr.grh.dgid.raw, rig->end[0].gid.raw, 16);
 	assert_int_equal(attr.grh.sgid_index, 0);
-	reply = ibv_create_ah_from_wc(rig->end[1].pd, &wc, (struct ibv_grh *)(rig->end[1].buf + 1000), 1);
-	assert_non_null(reply);
-	assert_int_equal(ibv_destroy_ah(reply), 0);
+	wr.sg_list = &answer;
+	wr.wr.ud.ah = ibv_create_ah_from_wc(rig->end[1].pd, &wc, grh, 1);
+	assert_non_null(wr.wr.ud.ah);
+	wr.wr.ud.remote_qpn = wc.src_qp;
+	assert_int_equal(ibv_post_send(rig->end[1].qp, &wr, &bad), 0);
+	assert_int_equal(rig_wait(rig->end[1].cq).status, IBV_WC_SUCCESS);
+	wc = rig_wait(rig->end[0].cq);
+	assert_int_equal(wc.wr_id, 6);
+	assert_int_equal(wc.src_qp, rig->end[1].qp->qp_num);
+	assert_memory_equal(rig->end[0].buf + 1040, rig->end[0].buf, 100);
 	assert_int_equal(ibv_destroy_ah(wr.wr.ud.ah), 0);
+	assert_int_equal(ibv_destroy_ah(there), 0);
+}
+
+static void ud__UD_03_an_ipv4_reply_address_comes_from_the_completion(void **state)
+{
+	reply_to_a_datagram(*state, 2);
+}
+
+static void ud__UD_03_an_ipv6_reply_address_comes_from_the_completion(void **state)
+{
+	reply_to_a_datagram(*state, 1);
 }
 
 /* Attributes of ibv_reg_mr_ex in rdma-core 64, whose headers may not be installed. The test registers a part of a
@@ -466,7 +487,9 @@ int main(void)
 		T(post__unknown_opcodes_are_refused),
 		T(post__full_queue_returns_enomem),
 		T(post__atomics_and_reads_return_data),
-		T(ud__reply_address_comes_from_the_completion),
+		T(ud__UD_03_an_ipv4_reply_address_comes_from_the_completion),
+		cmocka_unit_test_setup_teardown(ud__UD_03_an_ipv6_reply_address_comes_from_the_completion,
+						rig_setup_ipv6, rig_teardown),
 		T(mr__buffer_parts_use_their_iova_and_the_buffers_pd),
 		T(mw__type_1_gets_a_new_key_with_each_bind),
 		T(mw__type_1_survives_binds_that_fail),

@@ -116,13 +116,33 @@ static void gsi__drops_invalid_mads(void **state)
 	assert_false(taken(rig, &p));
 	assert_int_equal(nic_counters(rig->nic)[NIC_CNT_ud_too_long], 3);
 	p = good;
-	p.dest_qpn = 0; /* QP 0 is the SMI, which RoCE does not have */
-	assert_false(taken(rig, &p));
-	p = good;
 	p.op = op_find(OP_RC, OP_SEND, OP_ONLY, OP_PLAIN);
 	assert_false(taken(rig, &p));
 	assert_true(taken(rig, &good));
 	rig_destroy(rig);
+}
+
+/** Of the reserved QPNs only 1 leads anywhere: RoCE has no QP 0 (the SMI), and 0xFFFFFF is for multicast, which a
+ * packet to our own address is not. */
+static void gsi__HV_08_of_the_reserved_qpns_only_1_is_served(void **state)
+{
+	static const uint32_t reserved[] = {0, 0xffffff};
+	uint8_t mad[NIC_MAD_LEN] = {0};
+
+	(void)state;
+	for (unsigned v6 = 0; v6 < 2; v6++) {
+		struct rig *rig = ready(v6);
+		struct packet p = packet_of(rig, mad);
+
+		for (unsigned i = 0; i < 2; i++) {
+			p.dest_qpn = reserved[i];
+			assert_false(taken(rig, &p));
+			assert_int_equal(rig_counter(rig, rx_no_qp), i + 1);
+		}
+		p.dest_qpn = 1;
+		assert_true(taken(rig, &p));
+		rig_destroy(rig);
+	}
 }
 
 static void gsi__sends_and_receives_nothing_before_it_is_opened(void **state)
@@ -219,6 +239,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(gsi__takes_a_mad),
 		cmocka_unit_test(gsi__drops_invalid_mads),
+		cmocka_unit_test(gsi__HV_08_of_the_reserved_qpns_only_1_is_served),
 		cmocka_unit_test(gsi__sends_and_receives_nothing_before_it_is_opened),
 		cmocka_unit_test(gsi__sends_the_packet_of_nic_gsi_build),
 		cmocka_unit_test(gsi__a_receive_callback_can_send_a_mad),
