@@ -296,7 +296,7 @@ static bool may_ask_way(struct ways *w, pid_t pid)
 static int attempt(struct pmd_control *c, struct ways *ways, char *err, size_t err_len)
 {
 	struct proto_name name;
-	struct ucred peer;
+	struct ucred peer = {0};
 	PROTO_MSG(m);
 	int fd, rc;
 

@@ -136,19 +136,17 @@ static int query_addr(const struct ucma_call *call, const struct rdma_ucm_query 
 
 static int query_path(const struct ucma_call *call, const struct rdma_ucm_query *cmd, struct cma_id *id)
 {
-	struct {
-		struct rdma_ucm_query_path_resp head;
-		struct ib_path_rec_data path;
-	} resp;
-	size_t len = sizeof(resp.head);
+	_Alignas(struct rdma_ucm_query_path_resp)
+		uint8_t room[sizeof(struct rdma_ucm_query_path_resp) + sizeof(struct ib_path_rec_data)] = {0};
+	struct rdma_ucm_query_path_resp *resp = (void *)room;
+	size_t len = sizeof(*resp);
 
 	if (call->out < len)
 		return -ENOSPC;
-	memset(&resp, 0, sizeof(resp));
-	resp.head.num_paths = cma_query_path(id, &resp.path);
-	if (resp.head.num_paths && call->out >= sizeof(resp))
-		len = sizeof(resp);
-	return ucma_reply(cmd->response, &resp, len);
+	resp->num_paths = cma_query_path(id, resp->path_data);
+	if (resp->num_paths && call->out >= sizeof(room))
+		len = sizeof(room);
+	return ucma_reply(cmd->response, room, len);
 }
 
 static int query_ib_service(const struct ucma_call *call, const struct rdma_ucm_query *cmd)
