@@ -39,9 +39,12 @@ class Side:
         self.netns = netns
         self.host = host or address     # where its TCP ports can be reached
 
+    def enter(self):
+        """@return the words before a command that runs in the side's namespace"""
+        return ["nsenter", f"--net=/proc/{self.netns.pid}/ns/net"] if self.netns else []
+
     def command(self, argv):
-        enter = ["nsenter", f"--net=/proc/{self.netns.pid}/ns/net"] if self.netns else []
-        return enter + [os.path.join(ROOT, "scripts", "uroce-run")] + list(argv)
+        return self.enter() + [os.path.join(ROOT, "scripts", "uroce-run")] + list(argv)
 
 
 class Netns:
@@ -215,8 +218,9 @@ def run_pair(server_argv, client_argv, sides, seconds, env=None):
     return not reasons, ", ".join(reasons), server.output(), client.output()
 
 
-def uroce(*argv):
-    return subprocess.run([UROCE, *argv], capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL)
+def uroce(*argv, side=None):
+    enter = side.enter() if side else []
+    return subprocess.run([*enter, UROCE, *argv], capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL)
 
 
 class KeptDevice:

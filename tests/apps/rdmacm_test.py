@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """Programs that connect through librdmacm, unmodified: Debian's rdmacm-utils and perftest -R, in two processes of one
-device, through shared memory and by the kernel's UDP, and between two devices."""
+device, through shared memory and by the kernel's UDP, between two devices of a host, and between two hosts."""
 import filecmp
 import json
 import os
@@ -13,26 +13,26 @@ UDP = {"UROCE_RING": "off"}
 SECONDS = 60
 
 
-def functions(address):
-    """@return the processes of the device; none if it is not open"""
-    said = harness.uroce("status", address, "--json")
+def functions(side):
+    """@return the processes of the side's device; none if it is not open"""
+    said = harness.uroce("status", side.address, "--json", side=side)
     devices = json.loads(said.stdout)["devices"] if said.returncode == 0 else []
     return [function for device in devices for function in device["functions"]]
 
 
-def ports(address):
+def ports(side):
     """@return [(port space, port)] on which processes of the device listen"""
-    return [tuple(port) for function in functions(address) for port in function["cm_ports"]]
+    return [tuple(port) for function in functions(side) for port in function["cm_ports"]]
 
 
-def listens(address):
-    return any(cm["state"] == "listen" for function in functions(address) for cm in function.get("cm", []))
+def listens(side):
+    return any(cm["state"] == "listen" for function in functions(side) for cm in function.get("cm", []))
 
 
 def pair(server_argv, client_argv, sides, env):
     """A server, and a client once the server listens. @return (ok, reason, server output, client output)"""
     server = harness.Process(server_argv, sides[0], env)
-    if not harness.until(20, lambda: listens(sides[0].address)):
+    if not harness.until(20, lambda: listens(sides[0])):
         return False, f"the server does not listen (exit code {server.wait(0.1)})", server.output(), ""
     client = harness.Process(client_argv, sides[1], env)
     codes = client.wait(SECONDS), server.wait(10)
@@ -65,14 +65,15 @@ def programs(to):
     return cases
 
 
-def run_programs(tally, how, sides, env):
-    for name, server_argv, client_argv, words in programs(sides[0].address):
+def run_programs(tally, how, sides, env, which=None):
+    """@param which how many of the programs; None: all"""
+    for name, server_argv, client_argv, words in programs(sides[0].address)[:which]:
         ok, reason, *outputs = pair(server_argv, client_argv, sides, env)
         if ok and not all(words in output for output in outputs):
             ok, reason = False, f"an output without '{words}'"
         tally.result(f"{name}, {how}", ok, reason, *outputs)
         tally.result(f"{name}, {how}: nobody listens afterwards",
-                     harness.until(10, lambda: not ports(sides[0].address)), str(ports(sides[0].address)))
+                     harness.until(10, lambda: not ports(sides[0])), str(ports(sides[0])))
 
 
 def copy(tally, sides, env):
@@ -82,7 +83,7 @@ def copy(tally, sides, env):
         with open(source, "wb") as f:
             f.write(os.urandom(5_000_000))
         server = harness.Process(["rcopy"], sides[0], env)
-        ready = harness.until(20, lambda: listens(sides[0].address))
+        ready = harness.until(20, lambda: listens(sides[0]))
         client = harness.Process(["rcopy", source, f"{sides[0].address}:{target}"], sides[1], env)
         code = client.wait(SECONDS)
         server.kill()
@@ -102,21 +103,31 @@ def refused(tally, sides):
 def status(tally, sides):
     """`uroce status --cm` shows the listener."""
     server = harness.Process(["rping", "-s", "-a", sides[0].address, "-p", "7175"], sides[0])
-    harness.until(20, lambda: listens(sides[0].address))
+    harness.until(20, lambda: listens(sides[0]))
     said = harness.uroce("status", sides[0].address, "--cm")
     tally.result("uroce status --cm: a listener", "listens on TCP port 7175" in said.stdout, "", said.stdout,
                  said.stderr)
     server.kill()
 
 
+def two_addresses(netns):
+    """@return two sides on addresses of one interface"""
+    sides = [harness.Side(address, netns=netns) for address in ("10.99.0.3", "10.99.0.4")]
+    for side in sides:
+        netns.run("ip", "addr", "add", f"{side.address}/24", "dev", "va")
+    return sides
+
+
 def main():
     harness.options(__doc__)
     harness.need_programs("rping", "ucmatose", "udaddy", "rstream", "ib_send_lat")
     tally = harness.Tally("rdmacm")
-    device, two = harness.one_device_sides(9), harness.loopback_sides(10)
+    device, two, hosts = harness.one_device_sides(9), harness.loopback_sides(10), harness.veth_sides()
     run_programs(tally, "shared memory", device, None)
     run_programs(tally, "UDP", device, UDP)
     run_programs(tally, "two devices", two, None)
+    run_programs(tally, "two hosts", hosts, None)
+    run_programs(tally, "two addresses of a host that are not loopback", two_addresses(hosts[0].netns), None, 3)
     copy(tally, two, None)
     refused(tally, two)
     status(tally, two)

@@ -8,6 +8,7 @@
  */
 #include <errno.h>
 #include <ifaddrs.h>
+#include <net/if.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -188,6 +189,15 @@ static void interface_of(const struct nic_gid *gid, char *out, size_t len)
 	freeifaddrs(list);
 }
 
+/** Whether this host has the address. */
+static bool is_ours(const struct nic_gid *gid)
+{
+	char name[IF_NAMESIZE];
+
+	interface_of(gid, name, sizeof(name));
+	return name[0];
+}
+
 /** Find a device by an address that is not its configured one. A device that follows its interface (`follow`) can have
  *  further addresses of the interface. devices_lock held. */
 static struct cma_device *find_follower(const struct nic_gid *gid)
@@ -275,6 +285,12 @@ static int kernel_source(const struct cma_addr *dst, const struct cma_addr *src,
 	return err ? err : cma_addr_from(&name, out);
 }
 
+/** Whether the device sends through the kernel's sockets, by the kernel's routes. */
+static bool is_kernels(const struct cma_device *d)
+{
+	return !strcmp(d->pmd.port, "udp");
+}
+
 /** Whether an ethdev device, whose routes the kernel does not know, reaches an address: the device has a gateway or no
  *  subnet, or the address is in its subnet. */
 static bool ethdev_reaches(const struct cma_device *d, const struct nic_gid *gid)
@@ -282,7 +298,7 @@ static bool ethdev_reaches(const struct cma_device *d, const struct nic_gid *gid
 	static const struct nic_gid none;
 	unsigned bits = d->pmd.prefix_len + (cma_gid_is_v4(gid) ? 96u : 0);
 
-	if (!strcmp(d->pmd.port, "udp"))
+	if (is_kernels(d))
 		return false;
 	if (!d->pmd.prefix_len || memcmp(&d->pmd.gateway, &none, sizeof(none)) != 0)
 		return true;
@@ -292,28 +308,37 @@ static bool ethdev_reaches(const struct cma_device *d, const struct nic_gid *gid
 	return true;
 }
 
-/** Find a device when no device has the kernel's source address, or the kernel has no route. If the kernel's source is
- * a loopback address (`loopback`): the device that has the destination address, else one with any loopback address,
- * because all of them belong to one interface. Otherwise: the first ethdev device whose own routes reach the
- * destination. devices_lock held. */
-static struct cma_device *find_otherwise(const struct cma_addr *dst, bool loopback, struct cma_addr *src)
+/** Find a device for a destination that is an address of this host: the device that has the address; else any device
+ *  that uses the kernel's sockets, because the kernel delivers datagrams between all addresses of the host.
+ *  @param loopback take a device with a loopback address; else, one with another address. devices_lock held. */
+static struct cma_device *find_local(const struct cma_addr *dst, bool loopback, struct cma_addr *src)
 {
-	struct cma_device *d = loopback ? find_by_gid(&dst->gid) : NULL;
+	struct cma_device *d = find_by_gid(&dst->gid);
+	struct cma_addr own;
 
 	if (d) {
 		src->gid = dst->gid;
 		return d;
 	}
-	for (d = devices; d; d = d->next) {
-		struct cma_addr own;
-
-		if (!d->present || !cma_device_address(d, dst->family, &own))
-			continue;
-		if (loopback ? cma_addr_is_loopback(&own) : ethdev_reaches(d, &dst->gid)) {
+	for (d = devices; d; d = d->next)
+		if (d->present && is_kernels(d) && cma_device_address(d, dst->family, &own) &&
+		    cma_addr_is_loopback(&own) == loopback) {
 			src->gid = own.gid;
 			return d;
 		}
-	}
+	return NULL;
+}
+
+/** Find the first ethdev device whose own routes reach the destination. devices_lock held. */
+static struct cma_device *find_ethdev(const struct cma_addr *dst, struct cma_addr *src)
+{
+	struct cma_addr own;
+
+	for (struct cma_device *d = devices; d; d = d->next)
+		if (d->present && cma_device_address(d, dst->family, &own) && ethdev_reaches(d, &dst->gid)) {
+			src->gid = own.gid;
+			return d;
+		}
 	return NULL;
 }
 
@@ -336,12 +361,16 @@ static struct cma_device *find_any(int family, struct cma_addr *src)
 static struct cma_device *find_route(const struct cma_addr *dst, const struct cma_addr *at, struct cma_addr *src)
 {
 	struct cma_device *d = at->family ? find_by_gid(&at->gid) : NULL;
+	bool loopback = at->family && cma_addr_is_loopback(at);
 
-	if (!d)
-		return find_otherwise(dst, at->family && cma_addr_is_loopback(at), src);
-	src->gid = at->gid;
-	src->scope = at->scope;
-	return d;
+	if (d) {
+		src->gid = at->gid;
+		src->scope = at->scope;
+		return d;
+	}
+	if (loopback || (at->family && is_ours(&dst->gid)))
+		d = find_local(dst, loopback, src);
+	return d ? d : find_ethdev(dst, src);
 }
 
 int cma_route_find(const struct cma_addr *dst, struct cma_addr *src, struct cma_device **out)
