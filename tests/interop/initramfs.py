@@ -11,10 +11,11 @@ import shutil
 import stat
 import subprocess
 
-MODULES = ("virtio_pci virtio_net crc32_generic ib_core ib_uverbs rdma_rxe "
+MODULES = ("virtio_pci virtio_net crc32_generic ib_core ib_uverbs rdma_rxe rdma_ucm "
            "sch_netem sch_prio sch_ingress cls_u32 act_mirred ifb").split()
 PROGRAMS = "ip tc rdma ibv_devinfo".split()
 PROVIDER = "librxe-rdmav34.so"
+TOPS = ("/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib")
 
 
 class Missing(Exception):
@@ -89,7 +90,7 @@ def module_order(folder):
 
 
 def provider_path():
-    for top in ("/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib"):
+    for top in TOPS:
         path = f"{top}/libibverbs/{PROVIDER}"
         if os.path.exists(path):
             return path
@@ -107,6 +108,9 @@ def build(modules_folder, programs, out):
         program_add(cpio, path)  # busybox's shell prefers its own ip and tc unless called as /bin/ip, /bin/tc
     for applet in subprocess.run([busybox, "--list"], capture_output=True, text=True).stdout.split():
         cpio.add("bin/" + applet, stat.S_IFLNK | 0o777, b"busybox")
+    for top in TOPS:  # glibc loads it for pthread_exit, and ldd does not list it
+        if os.path.exists(f"{top}/libgcc_s.so.1"):
+            cpio.file(f"{top.removeprefix('/usr')}/libgcc_s.so.1", f"{top}/libgcc_s.so.1")
     provider = provider_path()
     cpio.file(provider, provider)
     cpio.add("etc/libibverbs.d/rxe.driver", stat.S_IFREG | 0o644, b"driver rxe\n")

@@ -4,11 +4,13 @@
 
 The data verifier (tests/apps/verify) runs on both sides, over uroce here and over rxe there, and checks every byte,
 immediate and completion field of every operation in both directions; also with random packet loss in both directions
-(netem in the guest, on RoCE packets only), and with uroce's ethdev port, which sees whole frames.
+(netem in the guest, on RoCE packets only), and with uroce's ethdev port, which sees whole frames. Programs of
+rdmacm-utils connect in both directions, through the kernel's connection manager in the guest (CM-10).
 
 Needs root (taps, namespaces) and, once, the network for a Debian kernel; otherwise it skips with a message.
 UROCE_INTEROP_ONLY runs just the cases whose name contains its value.
 """
+import json
 import os
 import subprocess
 import sys
@@ -20,7 +22,8 @@ import initramfs  # noqa: E402
 import kernel  # noqa: E402
 from guest import ETHDEV_IP, GUEST_IP, HOST_IP, Guest, network_up  # noqa: E402
 
-PACKAGES = ("qemu-system-x86 seabios ipxe-qemu busybox-static ibverbs-providers ibverbs-utils iproute2").split()
+PACKAGES = ("qemu-system-x86 seabios ipxe-qemu busybox-static ibverbs-providers ibverbs-utils iproute2 "
+            "rdmacm-utils perftest").split()
 SIZES = {1024: "0,1,7,1023,1024,1025,65539,1048576,3145728", 4096: "0,1,7,4095,4096,4097,65539,1048576,3145728"}
 RELIABLE, LOSSY = "-t rc -q 2 -n 3 -T 19 -w 60000", "-t rc -q 2 -n 3 -T 17 -w 90000"
 UNRELIABLE = "-t uc,ud -q 2 -n 4 -w 3000"
@@ -42,6 +45,23 @@ CASES += [
     ("RC MTU 4096, ethdev port, 1% loss", "uroce", "both", "ethdev", 1, f"{LOSSY} -m 4096 -z 1,4096,65539"),
     ("UD MTU 1024, ethdev port", "uroce", "both", "ethdev", 0, "-t ud -q 2 -n 4 -w 3000 -z 0,1,1024"),
 ]
+
+# name, server, client, what the client prints; TO is the server's address
+BOTH = ("uroce", "rxe")
+CM_CASES = [
+    ("rping, checked", "rping -s -a TO -C 20 -S 1000 -V -v", "rping -c -a TO -C 20 -S 1000 -V -v", "ping data"),
+    ("ucmatose, 5 connections", "ucmatose -b TO -c 5 -C 5", "ucmatose -s TO -c 5 -C 5", "return status 0"),
+    ("udaddy, 3 connections", "udaddy -b TO -c 3", "udaddy -s TO -c 3", "return status 0"),
+    ("rdma_server and rdma_client", "rdma_server -s TO", "rdma_client -s TO", "end 0"),
+    ("rstream, data verified", "rstream -b TO -T v -S 4096 -C 20 -I 5", "rstream -s TO -T v -S 4096 -C 20 -I 5",
+     "custom"),
+]
+# perftest 4.5 crashes if it connects before the server listens again, which uroce waits for and rxe does not: uroce
+# listens.
+CM_PERFTEST = [(f"{command} -R", f"{command} -R -F -n 50", f"{command} -R -F -n 50 TO", "---")
+               for command in ("ib_send_lat", "ib_write_bw", "ib_read_bw", "ib_atomic_lat", "ib_send_bw -c UD")]
+CM_PROGRAMS = ("rping", "ucmatose", "udaddy", "rdma_server", "rdma_client", "rstream",
+               *(case[1].split()[0] for case in CM_PERFTEST))
 
 LOSS_ON = """
 /bin/tc qdisc add dev eth0 root handle 1: prio &&
@@ -95,6 +115,84 @@ def case_run(guest, case, number):
     return ok, f"uroce side: exit code {code}, rxe side: {guest_code}", host.output(), guest_output
 
 
+def host_listens():
+    said = harness.uroce("status", HOST_IP, "--json")
+    devices = json.loads(said.stdout)["devices"] if said.returncode == 0 else []
+    return any(cm["state"] == "listen" for device in devices for function in device["functions"]
+               for cm in function.get("cm", []))
+
+
+def guest_listens(guest):
+    return "LISTEN" in guest.sh("rdma resource show cm_id")
+
+
+def cm_case_run(guest, case, server_of):
+    """A program of rdmacm-utils; its server runs on the side `server_of`."""
+    _, *commands, words = case
+    server, client = (command.replace("TO", HOST_IP if server_of == "uroce" else GUEST_IP) for command in commands)
+    side = host_side("udp")
+    if server_of == "uroce":
+        host = harness.Process(server.split(), side)
+        listens = harness.until(20, host_listens)
+        channel = guest.start(client)
+    else:
+        channel = guest.start(server)
+        listens = harness.until(20, lambda: guest_listens(guest))
+        host = harness.Process(client.split(), side)
+    code = host.wait(60)
+    guest_code, guest_output = guest.finish(channel, 20 if code == 0 else 3)
+    if guest_code is None:
+        guest.start(f"killall -9 {server.split()[0]}").close()
+    client_output = guest_output if server_of == "uroce" else host.output()
+    return (listens and code == 0 and guest_code == 0 and words in client_output,
+            f"uroce side: exit code {code}, rxe side: {guest_code}", host.output(), guest_output)
+
+
+def cm_cases(guest, tally, cases, servers=BOTH, how=""):
+    """CM-10: the connection manager with the kernel's."""
+    for case in cases:
+        for server_of in servers:
+            name = f"rxe__CM_10_connects {case[0]}, {server_of} listens{how}"
+            if os.environ.get("UROCE_INTEROP_ONLY", "") in name:
+                started = time.monotonic()
+                ok, reason, *outputs = cm_case_run(guest, case, server_of)
+                tally.result(f"{name} ({time.monotonic() - started:.0f} s)", ok, reason, *outputs)
+
+
+def cm_ends(guest, tally):
+    """CM-10: requests that are refused, and processes that are killed."""
+    if os.environ.get("UROCE_INTEROP_ONLY", "") not in "rxe__CM_10_refused_killed":
+        return
+    refusal = "RDMA_CM_EVENT_REJECTED, error 8"
+    server = harness.Process(["rping", "-s", "-a", HOST_IP], host_side("udp"))
+    harness.until(20, host_listens)
+    code, output = guest.finish(guest.start(f"rping -c -a {HOST_IP} -p 7999 -C 1"), 20)
+    tally.result("rxe__CM_10_uroce refuses a request without a listener", code not in (None, 0) and refusal in output,
+                 f"exit code {code}", output)
+    channel = guest.start(f"rping -c -a {HOST_IP}")
+    time.sleep(1)
+    guest.sh("killall -9 rping")
+    channel.close()
+    code = server.wait(20)
+    tally.result("rxe__CM_10_uroce's server sees that the client on rxe was killed",
+                 "DISCONNECT EVENT" in server.output(), f"exit code {code}", server.output())
+
+    channel = guest.start(f"rping -s -a {GUEST_IP}")
+    harness.until(20, lambda: guest_listens(guest))
+    client = harness.Process(["rping", "-c", "-a", GUEST_IP, "-p", "7999", "-C", "1"], host_side("udp"))
+    code = client.wait(20)
+    tally.result("rxe__CM_10_rxe refuses a request without a listener", code not in (None, 0) and
+                 refusal in client.output(), f"exit code {code}", client.output())
+    client = harness.Process(["rping", "-c", "-a", GUEST_IP], host_side("udp"))
+    time.sleep(1)
+    client.kill()
+    code, output = guest.finish(channel, 20)
+    tally.result("rxe__CM_10_rxe's server sees that the client on uroce was killed", "DISCONNECT EVENT" in output,
+                 f"exit code {code}", output)
+    if code is None:
+        guest.sh("killall -9 rping")
+
+
 def inside(folder, elf, image):
     """Run the cases in this process's own namespace."""
     network_up()
@@ -103,6 +201,9 @@ def inside(folder, elf, image):
     try:
         guest.wait_ready(120)
         print(guest.console_text().strip().splitlines()[-1], flush=True)
+        cm_cases(guest, tally, CM_CASES)
+        cm_cases(guest, tally, CM_PERFTEST, ("uroce",))
+        cm_ends(guest, tally)
         losing = 0
         for number, case in enumerate(CASES):
             if os.environ.get("UROCE_INTEROP_ONLY", "") not in case[0]:
@@ -115,6 +216,8 @@ def inside(folder, elf, image):
             tally.result(f"{case[0]} ({time.monotonic() - started:.0f} s)", ok, reason, *outputs)
             if guest.process.poll() is not None:
                 raise RuntimeError("the guest died; its console says:\n" + guest.console_text()[-2000:])
+        guest.sh(LOSS_ON.format(percent=1))
+        cm_cases(guest, tally, CM_CASES[:2], BOTH, ", 1% loss")
     finally:
         guest.stop()
     tally.finish()
@@ -133,7 +236,8 @@ def main():
     try:
         elf, modules = kernel.prepare(folder)
         image = os.path.join(folder, "initramfs.gz")
-        initramfs.build(modules, [harness.verify_path()], image)
+        programs = [initramfs.program_path(name) for name in CM_PROGRAMS]
+        initramfs.build(modules, [harness.verify_path(), *programs], image)
     except (kernel.Unavailable, initramfs.Missing) as reason:
         harness.skip(str(reason))
     os.environ["UROCE_INTEROP_INSIDE"] = f"{elf}:{image}"
