@@ -289,6 +289,34 @@ static void mw__type_1_survives_binds_that_fail(void **state)
 	assert_int_equal(ibv_dereg_mr(mr), 0);
 }
 
+static void mw__MW_01_type_1_binds_by_verb_only_and_type_2_by_work_request_only(void **state)
+{
+	struct rig *rig = *state;
+	struct rig_end *end = &rig->end[1];
+	struct ibv_mr *mr = ibv_reg_mr(end->pd, end->buf, 4096, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND);
+	struct ibv_mw *one = ibv_alloc_mw(end->pd, IBV_MW_TYPE_1), *two = ibv_alloc_mw(end->pd, IBV_MW_TYPE_2);
+	struct ibv_mw_bind bind = {.send_flags = IBV_SEND_SIGNALED,
+				   .bind_info = {mr, (uintptr_t)end->buf, 64, IBV_ACCESS_REMOTE_WRITE}};
+	struct ibv_send_wr wr = {.opcode = IBV_WR_BIND_MW, .send_flags = IBV_SEND_SIGNALED}, *bad = NULL;
+
+	rig_connect(rig, IBV_QPT_RC);
+	wr.bind_mw.bind_info = bind.bind_info;
+	wr.bind_mw.mw = one;
+	wr.bind_mw.rkey = ibv_inc_rkey(one->rkey);
+	assert_int_equal(ibv_post_send(end->qp, &wr, &bad), EINVAL);
+	assert_ptr_equal(bad, &wr);
+	assert_int_equal(ibv_bind_mw(end->qp, two, &bind), EINVAL);
+	assert_int_equal(ibv_bind_mw(end->qp, one, &bind), 0);
+	assert_int_equal(rig_wait(end->cq).status, IBV_WC_SUCCESS);
+	wr.bind_mw.mw = two;
+	wr.bind_mw.rkey = ibv_inc_rkey(two->rkey);
+	assert_int_equal(ibv_post_send(end->qp, &wr, &bad), 0);
+	assert_int_equal(rig_wait(end->cq).status, IBV_WC_SUCCESS);
+	assert_int_equal(ibv_dealloc_mw(one), 0);
+	assert_int_equal(ibv_dealloc_mw(two), 0);
+	assert_int_equal(ibv_dereg_mr(mr), 0);
+}
+
 /* A context is closed while another context keeps the NIC running: the objects that the program left are destroyed,
  * so a peer gets no response from the QP. */
 static void context__closing_destroys_leftover_objects(void **state)
@@ -493,6 +521,7 @@ int main(void)
 		T(mr__buffer_parts_use_their_iova_and_the_buffers_pd),
 		T(mw__type_1_gets_a_new_key_with_each_bind),
 		T(mw__type_1_survives_binds_that_fail),
+		T(mw__MW_01_type_1_binds_by_verb_only_and_type_2_by_work_request_only),
 		T(context__closing_destroys_leftover_objects),
 		cmocka_unit_test_setup_teardown(context__closing_sends_the_delayed_ack, rig_setup_inline, rig_teardown),
 		T(channel__CQ_04_one_event_per_arming_and_destroy_waits_for_acks),

@@ -395,7 +395,7 @@ static void refer__an_offer_delivers_only_its_own_payload_as_one_packet(void **s
 	}
 }
 
-static void refer__a_malformed_or_unwelcome_reference_ends_the_link(void **state)
+static void refer__RQ_20_a_malformed_or_unwelcome_reference_ends_the_link(void **state)
 {
 	static uint8_t source[NIC_REFERENCE_MAX];
 	struct link_piece many[NIC_PIECES_MAX + 1];
@@ -583,7 +583,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(refer__a_qp_moved_to_err_revokes_its_reference),
 		cmocka_unit_test(refer__a_payload_in_two_pieces_is_read),
 		cmocka_unit_test(refer__an_offer_delivers_only_its_own_payload_as_one_packet),
-		cmocka_unit_test(refer__a_malformed_or_unwelcome_reference_ends_the_link),
+		cmocka_unit_test(refer__RQ_20_a_malformed_or_unwelcome_reference_ends_the_link),
 		cmocka_unit_test(refer__unreadable_references_deliver_nothing_and_become_unwelcome),
 		cmocka_unit_test(refer__memory_of_a_process_with_a_reused_pid_is_not_read),
 		cmocka_unit_test(refer__revoking_one_reference_leaves_the_next_one_valid),
