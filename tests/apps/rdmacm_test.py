@@ -11,6 +11,9 @@ import harness
 
 UDP = {"UROCE_RING": "off"}
 SECONDS = 60
+# perftest connects a second time without waiting until the server listens again. uroced waits 0.1 s for that, which may
+# be too short on a loaded machine; then perftest 4.5 crashes: try once more.
+REFUSALS = ("RDMA_CM_EVENT_REJECTED; error: 8", "RDMA_CM_EVENT_UNREACHABLE; error: 1")
 
 
 def functions(side):
@@ -69,6 +72,9 @@ def run_programs(tally, how, sides, env, which=None):
     """@param which how many of the programs; None: all"""
     for name, server_argv, client_argv, words in programs(sides[0].address)[:which]:
         ok, reason, *outputs = pair(server_argv, client_argv, sides, env)
+        if not ok and any(refusal in outputs[1] for refusal in REFUSALS):
+            harness.until(10, lambda: not ports(sides[0]))
+            ok, reason, *outputs = pair(server_argv, client_argv, sides, env)
         if ok and not all(words in output for output in outputs):
             ok, reason = False, f"an output without '{words}'"
         tally.result(f"{name}, {how}", ok, reason, *outputs)
@@ -105,7 +111,7 @@ def status(tally, sides):
     server = harness.Process(["rping", "-s", "-a", sides[0].address, "-p", "7175"], sides[0])
     harness.until(20, lambda: listens(sides[0]))
     said = harness.uroce("status", sides[0].address, "--cm")
-    tally.result("uroce status --cm: a listener", "listens on TCP port 7175" in said.stdout, "", said.stdout,
+    tally.result("uroce status --cm: a listener", "listens on TCP port 7175: " in said.stdout, "", said.stdout,
                  said.stderr)
     server.kill()
 
@@ -122,12 +128,16 @@ def main():
     harness.options(__doc__)
     harness.need_programs("rping", "ucmatose", "udaddy", "rstream", "ib_send_lat")
     tally = harness.Tally("rdmacm")
-    device, two, hosts = harness.one_device_sides(9), harness.loopback_sides(10), harness.veth_sides()
+    device, two = harness.one_device_sides(9), harness.loopback_sides(10)
     run_programs(tally, "shared memory", device, None)
     run_programs(tally, "UDP", device, UDP)
     run_programs(tally, "two devices", two, None)
-    run_programs(tally, "two hosts", hosts, None)
-    run_programs(tally, "two addresses of a host that are not loopback", two_addresses(hosts[0].netns), None, 3)
+    if os.geteuid() == 0:
+        hosts = harness.veth_sides()
+        run_programs(tally, "two hosts", hosts, None)
+        run_programs(tally, "two addresses of a host that are not loopback", two_addresses(hosts[0].netns), None, 3)
+    else:
+        print("SKIP: two hosts: needs root to make network namespaces", flush=True)
     copy(tally, two, None)
     refused(tally, two)
     status(tally, two)

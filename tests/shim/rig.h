@@ -45,7 +45,7 @@ struct rig {
 void rig_devices(void);
 /** cmocka's setup and teardown functions: *state is a struct rig. */
 int rig_setup(void **state);
-/** As rig_setup(), but both ends are on one device, ::1. */
+/** As rig_setup(), but both ends are on one device, ::1. *state is NULL if the host has no IPv6. */
 int rig_setup_ipv6(void **state);
 /** As rig_setup(), but the engines have no threads: they work only during the calls that the test makes. */
 int rig_setup_inline(void **state);

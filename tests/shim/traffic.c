@@ -172,6 +172,8 @@ static void ud__UD_03_an_ipv4_reply_address_comes_from_the_completion(void **sta
 
 static void ud__UD_03_an_ipv6_reply_address_comes_from_the_completion(void **state)
 {
+	if (!*state)
+		skip(); /* the host has no IPv6 */
 	reply_to_a_datagram(*state, 1);
 }
 
@@ -305,7 +307,8 @@ static void mw__MW_01_type_1_binds_by_verb_only_and_type_2_by_work_request_only(
 	wr.bind_mw.rkey = ibv_inc_rkey(one->rkey);
 	assert_int_equal(ibv_post_send(end->qp, &wr, &bad), EINVAL);
 	assert_ptr_equal(bad, &wr);
-	assert_int_equal(ibv_bind_mw(end->qp, two, &bind), EINVAL);
+	assert_int_equal(two->context->ops.bind_mw(end->qp, two, &bind),
+			 EINVAL); /* ibv_bind_mw checks the type itself */
 	assert_int_equal(ibv_bind_mw(end->qp, one, &bind), 0);
 	assert_int_equal(rig_wait(end->cq).status, IBV_WC_SUCCESS);
 	wr.bind_mw.mw = two;

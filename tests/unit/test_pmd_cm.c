@@ -409,7 +409,7 @@ static void cm__the_daemon_ends_many_connections_of_a_killed_server(void **state
 	server_do(AWAIT_MANY, NIC_CM_EVENT_RTU);
 	server_kill();
 	await_count(NIC_CM_EVENT_DREQ, MANY);
-	usleep(100 * PAUSE_US); /* our DREPs arrive */
+	usleep(300 * PAUSE_US); /* our DREPs arrive */
 	assert_int_equal(daemon_counter(&device[1].gid, "cm_limited"), 0);
 	assert_int_equal(daemon_counter(&device[1].gid, "cm_adopted"), MANY);
 	pmd_close(side.engine);
@@ -425,7 +425,7 @@ static void cm__a_request_to_a_port_that_is_only_bound_is_rejected(void **state)
 	side_connect(&device[0].gid, &device[1].gid, PORT);
 	await(NIC_CM_EVENT_REJ);
 	assert_int_equal(side.reason, NIC_CM_REJ_INVALID_SERVICE_ID);
-	assert_int_equal(daemon_counter(&device[1].gid, "cm_early"), 1);
+	assert_true(daemon_counter(&device[1].gid, "cm_early") > 0);
 	server_leave();
 	pmd_close(side.engine);
 }
@@ -536,6 +536,7 @@ static void second_message(int fd, const struct nic_gsi_addr *addr, uint32_t rem
 	assert_int_equal(sendto(fd, both, len, 0, (struct sockaddr *)&at, pmd_gid_sockaddr(&addr->peer, 0, &at)), len);
 	await_counter(&device[1].gid, counter, before + 1);
 	await_counter(&device[1].gid, "cm_sent", sent + 1);
+	usleep(300 * PAUSE_US); /* longer than the request waits */
 	assert_int_equal(daemon_counter(&device[1].gid, "cm_sent"), sent + 1);
 }
 

@@ -76,7 +76,7 @@ int shim_bind_mw(struct ibv_qp *ibv_qp, struct ibv_mw *mw, struct ibv_mw_bind *b
 	struct nic_send_wr wr = {.wr_id = bind->wr_id, .opcode = NIC_WR_BIND_MW, .flags = bind->send_flags};
 	int err;
 
-	if (mw->context != ibv_qp->context ||
+	if (mw->context != ibv_qp->context || mw->type != IBV_MW_TYPE_1 ||
 	    !shim_bind_translate(&wr.bind, mw, ibv_inc_rkey(mw->rkey), &bind->bind_info))
 		return EINVAL;
 	if (!shim_enter(ctx))
