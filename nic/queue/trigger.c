@@ -71,7 +71,7 @@ static void heap_up(struct nic_trig_cntr *c, uint32_t at, struct nic_trig_entry 
 }
 
 /** Remove the entry at `at`. Move the gap down to a leaf, and from there the heap's last entry up to its place. That
- *  takes fewer comparisons than moving the last entry down, because it mostly belongs near a leaf. */
+ *  takes fewer comparisons than moving the last entry down, because the last entry usually belongs near a leaf. */
 static void heap_remove(struct nic_trig_cntr *c, uint32_t at)
 {
 	const struct nic_trig_entry last = c->heap[--c->n];

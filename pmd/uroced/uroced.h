@@ -184,8 +184,8 @@ void slots_tick(struct daemon *d);
 /** Whether a process that could be one of our functions listens under a function's name, has not been adopted, and
  *  should still be waited for. */
 bool slots_any_unasked(const struct daemon *d);
-/** Whether each function of an earlier daemon has told us its services. Also if one has not for a long time: it may be
- *  stopped. */
+/** Whether each function of an earlier daemon has told us its services. Also true 20 s after our start, because a
+ *  function may be stopped. */
 bool slots_services_known(const struct daemon *d);
 /** @return how many live functions can have a socket of the address. */
 unsigned slots_with(const struct daemon *d, const struct nic_gid *gid);

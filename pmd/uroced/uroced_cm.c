@@ -14,8 +14,8 @@
  * Then we refuse the request.
  *
  * Anyone can send any number of messages. We handle them at the limiter's rate (limiter.h), and drop and count those
- * beyond that rate. The exception is messages for connections of a function that has ended: there the CM itself bounds
- * the cost, and the answers to many DREQs come at once.
+ * beyond that rate. The exception is messages to a function that has ended, while we disconnect its connections: the
+ * answers to our DREQs come all at once. Such a message costs us at most one answer, and nothing is kept of it.
  *
  * Owns: daemon.cm.
  */
@@ -31,14 +31,15 @@
 #include "nic_gsi.h"
 #include "uroced.h"
 
-#define ID_BITS	    24		 /* the same as in engine_cm.c */
-#define RECORDS_MAX 32768u	 /* as many connections as a function can have */
-#define ADOPTED_MAX 65536u	 /* connections of all functions that have ended */
-#define CHUNK	    128u	 /* records read at a time */
-#define ADOPTED_NS  60000000000u /* connections are forgotten when their function's number ended so long ago */
-#define BUSY_NS	    10000000000u /* how long these connections keep a daemon running that is otherwise idle */
-#define EARLY_NS    100000000u	 /* how long a request waits for a function that serves its service */
-#define MAD_OFFSET  20u		 /* BTH and DETH come before the MAD */
+#define ID_BITS	    24	   /* the same as in engine_cm.c */
+#define RECORDS_MAX 32768u /* as many connections as a function can have */
+#define ADOPTED_MAX 65536u /* connections of all functions that have ended */
+#define CHUNK	    128u   /* records read at a time */
+#define ADOPTED_NS                                                                                                     \
+	60000000000u /* this long after the last function with their number ended, connections are forgotten */
+#define BUSY_NS	   10000000000u /* how long these connections keep a daemon running that is otherwise idle */
+#define EARLY_NS   100000000u	/* how long a request waits for a function that serves its service */
+#define MAD_OFFSET 20u		/* BTH and DETH come before the MAD */
 
 /* ---- instances ---------------------------------------------------------------------------------------------- */
 

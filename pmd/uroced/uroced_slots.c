@@ -397,7 +397,7 @@ static void slot_adopted(struct daemon *d, unsigned n, struct proto_msg *m)
 		d->live++;
 		d->stats.adopted++;
 	}
-	s->untold = !s->again;
+	s->untold |= !s->again;
 	d->stats.came_back += s->again;
 	s->again = false;
 	slot_live(d, n);

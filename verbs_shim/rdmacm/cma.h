@@ -215,8 +215,8 @@ int cma_device_by_address(const struct cma_addr *addr, struct cma_device **out);
  *  @param src in: the source address to use, or zeroes: any; out: the source address.
  *  @return 0; -ENODEV: the route leads through none of our devices; -ENETUNREACH or another errno: there is no route */
 int cma_route_find(const struct cma_addr *dst, struct cma_addr *src, struct cma_device **out);
-/** Open all devices, and call fn for each that is open, until fn returns something other than 0. @return that; 0; or,
- * if no device is open, the error of opening the first */
+/** Open all devices, and call fn for each that is open, until fn returns something other than 0. @return what fn
+ *  returned last; or, if no device could be opened, the error of the first */
 int cma_device_each(int (*fn)(void *arg, struct cma_device *device), void *arg);
 /** As cma_device_each(), but only for devices that are already open. */
 int cma_device_open_each(int (*fn)(void *arg, struct cma_device *device), void *arg);

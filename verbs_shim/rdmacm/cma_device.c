@@ -308,9 +308,9 @@ static bool ethdev_reaches(const struct cma_device *d, const struct nic_gid *gid
 	return true;
 }
 
-/** Find a device for a destination that is an address of this host: the device that has the address; else any device
- *  that uses the kernel's sockets, because the kernel delivers datagrams between all addresses of the host.
- *  @param loopback take a device with a loopback address; else, one with another address. devices_lock held. */
+/** Find a device for a destination that is an address of this host: the device that has the address; else a device that
+ *  uses the kernel's sockets, because the kernel delivers datagrams between the addresses of the host.
+ *  @param loopback whether that device must have a loopback address, or must have none. devices_lock held. */
 static struct cma_device *find_local(const struct cma_addr *dst, bool loopback, struct cma_addr *src)
 {
 	struct cma_device *d = find_by_gid(&dst->gid);
@@ -370,7 +370,7 @@ static struct cma_device *find_route(const struct cma_addr *dst, const struct cm
 	}
 	if (loopback || (at->family && is_ours(&dst->gid)))
 		d = find_local(dst, loopback, src);
-	return d ? d : find_ethdev(dst, src);
+	return d || loopback ? d : find_ethdev(dst, src);
 }
 
 int cma_route_find(const struct cma_addr *dst, struct cma_addr *src, struct cma_device **out)
