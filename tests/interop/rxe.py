@@ -205,9 +205,6 @@ def inside(folder, elf, image):
     try:
         guest.wait_ready(120)
         print(guest.console_text().strip().splitlines()[-1], flush=True)
-        cm_cases(guest, tally, CM_CASES)
-        cm_cases(guest, tally, CM_PERFTEST, ("uroce",))
-        cm_ends(guest, tally)
         losing = 0
         for number, case in enumerate(CASES):
             if os.environ.get("UROCE_INTEROP_ONLY", "") not in case[0]:
@@ -220,8 +217,12 @@ def inside(folder, elf, image):
             tally.result(f"{case[0]} ({time.monotonic() - started:.0f} s)", ok, reason, *outputs)
             if guest.process.poll() is not None:
                 raise RuntimeError("the guest died; its console says:\n" + guest.console_text()[-2000:])
-        if losing != 1:
-            guest.sh(LOSS_ON.format(percent=1))
+        if losing:
+            guest.sh(LOSS_OFF)
+        cm_cases(guest, tally, CM_CASES)
+        cm_cases(guest, tally, CM_PERFTEST, ("uroce",))
+        cm_ends(guest, tally)
+        guest.sh(LOSS_ON.format(percent=1))
         cm_cases(guest, tally, CM_CASES[:2], BOTH, ", 1% loss")
     finally:
         guest.stop()
