@@ -46,8 +46,8 @@ CASES += [
     ("UD MTU 1024, ethdev port", "uroce", "both", "ethdev", 0, "-t ud -q 2 -n 4 -w 3000 -z 0,1,1024"),
 ]
 
-# name, server, client, what the client prints; TO is the server's address
 BOTH = ("uroce", "rxe")
+# name, server, client, what the client prints; TO is the server's address
 CM_CASES = [
     ("rping, checked", "rping -s -a TO -C 20 -S 1000 -V -v", "rping -c -a TO -C 20 -S 1000 -V -v", "ping data"),
     ("ucmatose, 5 connections", "ucmatose -b TO -c 5 -C 5", "ucmatose -s TO -c 5 -C 5", "return status 0"),
