@@ -310,23 +310,30 @@ static bool ethdev_reaches(const struct cma_device *d, const struct nic_gid *gid
 
 /** Find a device for a destination that is an address of this host: the device that has the address; else a device that
  *  uses the kernel's sockets, because the kernel delivers datagrams between the addresses of the host.
- *  @param loopback whether that device must have a loopback address, or must have none. devices_lock held. */
+ *  @param loopback whether the destination is a loopback address: only devices with one will do. For another address,
+ *  devices with a loopback address come last. devices_lock held. */
 static struct cma_device *find_local(const struct cma_addr *dst, bool loopback, struct cma_addr *src)
 {
-	struct cma_device *d = find_by_gid(&dst->gid);
+	struct cma_device *d = find_by_gid(&dst->gid), *found = NULL;
 	struct cma_addr own;
+	bool same;
 
 	if (d) {
 		src->gid = dst->gid;
 		return d;
 	}
-	for (d = devices; d; d = d->next)
-		if (d->present && is_kernels(d) && cma_device_address(d, dst->family, &own) &&
-		    cma_addr_is_loopback(&own) == loopback) {
-			src->gid = own.gid;
-			return d;
-		}
-	return NULL;
+	for (d = devices; d; d = d->next) {
+		if (!d->present || !is_kernels(d) || !cma_device_address(d, dst->family, &own))
+			continue;
+		same = cma_addr_is_loopback(&own) == loopback;
+		if (!same && (loopback || found))
+			continue;
+		found = d;
+		src->gid = own.gid;
+		if (same)
+			break;
+	}
+	return found;
 }
 
 /** Find the first ethdev device whose own routes reach the destination. devices_lock held. */
