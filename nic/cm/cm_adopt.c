@@ -6,8 +6,6 @@
  */
 #include "cm.h"
 
-#include <errno.h>
-
 /* ---- Writing records -------------------------------------------------------------------------------------------- */
 
 void cm_record_take(struct nic_cm_id *id)
@@ -133,9 +131,9 @@ static void end(struct nic_cm_id *id, enum nic_cm_state state)
 	cm_settle(id);
 }
 
-int nic_cm_adopt(struct nic_cm *cm, const struct nic_cm_record *records, uint32_t n)
+uint32_t nic_cm_adopt(struct nic_cm *cm, const struct nic_cm_record *records, uint32_t n)
 {
-	int adopted = 0, rc = 0;
+	uint32_t adopted = 0;
 
 	for (uint32_t i = 0; i < n; i++) {
 		struct nic_cm_record r;
@@ -149,12 +147,12 @@ int nic_cm_adopt(struct nic_cm *cm, const struct nic_cm_record *records, uint32_
 			continue;
 		}
 		if (cm_id_new_as(cm, CM_CONNECTION, r.local_id, &id)) {
-			rc = -ENOMEM;
+			CM_COUNT(cm, adopt_failed);
 			continue;
 		}
 		fill(id, &r);
 		end(id, (enum nic_cm_state)r.state);
 		adopted++;
 	}
-	return rc ? rc : adopted;
+	return adopted;
 }

@@ -300,11 +300,11 @@ uint64_t nic_cm_count(const struct nic_cm *cm, enum nic_cm_counter counter);
 /**
  * Take over the connections of an instance that no longer exists, for example because its process was killed, and end
  * them. Peers of established connections get a DREQ, peers of connections being set up a REJ; late MADs are answered
- * until the connection's time-wait ends. The adopted connections cause no events. Invalid records are skipped and
- * counted. This instance must have the id range of the old one.
- * @return how many connections were adopted; -ENOMEM: some were not
+ * until the connection's time-wait ends. The adopted connections cause no events. Invalid records, and records for
+ * which there is no memory, are skipped and counted. This instance must have the id range of the old one.
+ * @return how many connections were adopted
  */
-int nic_cm_adopt(struct nic_cm *cm, const struct nic_cm_record *records, uint32_t n);
+uint32_t nic_cm_adopt(struct nic_cm *cm, const struct nic_cm_record *records, uint32_t n);
 
 /** What a MAD asks for and whom it addresses. Used to pass the MAD to the instance that it is for. */
 struct nic_cm_peek {

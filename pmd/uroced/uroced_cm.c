@@ -126,17 +126,14 @@ static unsigned records_adopt(struct daemon *d, unsigned n, int fd)
 		all += d->cm[i] ? nic_cm_ids(d->cm[i]) : 0;
 	for (unsigned at = 0; at < RECORDS_MAX; at += CHUNK) {
 		ssize_t len = pread(fd, chunk, sizeof(chunk), (off_t)(at * sizeof(chunk[0])));
-		unsigned have = len > 0 ? (unsigned)((size_t)len / sizeof(chunk[0])) : 0, live = 0;
-		int rc;
+		unsigned have = len > 0 ? (unsigned)((size_t)len / sizeof(chunk[0])) : 0, live = 0, done = 0;
 
 		for (unsigned i = 0; i < have; i++)
 			live += chunk[i].state != NIC_CM_IDLE;
-		if (all + adopted + live > ADOPTED_MAX) {
-			d->stats.cm_unadopted += live;
-		} else if (live > 0 && instance(d, n)) {
-			rc = nic_cm_adopt(d->cm[n], chunk, have);
-			adopted += rc > 0 ? (unsigned)rc : 0;
-		}
+		if (live > 0 && all + adopted + live <= ADOPTED_MAX && instance(d, n))
+			done = nic_cm_adopt(d->cm[n], chunk, have);
+		adopted += done;
+		d->stats.cm_unadopted += live - done;
 		if (have < CHUNK)
 			break;
 	}
@@ -154,9 +151,10 @@ void cm_ended(struct daemon *d, unsigned n)
 	close(s->records_fd);
 	s->records_fd = 0;
 	d->stats.cm_adopted += adopted;
-	if (adopted > 0)
-		d->cm_ended_ns[n] = daemon_now_ns();
-	else if (d->cm[n] && nic_cm_ids(d->cm[n]) == 0)
+	if (!d->cm[n])
+		return;
+	d->cm_ended_ns[n] = daemon_now_ns();
+	if (nic_cm_ids(d->cm[n]) == 0)
 		instance_end(d, n);
 }
 
@@ -208,7 +206,8 @@ static void hand_on(struct daemon *d, unsigned n, const struct proto_mad *m)
 		d->stats.cm_dropped++;
 }
 
-/** Pass the packet to all functions that have connections. */
+/** Pass the packet to all functions that have connections, as far as we have their records. A function that could not
+ * make the file of records misses it: such a function learns that the peer gave up when it answers the request. */
 static void hand_to_all(struct daemon *d, const struct proto_mad *m)
 {
 	for (unsigned n = 1; n < DAEMON_SLOTS; n++)

@@ -130,6 +130,7 @@ int slots_join(struct daemon *d, int fd, const struct ucred *peer, const struct 
 	uint32_t keeper = d->keeper_generation;
 	unsigned n = slot_claim(d, &listen_fd, err, err_len);
 	struct slot *s = &d->slots[n];
+	bool watched = s->state == SLOT_FREE;
 
 	if (n == 0)
 		return -EBUSY;
@@ -151,6 +152,8 @@ int slots_join(struct daemon *d, int fd, const struct ucred *peer, const struct 
 	if (rc != 0) {
 		d->stats.in_flight += rc == -ETOOMANYREFS;
 		*s = (struct slot){.state = SLOT_FREE, .fd = -1, .released_ns = daemon_now_ns()};
+		if (!watched)
+			steer_own(d, n, false);
 		snprintf(err, err_len, "uroced cannot hand over sockets: %s%s", strerror(-rc),
 			 rc == -ETOOMANYREFS ? "; raise the limit of open files (ulimit -n)" : "");
 		return rc;

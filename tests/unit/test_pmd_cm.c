@@ -174,6 +174,19 @@ static uint64_t await(enum nic_cm_event_type type)
 	return await_count(type, 1);
 }
 
+/** Wait for the answer to a request: REP or REJ. */
+static void await_answer(void)
+{
+	uint64_t start = now_ms();
+
+	while (__atomic_load_n(&side.count[NIC_CM_EVENT_REP], __ATOMIC_ACQUIRE) +
+		       __atomic_load_n(&side.count[NIC_CM_EVENT_REJ], __ATOMIC_ACQUIRE) ==
+	       0) {
+		assert_true(now_ms() - start < PATIENCE_S * 1000);
+		usleep(PAUSE_US);
+	}
+}
+
 /* ---- the server ----------------------------------------------------------------------------------------------- */
 
 enum order { LISTEN, BIND, BIND_SHARED, UNBIND, AWAIT, AWAIT_MANY, DISCONNECT, LEAVE };
@@ -448,10 +461,7 @@ static void cm__a_request_shortly_before_its_listener_is_accepted(void **state)
 		side_connect(&device[0].gid, &device[1].gid, (uint16_t)(PORT + i));
 		await_counter(&device[1].gid, "cm_early", early + 1);
 		assert_int_equal(server_do(LISTEN, (int)(PORT + i)), 0);
-		while (__atomic_load_n(&side.count[NIC_CM_EVENT_REP], __ATOMIC_ACQUIRE) +
-			       __atomic_load_n(&side.count[NIC_CM_EVENT_REJ], __ATOMIC_ACQUIRE) ==
-		       0)
-			usleep(PAUSE_US);
+		await_answer();
 	}
 	assert_true(daemon_counter(&device[1].gid, "cm_handed_on") > 0);
 	server_leave();
@@ -486,6 +496,7 @@ static void cm__a_flood_of_requests_is_limited(void **state)
 			usleep(1000);
 	}
 	do {
+		assert_true(now_ms() - start < PATIENCE_S * 1000);
 		refused = daemon_counter(&device[1].gid, "cm_refused");
 		limited = daemon_counter(&device[1].gid, "cm_limited");
 	} while (refused + limited < REQUESTS);

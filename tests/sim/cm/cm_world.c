@@ -275,18 +275,19 @@ static void function_die(struct cm_function *f)
 static void adopt(struct cm_function *f)
 {
 	struct nic_cm_config config = config_of(f);
-	int n;
+	uint32_t n;
 
 	config.max_ids = CM_RECORDS;
 	if (nic_cm_create(&f->adopter, &config))
 		abort();
 	n = nic_cm_adopt(f->adopter, f->snapshot, CM_RECORDS);
-	cm_trace(f->world, "of function %u, %d are adopted", f->number, n);
-	if (n < 0 || nic_cm_count(f->adopter, NIC_CM_COUNT_adopt_bad))
-		cm_violation(f->world, "a killed function's records: %d, bad ones %llu", n,
-			     (unsigned long long)nic_cm_count(f->adopter, NIC_CM_COUNT_adopt_bad));
+	cm_trace(f->world, "of function %u, %u are adopted", f->number, n);
+	if (nic_cm_count(f->adopter, NIC_CM_COUNT_adopt_bad) || nic_cm_count(f->adopter, NIC_CM_COUNT_adopt_failed))
+		cm_violation(f->world, "a killed function's records: %u adopted, bad ones %llu, without memory %llu", n,
+			     (unsigned long long)nic_cm_count(f->adopter, NIC_CM_COUNT_adopt_bad),
+			     (unsigned long long)nic_cm_count(f->adopter, NIC_CM_COUNT_adopt_failed));
 	else
-		f->world->stats.adopted += (uint64_t)n;
+		f->world->stats.adopted += n;
 }
 
 /* ---- Operations ------------------------------------------------------------------------------------------------ */
