@@ -8,7 +8,7 @@ immediate and completion field of every operation in both directions; also with 
 rdmacm-utils connect in both directions, through the kernel's connection manager in the guest (CM-10).
 
 Needs root (taps, namespaces) and, once, the network for a Debian kernel; otherwise it skips with a message.
-UROCE_INTEROP_ONLY runs just the cases whose name contains its value.
+UROCE_INTEROP_ONLY runs just the cases whose name contains its value; rxe__CM_10_ends is the name of several.
 """
 import json
 import os
@@ -78,6 +78,15 @@ LOSS_ON = """
     action mirred egress redirect dev ifb9
 """.replace("\n", " ")
 LOSS_OFF = "/bin/tc qdisc del dev eth0 root; /bin/tc qdisc del dev eth0 ingress; /bin/ip link del ifb9"
+
+
+def is_wanted(name):
+    return os.environ.get("UROCE_INTEROP_ONLY", "") in name
+
+
+def check_lives(guest):
+    if guest.process.poll() is not None:
+        raise RuntimeError("the guest died; its console says:\n" + guest.console_text()[-2000:])
 
 
 def packages_install():
@@ -161,15 +170,16 @@ def cm_cases(guest, tally, cases, servers=BOTH, how=""):
     for case in cases:
         for server_of in servers:
             name = f"rxe__CM_10_connects {case[0]}, {server_of} listens{how}"
-            if os.environ.get("UROCE_INTEROP_ONLY", "") in name:
+            if is_wanted(name):
                 started = time.monotonic()
                 ok, reason, *outputs = cm_case_run(guest, case, server_of)
                 tally.result(f"{name} ({time.monotonic() - started:.0f} s)", ok, reason, *outputs)
+                check_lives(guest)
 
 
 def cm_ends(guest, tally):
     """CM-10: requests that are refused, and clients that are killed."""
-    if os.environ.get("UROCE_INTEROP_ONLY", "") not in "rxe__CM_10_ends":
+    if not is_wanted("rxe__CM_10_ends"):
         return
     refusal = "RDMA_CM_EVENT_REJECTED, error 8"
     server = harness.Process(["rping", "-s", "-a", HOST_IP], host_side("udp"))
@@ -211,7 +221,7 @@ def inside(folder, elf, image):
         print(guest.console_text().strip().splitlines()[-1], flush=True)
         losing = 0
         for number, case in enumerate(CASES):
-            if os.environ.get("UROCE_INTEROP_ONLY", "") not in case[0]:
+            if not is_wanted(case[0]):
                 continue
             if case[4] != losing:
                 losing = case[4]
@@ -219,13 +229,13 @@ def inside(folder, elf, image):
             started = time.monotonic()
             ok, reason, *outputs = case_run(guest, case, number)
             tally.result(f"{case[0]} ({time.monotonic() - started:.0f} s)", ok, reason, *outputs)
-            if guest.process.poll() is not None:
-                raise RuntimeError("the guest died; its console says:\n" + guest.console_text()[-2000:])
+            check_lives(guest)
         if losing:
             guest.sh(LOSS_OFF)
         cm_cases(guest, tally, CM_CASES)
         cm_cases(guest, tally, CM_PERFTEST, ("uroce",))
         cm_ends(guest, tally)
+        check_lives(guest)
         guest.sh(LOSS_ON.format(percent=1))
         cm_cases(guest, tally, CM_CASES[:2], BOTH, ", 1% loss")
     finally:
