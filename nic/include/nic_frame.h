@@ -20,8 +20,8 @@ enum nic_rx_flags {
 	 *  and `addresses` are qpn and `addresses` of the sender's nic_tx_frame, and must match the peer of the
 	 *  destination QP. Requires NIC_RX_NO_ICRC. */
 	NIC_RX_BARE = 1 << 4,
-	/** The carrier vouches for the sender: even if the NIC has a key, the packet ends with an ICRC, which is
-	 *  checked, and has no tag. */
+	/** The carrier vouches for the sender, so the packet has no tag, even if the NIC has a key. It ends with an
+	 * ICRC, which is checked. */
 	NIC_RX_NO_KEY = 1 << 5,
 };
 

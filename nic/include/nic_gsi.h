@@ -42,8 +42,8 @@ int nic_gsi_send(struct nic *nic, const struct nic_gsi_addr *addr, const uint8_t
 /** Read a packet that is addressed to queue pair 1. @return the MAD, which lies in the frame; NULL: the packet is
  *  malformed, has a wrong ICRC, P_Key or Q_Key, is authenticated by a key, or holds no MAD. */
 const uint8_t *nic_gsi_parse(const struct nic_rx_frame *frame);
-/** Write the packet of a MAD, with its ICRC: `buf` has NIC_FRAME_MAX bytes. @param bth out: offset of the UDP payload
- *  @return its length from the IP header on. */
+/** Write the packet that carries a MAD, with its ICRC. `buf` has NIC_FRAME_MAX bytes. @param bth out: offset of the UDP
+ *  payload @return the packet's length from the IP header on. */
 uint32_t nic_gsi_build(const struct nic_gsi_addr *addr, const uint8_t *mad, uint8_t *buf, uint16_t *bth);
 
 #endif

@@ -134,8 +134,8 @@ static const struct opcode op_table[256] = {OPCODE_ROWS(TABLE_ROW)};
 
 /* The reverse index: from (service, kind, position, extra) to the opcode's value. An entry is the complement of the
  * value. No opcode has the value 0xff, so no entry is 0, and the zeroes in the gaps mean "none". Positions are 1, 2, 4
- * and 8; halved, they become indices from 0 to 4. Dimensions are powers of two because they make the lookup fast, which
- * every packet built needs. */
+ * and 8; halved, they become indices from 0 to 4. The dimensions are powers of two, to make the lookup fast: every
+ * packet that is built needs one. */
 #define INDEX_ROW(svc, low, text, k, p, x, pl, h)                                                                      \
 	[OP_##svc >> 5][OP_##k][OP_##p >> 1][OP_##x] = 0xff ^ (OP_##svc | (low)),
 

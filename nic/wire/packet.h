@@ -150,8 +150,8 @@ unsigned packet_encode(const struct packet *p, uint8_t *buf);
 /**
  * packet_encode in two steps, between which the caller puts the payload in place. Before packet_open the caller
  * sets all fields, including the payload's length and pad; only the payload itself can be missing. packet_open returns
- * the payload's place. For a long payload with an ICRC packet_open begins the ICRC: packet_icrc(p) is then not NULL,
- * and the caller must continue *packet_icrc(p) over the payload that it puts in place.
+ * the payload's place. If the payload is long and the packet has an ICRC, packet_open begins the ICRC: packet_icrc(p)
+ * is then not NULL, and the caller must continue *packet_icrc(p) over the payload that it puts in place.
  */
 uint8_t *packet_open(struct packet *p, uint8_t *buf);
 /** Copy the payload, or its next part, to `place` and continue the ICRC. `src` must not be application memory. */

@@ -87,9 +87,9 @@ struct pmd_waiter {
 	bool asleep;	       /* the application thread sleeps: wake it when *ready is set */
 	uint32_t waits;	       /* atomic: number of waits that application threads have begun */
 	const bool *ready;     /* the flag that the application thread waits for, itself atomic; NULL: none */
-	uint64_t deadline_ns;  /* atomic: when the waiter's sleep has to end. If the engine's thread checks in time, it
-				  wakes the waiter then; otherwise the waiter has set a timer. UINT64_MAX: no
-				  deadline */
+	uint64_t deadline_ns;  /* atomic: when the waiter's sleep has to end; UINT64_MAX: never. If the engine's
+				  thread is due to run by then, it wakes the waiter at that time; if not, the waiter
+				  sets a timer before it sleeps. */
 	struct idle_spin spin; /* used only by the application thread that serves, also without the lock */
 };
 

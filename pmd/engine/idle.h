@@ -72,8 +72,8 @@
 #define IDLE_YIELDING_NS    1000000 /* ns: so does a poller that polled less than this ago and now yields to us */
 #define IDLE_POLLING_NOW_NS 4000    /* ns: a poller that polled less than this ago is about to find the packet */
 #define IDLE_LEAVE_NS	    6000    /* ns that the engine's thread gives the poller to find an arrived packet */
-/* ns: if the engine's thread has the CPU because a poller yields it, and the poller polled less than this ago, the
- * packets that the thread finds count as found by the poller. */
+/* ns: a poller that yields the CPU to the engine's thread, and whose latest poll is not older than this, gets the
+ * credit for the packets that the thread then finds. */
 #define IDLE_LET_IN_NS	    100000
 
 /* Other waits of the engine's thread. */

@@ -43,7 +43,7 @@
  * program. If all ports do not fit, steer_attach() lists fewer. */
 #define STEER_SERVICES_MAX 512 /* ports of reliable datagrams */
 #define STEER_PORTS_MAX	   512 /* ports of the connection manager */
-/* Room for the program's other instructions, besides two for each of these ports. */
+/* Each of these ports takes two instructions of the program. This is the room for all other instructions. */
 #define STEER_FRAME	   40
 
 #define DRAIN_BURST 64

@@ -213,9 +213,9 @@ static struct ctl_daemon *daemon_of(unsigned netns, const struct nic_gid *gid)
 	return NULL;
 }
 
-/** A function is an orphan in three cases. It had lost all its addresses when its daemon died. Or the interface lost
- *  the device's key while the function was stopped: the interface's next daemon could not find the function, and serves
- *  another device. Or another user's daemon took the device's name while there was no daemon. */
+/** Whether a function is an orphan. There are three ways to become one. The function had no address left when its
+ * daemon died. Or it was stopped while the interface lost the address that is the device's key, so the interface's next
+ * daemon has another key and did not find it. Or its daemon died, and another user's daemon took the device's name. */
 bool ctl_is_orphan(const struct ctl_function *f)
 {
 	const struct ctl_daemon *d = daemon_of(f->netns, &f->key);

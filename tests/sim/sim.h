@@ -117,7 +117,7 @@ struct wr {
 	} elem;					       /* element operations: wr->len bytes from remote_addr on */
 	unsigned executed;			       /* atomics: how often the WR has changed memory */
 	uint64_t exec_before[NIC_ATOMIC_WORDS];	       /* values before execution */
-	uint64_t first;				       /* index of the WR's first packet among all of the QP */
+	uint64_t first;				       /* index of the WR's first packet among all packets of the QP */
 	uint32_t psns;
 	uint32_t must; /* bit set of statuses, one of which is required; 0: success */
 	uint32_t may;  /* statuses allowed in place of success */

@@ -30,7 +30,7 @@ struct refer {
 	uint32_t fail_odds; /* chance in 64ths that a fetch fails */
 	bool gone;	    /* the receiver's memory is unmapped */
 	bool lose_next;	    /* lose the next packet of side A */
-	uint32_t odds;	    /* chance in 64ths of a loss, and of a duplicate; a fetch fails 4 times as often */
+	uint32_t odds;	    /* chance of a loss, and of a duplicate, in 64ths; a fetch fails 4 times as often */
 	uint64_t seed;
 };
 

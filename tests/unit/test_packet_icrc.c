@@ -168,7 +168,7 @@ static void packet__HV_05_ipv6_icrc_damage_is_not_attributed_to_an_ip_id(void **
 	struct packet p;
 
 	assert_int_equal(parse_ip(bytes, len, &p), PACKET_OK);
-	for (unsigned i = 0; i < 4; i++) /* the damage to the ICRC that would look like ID 0x1234 in an IPv4 packet */
+	for (unsigned i = 0; i < 4; i++) /* change the ICRC as an IP ID of 0x1234 would change it */
 		bytes[len - 4 + i] ^= (uint8_t)(difference >> 8 * i);
 	frame = udp_frame(bytes, len, &p);
 	assert_int_equal(packet_parse(&frame, &p), PACKET_BAD_ICRC);

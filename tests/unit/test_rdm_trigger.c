@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * test_rdm_trigger.c - requests that are started by counters of an endpoint's completions and of peers' accesses to its
- * memory, also with full queues. Only the NICs act meanwhile, not the applications.
+ * test_rdm_trigger.c - requests that are started by counters. The counters count an endpoint's completions, or peers'
+ * accesses to its memory. Some queues are full. Once the requests are queued, the applications do nothing: only the
+ * NICs act.
  */
 #include "rdm_rig.h"
 

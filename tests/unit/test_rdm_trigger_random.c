@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * test_rdm_trigger_random.c - deferred work: requests of reliable-datagram endpoints that counters start. Nodes with
- * several counters each queue, cancel and count; completions count and start more requests. The network loses,
+ * test_rdm_trigger_random.c - deferred work: requests of reliable-datagram endpoints, started by counters. Each node
+ * has several counters: it queues and cancels work, and increments the counters. Completions increment counters, too,
+ * and so start more requests. The network loses,
  * duplicates and swaps packets, queues are full at times, and nodes stop. The seed determines everything and is
  * printed on failure; RDM_SEED runs one seed. A model knows which work each change of a counter makes due, and in which
  * order. Checked: no work starts too early, twice, during other work, or out of order; no due work is left if there is

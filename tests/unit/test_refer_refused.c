@@ -56,7 +56,8 @@ static void refer__a_qp_error_revokes_its_references(void **state)
 	refer_destroy(&r);
 }
 
-/** The QP fails while nic_path_tx() sends: the packet by reference that this call returns has been revoked as well. */
+/** The QP fails inside nic_path_tx(): the packet that this call returns is a reference, and is revoked, too, although
+ * it is not sent yet. */
 static void refer__a_qp_failing_in_path_tx_revokes_the_returned_packet(void **state)
 {
 	const struct rig_opts opts = {.cq_depth = 2};

@@ -374,7 +374,9 @@ static void resp__RP_11_max_dest_rd_atomic_may_change_on_a_live_qp(void **state)
 		assert_int_equal(rig_expect_tx(rig, ATOMIC_ACK, psn - 1).orig, psn - 1 - E);
 		rx_atomic(rig, FETCH_ADD, psn - 1, 0, 1, 0); /* the last result is still saved */
 		assert_int_equal(rig_expect_tx(rig, ATOMIC_ACK, psn - 1).orig, psn - 1 - E);
-		rx_atomic(rig, FETCH_ADD, psn - 1, 0, 1, 0); /* also the one before, if two fit; both come in order */
+		/* If two results fit, the last but one is saved, too. The responses come in PSN order, although the
+		 * later PSN is requested first. */
+		rx_atomic(rig, FETCH_ADD, psn - 1, 0, 1, 0);
 		if (sizes[i] > 1)
 			rx_atomic(rig, FETCH_ADD, psn - 2, 0, 1, 0);
 		for (unsigned k = sizes[i] > 1 ? 2 : 1; k > 0; k--)

@@ -89,7 +89,8 @@ static inline struct ufi_work *ufi_work_of(uint64_t cookie)
 }
 /** Called at a completion of the work: frees the work, unless more completions follow (multi-receive). */
 void ufi_work_done(struct ufi_work *work, const struct nic_rdm_done *done);
-/** As ufi_work_done(), for a completion that no endpoint reports: also counts it in the work's counter. */
+/** As ufi_work_done(), for a completion that does not pass through an endpoint, which would have counted it: counts it
+ * in the work's completion counter, too. */
 void ufi_work_untold(struct ufi_work *work, const struct nic_rdm_done *done);
 /** For fi_cancel: cancel the oldest waiting triggered operation with this context, and report it. @return false: no
  * such operation waits. */

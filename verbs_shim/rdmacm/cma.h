@@ -130,7 +130,8 @@ static inline bool cma_is_ud(const struct cma_id *id)
 
 /* ---- ids (cma_id.c) ---------------------------------------------------------------------------------- */
 
-/** Create an id in a file, with one reference, held by its number. cma_lock held. @return NULL: no memory */
+/** Create an id in a file. It has one reference, which lasts until the number of the id is given up. cma_lock held.
+ *  @return NULL: no memory */
 struct cma_id *cma_id_new(struct cma_file *file, uint16_t space, uint8_t qp_type);
 /** Find an id by its number, take a reference, and lock `op`. @return 0; -ENOENT; -EINVAL: the id is another file's */
 int cma_id_enter(const struct cma_file *file, uint32_t number, struct cma_id **out);

@@ -24,7 +24,7 @@ struct failing {
 	int32_t kind;  /* enum failing_kind */
 	int64_t n;     /* the first call that fails, counted from 1 */
 	int32_t on;    /* all later calls of the kind fail as well */
-	int32_t next;  /* 1 + kind of the call that failing_next made fail; 0: none */
+	int32_t next;  /* 1 + kind of the call that failed because of failing_next; 0: none */
 	int64_t calls; /* calls of the kind so far */
 	/* Resources that uroce's libraries hold in the watched process. */
 	int32_t watched;
