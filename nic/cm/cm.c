@@ -40,7 +40,7 @@ static bool records_init(struct nic_cm *cm)
 
 	if (!n)
 		return true;
-	cm->free_record = calloc(n, sizeof(*cm->free_record));
+	cm->free_record = calloc(n, sizeof(struct nic_cm_record *));
 	if (!cm->free_record)
 		return false;
 	while (n > 0)
@@ -77,11 +77,11 @@ int nic_cm_create(struct nic_cm **out, const struct nic_cm_config *config)
 
 void nic_cm_destroy(struct nic_cm *cm)
 {
-	while (!list_empty(&cm->all)) {
-		struct nic_cm_id *id = list_entry(list_first(&cm->all), struct nic_cm_id, all);
+	struct list *next;
 
-		list_remove(&id->all);
-		free(id);
+	for (struct list *n = cm->all.next; n != &cm->all; n = next) {
+		next = n->next;
+		free(list_entry(n, struct nic_cm_id, all));
 	}
 	free(cm->local.bucket);
 	free(cm->peer.bucket);

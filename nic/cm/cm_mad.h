@@ -35,7 +35,8 @@
 #define CM_INFO_LEN	  72 /* most bytes of additional information in REJ, APR and SIDR_REP */
 
 enum cm_attr {
-	CM_REQ = 0x10,
+	CM_ATTR_FIRST = 0x10,
+	CM_REQ = CM_ATTR_FIRST,
 	CM_MRA = 0x11,
 	CM_REJ = 0x12,
 	CM_REP = 0x13,

@@ -39,15 +39,20 @@ static handler *const handlers[NIC_CM_STATES][CM_APR - CM_REQ + 1] = {
 static void count(struct nic_cm *cm, enum cm_attr attr)
 {
 	static const enum nic_cm_counter of[] = {
-		[CM_REQ - CM_REQ] = NIC_CM_COUNT_rx_req,	   [CM_MRA - CM_REQ] = NIC_CM_COUNT_rx_mra,
-		[CM_REJ - CM_REQ] = NIC_CM_COUNT_rx_rej,	   [CM_REP - CM_REQ] = NIC_CM_COUNT_rx_rep,
-		[CM_RTU - CM_REQ] = NIC_CM_COUNT_rx_rtu,	   [CM_DREQ - CM_REQ] = NIC_CM_COUNT_rx_dreq,
-		[CM_DREP - CM_REQ] = NIC_CM_COUNT_rx_drep,	   [CM_SIDR_REQ - CM_REQ] = NIC_CM_COUNT_rx_sidr_req,
-		[CM_SIDR_REP - CM_REQ] = NIC_CM_COUNT_rx_sidr_rep, [CM_LAP - CM_REQ] = NIC_CM_COUNT_rx_lap,
-		[CM_APR - CM_REQ] = NIC_CM_COUNT_rx_apr,
+		[CM_REQ - CM_ATTR_FIRST] = NIC_CM_COUNT_rx_req,
+		[CM_MRA - CM_ATTR_FIRST] = NIC_CM_COUNT_rx_mra,
+		[CM_REJ - CM_ATTR_FIRST] = NIC_CM_COUNT_rx_rej,
+		[CM_REP - CM_ATTR_FIRST] = NIC_CM_COUNT_rx_rep,
+		[CM_RTU - CM_ATTR_FIRST] = NIC_CM_COUNT_rx_rtu,
+		[CM_DREQ - CM_ATTR_FIRST] = NIC_CM_COUNT_rx_dreq,
+		[CM_DREP - CM_ATTR_FIRST] = NIC_CM_COUNT_rx_drep,
+		[CM_SIDR_REQ - CM_ATTR_FIRST] = NIC_CM_COUNT_rx_sidr_req,
+		[CM_SIDR_REP - CM_ATTR_FIRST] = NIC_CM_COUNT_rx_sidr_rep,
+		[CM_LAP - CM_ATTR_FIRST] = NIC_CM_COUNT_rx_lap,
+		[CM_APR - CM_ATTR_FIRST] = NIC_CM_COUNT_rx_apr,
 	};
 
-	cm->counts[of[attr - CM_REQ]]++;
+	cm->counts[of[attr - CM_ATTR_FIRST]]++;
 }
 
 /** A message to an id that does not exist here: answer, so that the sender does not wait for us (12.9.8.3). */

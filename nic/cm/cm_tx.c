@@ -9,15 +9,15 @@
 static enum nic_cm_counter counter_of(enum cm_attr attr)
 {
 	static const enum nic_cm_counter of[] = {
-		[CM_REQ - CM_REQ] = SENT(req),		 [CM_MRA - CM_REQ] = SENT(mra),
-		[CM_REJ - CM_REQ] = SENT(rej),		 [CM_REP - CM_REQ] = SENT(rep),
-		[CM_RTU - CM_REQ] = SENT(rtu),		 [CM_DREQ - CM_REQ] = SENT(dreq),
-		[CM_DREP - CM_REQ] = SENT(drep),	 [CM_SIDR_REQ - CM_REQ] = SENT(sidr_req),
-		[CM_SIDR_REP - CM_REQ] = SENT(sidr_rep), [CM_LAP - CM_REQ] = NIC_CM_COUNTERS,
-		[CM_APR - CM_REQ] = SENT(apr),
+		[CM_REQ - CM_ATTR_FIRST] = SENT(req),		[CM_MRA - CM_ATTR_FIRST] = SENT(mra),
+		[CM_REJ - CM_ATTR_FIRST] = SENT(rej),		[CM_REP - CM_ATTR_FIRST] = SENT(rep),
+		[CM_RTU - CM_ATTR_FIRST] = SENT(rtu),		[CM_DREQ - CM_ATTR_FIRST] = SENT(dreq),
+		[CM_DREP - CM_ATTR_FIRST] = SENT(drep),		[CM_SIDR_REQ - CM_ATTR_FIRST] = SENT(sidr_req),
+		[CM_SIDR_REP - CM_ATTR_FIRST] = SENT(sidr_rep), [CM_LAP - CM_ATTR_FIRST] = NIC_CM_COUNTERS,
+		[CM_APR - CM_ATTR_FIRST] = SENT(apr),
 	};
 
-	return of[attr - CM_REQ];
+	return of[attr - CM_ATTR_FIRST];
 }
 
 struct cm_mad cm_mad_of(const struct nic_cm_id *id, enum cm_attr attr)

@@ -15,9 +15,11 @@
 #include "sysfs.h"
 
 const char *const sysfs_class_paths[SYSFS_CLASSES] = {
-	[SYSFS_INFINIBAND] = "/sys/class/infiniband", [SYSFS_VERBS] = "/sys/class/infiniband_verbs",
-	[SYSFS_MAD] = "/sys/class/infiniband_mad",    [SYSFS_DEV] = "/dev/infiniband",
-	[SYSFS_CM] = SYSFS_MISC "/rdma_cm",
+	[SYSFS_INFINIBAND] = "/sys/class/infiniband",
+	[SYSFS_VERBS] = "/sys/class/infiniband_verbs",
+	[SYSFS_MAD] = "/sys/class/infiniband_mad",
+	[SYSFS_DEV] = "/dev/infiniband",
+	[SYSFS_CM] = SYSFS_MISC_CM,
 };
 
 /* An entry in the result of getdents64, which the C library does not declare. */

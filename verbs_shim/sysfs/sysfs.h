@@ -29,6 +29,7 @@
  * /sys/class/misc/rdma_cm, has only our entries; and we add nothing else to /sys/class/misc. */
 enum sysfs_class { SYSFS_INFINIBAND, SYSFS_VERBS, SYSFS_MAD, SYSFS_DEV, SYSFS_CM, SYSFS_CLASSES };
 #define SYSFS_MISC    "/sys/class/misc"
+#define SYSFS_MISC_CM "/sys/class/misc/rdma_cm"
 #define SYSFS_CM_NODE "rdma_cm" /* in SYSFS_DEV */
 extern const char *const sysfs_class_paths[SYSFS_CLASSES];
 
