@@ -120,6 +120,10 @@ def dropped(what, before, after):
     return any(after.get(counter, 0) > before.get(counter, 0) for counter in what)
 
 
+def counters_if_dropped(what, before, after):
+    return after if after and dropped(what, before, after) else None
+
+
 def flood(tally, name, talk, class_name, stranger, seconds):
     qps, size, before = talk.qps(), harness.until(15, talk.size), talk.counters()
     if not qps:
@@ -141,9 +145,8 @@ def flood(tally, name, talk, class_name, stranger, seconds):
         last += windows[-1]
     code = sender.wait(seconds + 60)
     what = CLASSES[class_name]
-    # The daemon reads its socket when it gets a CPU, which may be after the flood.
-    harness.until(15, lambda: before and dropped(what, before, talk.counters() or {}))
-    after = talk.counters()
+    # The daemon reads its socket, and answers, when it gets a CPU, which may be after the flood.
+    after = harness.until(15, lambda: before and counters_if_dropped(what, before, talk.counters())) or talk.counters()
     qps = talk.qps() or []
     name = f"{name}: {class_name}"
     tally.result(f"{name}: the conversation goes on", code == 0 and talk.lives() and all(windows) and answers,
