@@ -8,6 +8,7 @@
 #include "config.h"
 #include "cq.h"
 #include "gsi.h"
+#include "mcast.h"
 #include "mem.h"
 #include "opcode.h"
 #include "own_time.h"
@@ -67,6 +68,7 @@ int nic_create(const struct nic_config *config, struct nic **out)
 	list_init(&nic->all_ahs);
 	list_init(&nic->all_cqs);
 	list_init(&nic->all_srqs);
+	list_init(&nic->mcasts);
 	list_init(&nic->rdms);
 	list_init(&nic->rdm_rqs);
 	nic->settle_owners = rdm_settle;
@@ -82,6 +84,7 @@ static void destroy_objects(struct nic *nic)
 {
 	rdm_destroy_all(nic);
 	gsi_close(nic);
+	mcast_close(nic);
 	for (uint32_t i = 0; nic->qps.slots && nic->qps.count && i <= nic->qps.mask;)
 		if (nic->qps.slots[i].value)
 			nic_qp_destroy(nic->qps.slots[i].value); /* may move another entry to slot i: stay there */
@@ -189,6 +192,10 @@ static bool dispatch(struct nic *nic, const struct packet *p)
 	if (qp && __builtin_expect(p->peer != qp->takes, 0))
 		source_look(qp, p);
 	why = rx_refusal(nic, qp, p);
+	if (!qp && p->dest_qpn == NIC_MCAST_QPN) {
+		mcast_rx(nic, p);
+		return false;
+	}
 	if (why != NIC_CNT_COUNT || !qp) {
 		nic->counters[why]++;
 		if (qp)

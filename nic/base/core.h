@@ -60,7 +60,7 @@ struct nic {
 	struct table mkeys; /* by key >> 8: MRs and MWs */
 	uint32_t retired[NIC_RETIRED_QPNS];
 	uint32_t retired_next;
-	uint32_t n_pd, n_mr, n_mw, n_ah, n_cq, n_srq, n_qp;
+	uint32_t n_pd, n_mr, n_mw, n_ah, n_cq, n_srq, n_qp, n_mcast;
 
 	struct path paths[NIC_PATHS_MAX];
 	uint64_t paths_pending[NIC_PATHS_MAX / 64]; /* bits: paths with a nonempty ready list, perhaps others too */
@@ -68,6 +68,7 @@ struct nic {
 	struct list ack_wait, ack_lazy;
 	struct list cq_failed; /* CQs that overflowed and have not yet failed their QPs */
 	struct list all_pds, all_ahs, all_cqs, all_srqs;
+	struct list mcasts;    /* multicast groups that QPs are attached to */
 	struct list rdms;      /* endpoints */
 	struct list rdm_rqs;   /* their shared receive queues */
 	uint64_t rdm_deadline; /* the earliest deadline of any endpoint */

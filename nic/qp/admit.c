@@ -53,7 +53,8 @@ enum nic_counter rx_refusal(const struct nic *nic, const struct nic_qp *qp, cons
 		return NIC_CNT_bad_pkey; /* our P_Key is the default one of a full member, 0xFFFF (10.9.1.2) */
 	if (p->bare && qp->type == NIC_QPT_UD)
 		return NIC_CNT_rx_bad_source; /* a datagram has to carry its addresses */
-	if (!own_gid(nic, p->bare ? &qp->sgid : &p->dgid))
+	/* Of a packet for a multicast group, mcast.c has checked that the QP is attached to the group. */
+	if (!own_gid(nic, p->bare ? &qp->sgid : &p->dgid) && p->dest_qpn != NIC_MCAST_QPN)
 		return NIC_CNT_rx_bad_dgid;
 	if (qp->type == NIC_QPT_UD)
 		return source_datagram_refusal(nic, p);

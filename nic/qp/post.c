@@ -246,7 +246,7 @@ static void copy_datagram(const struct nic_qp *qp, struct swqe *w, const struct 
 	w->ud.av = wr->ud.ah->av;
 	w->ud.remote_qpn = wr->ud.remote_qpn;
 	w->ud.remote_qkey = wr->ud.remote_qkey;
-	w->ud.path = path_route(qp->nic, &w->ud.av.dgid, w->ud.remote_qpn);
+	w->ud.path = w->ud.remote_qpn == NIC_MCAST_QPN ? 0 : path_route(qp->nic, &w->ud.av.dgid, w->ud.remote_qpn);
 }
 
 /** Copy a SEND or WRITE to the WQE. Its form depends on its length and flags. */

@@ -199,6 +199,8 @@ int nic_qp_destroy(struct nic_qp *qp)
 {
 	struct nic *nic = qp->nic;
 
+	if (qp->mcasts)
+		return -EBUSY;
 	refer_revoke_qp(qp, true);
 	cross_release(qp);
 	qp_purge_cqs(qp);

@@ -78,7 +78,8 @@
  * deadline | qp.c timer.c | reset
  * heap_pos | qp.c timer.c | creation
  * events | gsi.c rdm.c rdm_qp.c | silent: endpoints' QPs and QP 1; the rest is event.c's
- * counters | nic.c comp.c qp_packet.c req.c resp.c resp_dup.c resp_tx.c ud.c | each counts what it sees
+ * counters | nic.c comp.c mcast.c qp_packet.c req.c resp.c resp_dup.c resp_tx.c ud.c | each counts what it sees
+ * mcasts | mcast.c |
  * refers | refer.c rdm_qp.c | a dropped QP's references are revoked
  * peer_joins | qp.c rdm_conn.c | reset
  * no_delay | qp.c rdm.c | reset
@@ -329,6 +330,7 @@ struct nic_qp {
 	struct nic_qp_counters counters;
 	bool refers;		       /* payload of its requests or responses may be in flight by reference */
 	bool peer_joins;	       /* the peer accepts runs (req_run.c) */
+	uint32_t mcasts;	       /* multicast groups that it is attached to */
 	bool no_delay;		       /* send at once: no request waits to join a run */
 	const struct qp_owner *owner;  /* NULL: the application */
 	struct nic_rdm_peer *rdm_peer; /* an endpoint's RC QP: the endpoint's peer; NULL: none, or detached */

@@ -146,6 +146,17 @@ void pmd_service_close(struct pmd_engine *engine, uint16_t port);
 
 #define PMD_SERVICE_ANY_MIN 49152u
 
+/** Whether QPs of the engine can be attached to multicast groups: the port must be the kernel's UDP. */
+bool pmd_mcast_supported(const struct pmd_engine *engine);
+/** Attach a UD QP to a multicast group (nic_mcast.h): it receives the group's packets on the interface that has the
+ *  device's address, also those that this host sends. Lock held. @return as nic_mcast_attach; -EOPNOTSUPP: the port has
+ *  no multicast; -EADDRNOTAVAIL: the device has no address of the group's family; another negative errno. */
+int pmd_mcast_attach(struct pmd_engine *engine, struct nic_qp *qp, const struct nic_gid *group);
+/** Detach a QP from a group. Lock held. @return as nic_mcast_detach. */
+int pmd_mcast_detach(struct pmd_engine *engine, struct nic_qp *qp, const struct nic_gid *group);
+/** Detach a QP from all groups. Lock held. */
+void pmd_mcast_leave(struct pmd_engine *engine, struct nic_qp *qp);
+
 /**
  * Copy the counters of the engine's port. Lock held.
  */

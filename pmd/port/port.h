@@ -47,6 +47,11 @@ struct pmd_port_ops {
 	/** Handle expired deadlines of the port. @return the time of the next deadline; UINT64_MAX: none. May be NULL.
 	 */
 	uint64_t (*timeout)(struct pmd_port *port, uint64_t now_ns);
+	/** Join a multicast group: from now on its packets are received, too, also those that this host sends. NULL:
+	 *  the port has no multicast. @return 0 or a negative errno. */
+	int (*join)(struct pmd_port *port, const struct nic_gid *group);
+	/** Leave a group that was joined. */
+	void (*leave)(struct pmd_port *port, const struct nic_gid *group);
 	/** Update those statistics that are counted elsewhere (in the kernel, in the neighbour table). May be NULL. */
 	void (*stats)(struct pmd_port *port);
 	/** Close the port and free it. */
@@ -90,8 +95,8 @@ static inline const struct pmd_port_stats *pmd_port_stats_now(struct pmd_port *p
 int pmd_port_udp_create(unsigned function, struct pmd_port **out, char *err, size_t err_len);
 /** Whether the port has a socket for GID table entry `index`. */
 bool pmd_port_udp_has(const struct pmd_port *port, unsigned index);
-/** Add the socket of the address in GID table entry `index`. The port owns the socket, and closes it if this call
- *  fails. */
+/** Add the socket of the address in GID table entry `index`, or of a multicast group in an entry behind the table. The
+ * port owns the socket, and closes it if this call fails. */
 int pmd_port_udp_add(struct pmd_port *port, unsigned index, const struct nic_gid *gid, uint32_t scope, int fd);
 /** Close the socket in entry `index`, whose address the device no longer has. */
 void pmd_port_udp_remove(struct pmd_port *port, unsigned index);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * port_udp.c - a port on kernel UDP sockets bound to port 4791, one for each address of the device. Needs no privilege
- * and no set-up.
+ * port_udp.c - a port on kernel UDP sockets bound to port 4791, one for each address of the device and for each
+ * multicast group that was joined. Needs no privilege and no set-up.
  *
  * Opens and closes the port, adds and removes sockets; port_udp_rx.c receives, port_udp_tx.c sends, udp_socket.c sets
  * options. In an engine the daemon makes the sockets, and the kernel distributes received packets among the sockets of
@@ -71,11 +71,16 @@ static void udp_close(struct pmd_port *port)
 	free(u);
 }
 
+static int udp_join(struct pmd_port *port, const struct nic_gid *group);
+static void udp_leave(struct pmd_port *port, const struct nic_gid *group);
+
 static const struct pmd_port_ops udp_ops = {
 	.rx_burst = udp_rx_burst,
 	.rx_accepted = udp_rx_accepted,
 	.tx_burst = udp_tx_burst,
 	.tx_copies = true,
+	.join = udp_join,
+	.leave = udp_leave,
 	.stats = udp_stats,
 	.close = udp_close,
 	.abandon = udp_abandon,
@@ -180,7 +185,7 @@ int pmd_port_udp_add(struct pmd_port *port, unsigned index, const struct nic_gid
 		udp_wait_on(u, fd);
 	if (u->open == 0 && port->max_inflight == 0)
 		port->max_inflight = udp_inflight(fd);
-	u->open |= 1u << index;
+	u->open |= UINT64_C(1) << index;
 	u->rx_last = u->tx_last = index;
 	return 0;
 }
@@ -202,8 +207,39 @@ void pmd_port_udp_remove(struct pmd_port *port, unsigned index)
 	udp_retire(u, s, was_wait_fd);
 	if (u->epoll_fd < 0)
 		udp_wait_on(u, -1);
-	u->open &= ~(1u << index);
-	u->hot &= ~(1u << index);
+	u->open &= ~(UINT64_C(1) << index);
+	u->hot &= ~(UINT64_C(1) << index);
+}
+
+/* ---- multicast groups ------------------------------------------------------------------------------------ */
+
+/** Join by the interface of the first address that is of the group's family. */
+static int udp_join(struct pmd_port *port, const struct nic_gid *group)
+{
+	struct port_udp *u = (struct port_udp *)port;
+	const struct udp_socket *own = u->sockets;
+	unsigned index = NIC_GID_TABLE_LEN;
+	int fd;
+
+	while (own < u->sockets + NIC_GID_TABLE_LEN && (own->fd < 0 || own->v4 != pmd_gid_is_v4(group)))
+		own++;
+	if (own == u->sockets + NIC_GID_TABLE_LEN)
+		return -EADDRNOTAVAIL;
+	while (index < UDP_SOCKETS && u->sockets[index].fd >= 0)
+		index++;
+	if (index == UDP_SOCKETS)
+		return -ENOMEM;
+	fd = pmd_fd_high(pmd_udp_socket_join(group, &own->gid, own->scope));
+	return fd < 0 ? fd : pmd_port_udp_add(port, index, group, own->scope, fd);
+}
+
+static void udp_leave(struct pmd_port *port, const struct nic_gid *group)
+{
+	struct port_udp *u = (struct port_udp *)port;
+
+	for (unsigned index = NIC_GID_TABLE_LEN; index < UDP_SOCKETS; index++)
+		if (u->sockets[index].fd >= 0 && pmd_gid_equal(&u->sockets[index].gid, group))
+			pmd_port_udp_remove(port, index);
 }
 
 /* ---- the port ------------------------------------------------------------------------------------------- */

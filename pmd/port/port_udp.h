@@ -11,7 +11,7 @@
 
 #define UDP_RX_BYTES 65536
 #define UDP_PEERS    256
-#define UDP_SOCKETS  NIC_GID_TABLE_LEN
+#define UDP_SOCKETS  (NIC_GID_TABLE_LEN + NIC_MCAST_GROUPS_MAX) /* at most 64 */
 
 /** A peer that runs uroce on a kernel socket, and so accepts segmented datagrams. */
 struct udp_peer {
@@ -19,22 +19,23 @@ struct udp_peer {
 	bool no_gso; /* the path to the peer does not support segmented datagrams */
 };
 
-/** The socket of one address. */
+/** The socket of one address of the device, or of a multicast group. */
 struct udp_socket {
 	int fd; /* -1: none; also if only the descriptor number is still in use, see udp_retire */
 	struct nic_gid gid;
 	uint32_t scope; /* interface index of a link-local address */
 	bool v4, gso;
 	uint8_t tclass, hop_limit; /* as set on the socket */
-	uint64_t drops_before;	   /* the socket's drops before it was added here; another function may have owned it */
-	uint64_t heard_ns;	   /* when a datagram was last received */
+	uint8_t group_hops;    /* the hop limit of packets to multicast groups, as set; 0: not set up to send these */
+	uint64_t drops_before; /* the socket's drops before it was added here; another function may have owned it */
+	uint64_t heard_ns;     /* when a datagram was last received */
 };
 
 struct port_udp {
 	struct pmd_port port;
 	unsigned function;
-	struct udp_socket sockets[UDP_SOCKETS]; /* index = entry of the GID table */
-	uint32_t open, hot;			/* bits: open sockets; sockets that every burst visits */
+	struct udp_socket sockets[UDP_SOCKETS]; /* index = entry of the GID table; after these, multicast groups */
+	uint64_t open, hot;			/* bits: open sockets; sockets that every burst visits */
 	unsigned rx_last, tx_last;		/* index of the socket that last received, that last sent */
 	unsigned dropped;			/* datagrams dropped in this burst */
 	int epoll_fd;	     /* watches all sockets; -1: not needed before a second socket is added or one is removed */
@@ -46,6 +47,11 @@ struct port_udp {
 	struct udp_split split;		  /* remaining packets of the last datagram */
 	uint8_t *rx_buf;
 };
+
+static inline bool udp_is_group(unsigned index)
+{
+	return index >= NIC_GID_TABLE_LEN;
+}
 
 static inline struct udp_peer *udp_peer_slot(struct port_udp *u, const struct nic_gid *gid)
 {

@@ -160,35 +160,46 @@ static void udp_look(struct port_udp *u, uint64_t now_ns)
 
 	u->looked_ns = now_ns;
 	for (long i = 0; i < n; i++) {
-		u->hot |= 1u << events[i].data.u32;
+		u->hot |= UINT64_C(1) << events[i].data.u32;
 		u->sockets[events[i].data.u32].heard_ns = now_ns;
 	}
+}
+
+/** The first of the sockets in `bits`, not 0, that comes after socket `last`; after the last socket comes the first. */
+static unsigned udp_next(uint64_t bits, unsigned last)
+{
+	unsigned from = (last + 1) % 64;
+	uint64_t turned = from == 0 ? bits : bits >> from | bits << (64 - from);
+
+	return (from + (unsigned)__builtin_ctzll(turned)) % 64;
 }
 
 /** With several sockets: visit the hot ones, starting after the socket visited last, until a datagram is received.
  *  @return whether one was received. */
 static bool udp_visit_hot(struct port_udp *u, uint64_t now_ns)
 {
+	uint64_t visits;
+
 	if (u->hot == 0 || now_ns - u->looked_ns >= UDP_LOOK_NS)
 		udp_look(u, now_ns);
-	for (unsigned k = 1, first = u->rx_last, visits = u->hot; visits != 0 && k <= UDP_SOCKETS; k++) {
-		unsigned index = (first + k) % UDP_SOCKETS;
+	visits = u->hot;
+	while (visits != 0) {
+		unsigned index = udp_next(visits, u->rx_last);
+		uint64_t bit = UINT64_C(1) << index;
 		struct udp_socket *s = &u->sockets[index];
 
-		if (!(visits & 1u << index))
-			continue;
 		if (udp_must_stop(u)) {
 			u->port.more = true; /* the next burst begins with this socket */
 			return false;
 		}
-		visits &= ~(1u << index);
+		visits &= ~bit;
 		if (udp_visit(u, index)) {
 			s->heard_ns = now_ns;
 			u->port.more |= visits != 0;
 			return true;
 		}
 		if (pmd_clock_age(now_ns, s->heard_ns) > UDP_HOT_NS)
-			u->hot &= ~(1u << index);
+			u->hot &= ~bit;
 	}
 	return false;
 }
@@ -245,7 +256,8 @@ unsigned udp_rx_burst(struct pmd_port *port, struct nic_rx_frame *frames, unsign
 		}
 		got = udp_split_next(&u->split, frames, n);
 		port->looked_at += got;
-		kept = got > 0 && u->function != 0 ? udp_keep_ours(u, frames, got) : got;
+		/* Every member of a group has a copy of the group's packets: none is for another function. */
+		kept = got > 0 && u->function != 0 && !udp_is_group(u->rx_last) ? udp_keep_ours(u, frames, got) : got;
 	} while (got > 0 && kept == 0 && !udp_must_stop(u));
 	port->looked_at += u->dropped;
 	port->more |= u->split.left > 0 || (got > 0 && kept == 0);

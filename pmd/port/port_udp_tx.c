@@ -20,6 +20,7 @@
 #include "nic_gsi.h"
 #include "nic_rdm.h"
 #include "port_udp.h"
+#include "udp_socket.h"
 
 #ifndef UDP_SEGMENT
 #define UDP_SEGMENT 103
@@ -104,6 +105,19 @@ static bool udp_set_option(const struct udp_socket *s, int v4_name, int v6_name,
 	       0;
 }
 
+/** Set the hop limit of packets to multicast groups; the first time, also the interface that they leave by.
+ *  @return false: the kernel refused. */
+static bool udp_set_group_hops(struct udp_socket *s, uint8_t hop_limit)
+{
+	if (s->group_hops == hop_limit || hop_limit == 0)
+		return true;
+	if ((s->group_hops == 0 && pmd_udp_socket_multicast(s->fd, &s->gid, s->scope) != 0) ||
+	    !udp_set_option(s, IP_MULTICAST_TTL, IPV6_MULTICAST_HOPS, hop_limit))
+		return false;
+	s->group_hops = hop_limit;
+	return true;
+}
+
 /** Set the socket's traffic class and hop limit. If the kernel refuses, the next packet tries again. The ICRC covers
  *  neither field. */
 static void udp_set_fields(struct port_udp *u, struct udp_socket *s, const struct nic_tx_frame *f)
@@ -116,7 +130,9 @@ static void udp_set_fields(struct port_udp *u, struct udp_socket *s, const struc
 		else
 			refused = true;
 	}
-	if (s->hop_limit != f->hop_limit && f->hop_limit != 0) {
+	if (nic_gid_is_multicast(&f->dgid)) {
+		refused |= !udp_set_group_hops(s, f->hop_limit);
+	} else if (s->hop_limit != f->hop_limit && f->hop_limit != 0) {
 		if (udp_set_option(s, IP_TTL, IPV6_UNICAST_HOPS, f->hop_limit))
 			s->hop_limit = f->hop_limit;
 		else

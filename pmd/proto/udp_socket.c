@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* udp_socket.c - sockets on the RoCE port of an address. Owns nothing; the caller owns the sockets. */
 #include <errno.h>
+#include <ifaddrs.h>
+#include <net/if.h>
 #include <netinet/udp.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,6 +12,9 @@
 #include "address.h"
 #include "udp_socket.h"
 
+#ifndef IPV6_MULTICAST_ALL
+#define IPV6_MULTICAST_ALL 29
+#endif
 #ifndef UDP_NO_CHECK6_RX
 #define UDP_NO_CHECK6_RX 102
 #endif
@@ -44,6 +49,24 @@ static void socket_options(int fd, bool v4, bool share)
 	size = UDP_SNDBUF;
 	if (setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &size, sizeof(size)) != 0)
 		setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));
+}
+
+/** Index of the interface that has an IPv6 address. @return 0: none has it. */
+static unsigned interface_of(const struct nic_gid *own, uint32_t scope)
+{
+	struct ifaddrs *list, *i;
+	struct nic_gid gid;
+	unsigned index = 0;
+
+	if (scope != 0)
+		return scope;
+	if (getifaddrs(&list) != 0)
+		return 0;
+	for (i = list; i && index == 0; i = i->ifa_next)
+		if (i->ifa_addr && pmd_gid_from_sockaddr(i->ifa_addr, &gid) && pmd_gid_equal(&gid, own))
+			index = if_nametoindex(i->ifa_name);
+	freeifaddrs(list);
+	return index;
 }
 
 static int socket_bind(int fd, const struct nic_gid *gid, uint32_t scope, char *err, size_t err_len)
@@ -88,6 +111,73 @@ int pmd_udp_socket_open(const struct nic_gid *gid, uint32_t scope, bool share, c
 		return rc;
 	}
 	return fd;
+}
+
+static int group_bind_v4(int fd, const struct nic_gid *group, const struct nic_gid *own)
+{
+	struct sockaddr_in6 self;
+	struct ip_mreqn join = {0};
+	int off = 0;
+
+	memcpy(&join.imr_multiaddr, group->raw + 12, 4);
+	memcpy(&join.imr_address, own->raw + 12, 4);
+	if (bind(fd, (struct sockaddr *)&self, pmd_gid_sockaddr(group, 0, &self)) != 0 ||
+	    setsockopt(fd, IPPROTO_IP, IP_MULTICAST_ALL, &off, sizeof(off)) != 0 ||
+	    setsockopt(fd, IPPROTO_IP, IP_ADD_MEMBERSHIP, &join, sizeof(join)) != 0)
+		return -errno;
+	return 0;
+}
+
+static int group_bind_v6(int fd, const struct nic_gid *group, unsigned interface)
+{
+	struct ipv6_mreq join = {.ipv6mr_interface = interface};
+	struct sockaddr_in6 self;
+	socklen_t len = pmd_gid_sockaddr(group, 0, &self);
+	int off = 0;
+
+	self.sin6_scope_id = interface;
+	memcpy(&join.ipv6mr_multiaddr, group->raw, 16);
+	if (bind(fd, (struct sockaddr *)&self, len) != 0 ||
+	    setsockopt(fd, IPPROTO_IPV6, IPV6_MULTICAST_ALL, &off, sizeof(off)) != 0 ||
+	    setsockopt(fd, IPPROTO_IPV6, IPV6_JOIN_GROUP, &join, sizeof(join)) != 0)
+		return -errno;
+	return 0;
+}
+
+int pmd_udp_socket_join(const struct nic_gid *group, const struct nic_gid *own, uint32_t scope)
+{
+	bool v4 = pmd_gid_is_v4(group);
+	unsigned interface = v4 ? 0 : interface_of(own, scope);
+	int fd, rc, on = 1;
+
+	if (!v4 && interface == 0)
+		return -ENODEV;
+	fd = socket(v4 ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (fd < 0)
+		return -errno;
+	socket_options(fd, v4, false);
+	rc = setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) == 0 ? 0 : -errno;
+	if (rc == 0)
+		rc = v4 ? group_bind_v4(fd, group, own) : group_bind_v6(fd, group, interface);
+	if (rc == 0)
+		return fd;
+	close(fd);
+	return rc;
+}
+
+int pmd_udp_socket_multicast(int fd, const struct nic_gid *own, uint32_t scope)
+{
+	struct ip_mreqn from = {0};
+	int interface;
+
+	if (pmd_gid_is_v4(own)) {
+		memcpy(&from.imr_address, own->raw + 12, 4);
+		return setsockopt(fd, IPPROTO_IP, IP_MULTICAST_IF, &from, sizeof(from)) == 0 ? 0 : -errno;
+	}
+	interface = (int)interface_of(own, scope);
+	if (interface == 0)
+		return -ENODEV;
+	return setsockopt(fd, IPPROTO_IPV6, IPV6_MULTICAST_IF, &interface, sizeof(interface)) == 0 ? 0 : -errno;
 }
 
 bool pmd_udp_socket_is(int fd, const struct nic_gid *gid)

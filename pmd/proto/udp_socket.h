@@ -14,6 +14,17 @@
  */
 int pmd_udp_socket_open(const struct nic_gid *gid, uint32_t scope, bool share, char *err, size_t err_len);
 
+/**
+ * Open a socket that receives the datagrams for a multicast group on the interface that has an address of this host:
+ * non-blocking, close-on-exec. Other sockets of the group, of any user, receive the datagrams, too.
+ * @param own the address, of the group's family. @param scope index of the interface of a link-local address.
+ * @return the socket; -ENODEV: no interface has the address; another negative errno.
+ */
+int pmd_udp_socket_join(const struct nic_gid *group, const struct nic_gid *own, uint32_t scope);
+/** Have the datagrams for multicast groups that the socket sends leave by the interface that has the socket's own
+ *  address. @return 0 or a negative errno. */
+int pmd_udp_socket_multicast(int fd, const struct nic_gid *own, uint32_t scope);
+
 /** Whether fd is a UDP socket bound to port 4791 of the address. */
 bool pmd_udp_socket_is(int fd, const struct nic_gid *gid);
 

@@ -5,6 +5,8 @@ device, through shared memory and by the kernel's UDP, between two devices of a 
 import filecmp
 import json
 import os
+import socket
+import subprocess
 import tempfile
 
 import harness
@@ -86,6 +88,30 @@ def run_programs(tally, how, sides, env, which=None):
                      harness.until(10, lambda: not ports(sides[0])), str(ports(sides[0])))
 
 
+def members(side, group):
+    """@return how many sockets of the side's network are bound to the RoCE port of an IPv4 group"""
+    bound = bytes(reversed(socket.inet_aton(group))).hex().upper() + ":12B7"
+    said = subprocess.run([*side.enter(), "cat", "/proc/net/udp"], stdout=subprocess.PIPE, text=True, check=True)
+    return said.stdout.count(bound)
+
+
+def multicast(tally, how, receivers, sender, group):
+    """mckey: each message to a group reaches each receiver, in whatever process, on whatever device and host."""
+    argv = ["mckey", "-m", group, "-C", "50", "-S", "1000"]
+    processes = []
+    for side in receivers:
+        before = members(side, group)
+        processes.append(harness.Process([*argv, "-b", side.address], side))
+        harness.until(20, lambda side=side, before=before: members(side, group) > before)
+    processes.append(harness.Process([*argv, "-s", "-b", sender.address], sender))
+    codes = [process.wait(20) for process in processes]
+    outputs = [process.output() for process in processes]
+    tally.result(f"mckey, {how}", codes == [0] * len(processes)
+                 and all("data transfers complete" in output for output in outputs), f"exit codes {codes}", *outputs)
+    tally.result(f"mckey, {how}: all have left the group", not any(members(side, group) for side in receivers),
+                 "a socket is left")
+
+
 def copy(tally, sides, env):
     """rcopy: a file over rsockets is the same afterwards."""
     with tempfile.TemporaryDirectory() as folder:
@@ -141,8 +167,10 @@ def main():
         hosts = harness.veth_sides()
         run_programs(tally, "two hosts", hosts, None)
         addresses_of_host(tally, hosts[0].netns)
+        multicast(tally, "three processes on two hosts", (*hosts, hosts[1]), hosts[0], "239.99.0.1")
     else:
         print("SKIP: two hosts: needs root to make network namespaces", flush=True)
+    multicast(tally, "three processes on two devices", (*two, two[0]), two[1], f"239.99.{os.getpid() % 250}.2")
     copy(tally, two, None)
     refused(tally, two)
     status(tally, two)

@@ -165,6 +165,46 @@ static void reply_to_a_datagram(struct rig *rig, int l3_type)
 	assert_int_equal(ibv_destroy_ah(there), 0);
 }
 
+/** A datagram to a group reaches the attached QPs of both devices, the sender's own QP included. */
+static void ud__HV_17_a_datagram_to_a_group_reaches_all_attached_qps(void **state)
+{
+	struct rig *rig = *state;
+	union ibv_gid group = {.raw = {[10] = 0xff, 0xff, 239, 83, (uint8_t)getpid(), (uint8_t)(getpid() >> 8)}};
+	struct ibv_ah_attr attr = {.is_global = 1, .port_num = 1, .grh = {.dgid = group, .hop_limit = 1}};
+	struct ibv_sge sge = rig_sge(&rig->end[0], 0, 100);
+	struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED},
+			   *bad;
+	struct ibv_wc wc;
+
+	rig_connect(rig, IBV_QPT_UD);
+	for (unsigned i = 0; i < 2; i++) {
+		assert_int_equal(ibv_attach_mcast(rig->end[i].qp, &rig->end[i].gid, 0), EINVAL); /* not a group */
+		assert_int_equal(ibv_detach_mcast(rig->end[i].qp, &group, 0), EINVAL);
+		assert_int_equal(ibv_attach_mcast(rig->end[i].qp, &group, 0), 0);
+		assert_int_equal(ibv_destroy_qp(rig->end[i].qp), EBUSY);
+		rig_post_recv(&rig->end[i], 5 + i, 1000, 140);
+	}
+	memset(rig->end[0].buf, 0x77, 100);
+	wr.wr.ud.ah = ibv_create_ah(rig->end[0].pd, &attr);
+	assert_non_null(wr.wr.ud.ah);
+	wr.wr.ud.remote_qpn = 0xffffff;
+	wr.wr.ud.remote_qkey = RIG_QKEY;
+	assert_int_equal(ibv_post_send(rig->end[0].qp, &wr, &bad), 0);
+	wc = rig_wait(rig->end[0].cq);
+	if (wc.opcode == IBV_WC_SEND)
+		wc = rig_wait(rig->end[0].cq);
+	else
+		assert_int_equal(rig_wait(rig->end[0].cq).opcode, IBV_WC_SEND);
+	assert_int_equal(wc.wr_id, 5);
+	assert_int_equal(rig_wait(rig->end[1].cq).byte_len, 140);
+	for (unsigned i = 0; i < 2; i++) {
+		assert_memory_equal(rig->end[i].buf + 1036, group.raw + 12, 4); /* the GRH area: the destination */
+		assert_memory_equal(rig->end[i].buf + 1040, rig->end[0].buf, 100);
+		assert_int_equal(ibv_detach_mcast(rig->end[i].qp, &group, 0), 0);
+	}
+	assert_int_equal(ibv_destroy_ah(wr.wr.ud.ah), 0);
+}
+
 static void ud__UD_03_an_ipv4_reply_address_comes_from_the_completion(void **state)
 {
 	reply_to_a_datagram(*state, 2);
@@ -518,6 +558,7 @@ int main(void)
 		T(post__unknown_opcodes_are_refused),
 		T(post__full_queue_returns_enomem),
 		T(post__atomics_and_reads_return_data),
+		T(ud__HV_17_a_datagram_to_a_group_reaches_all_attached_qps),
 		T(ud__UD_03_an_ipv4_reply_address_comes_from_the_completion),
 		cmocka_unit_test_setup_teardown(ud__UD_03_an_ipv6_reply_address_comes_from_the_completion,
 						rig_setup_ipv6, rig_teardown),

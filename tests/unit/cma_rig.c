@@ -107,6 +107,12 @@ bool pmd_try_progress(struct pmd_engine *engine)
 	return false;
 }
 
+bool pmd_mcast_supported(const struct pmd_engine *engine)
+{
+	(void)engine;
+	return true;
+}
+
 bool pmd_progress_is_inline(void)
 {
 	return false;

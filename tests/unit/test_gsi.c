@@ -137,8 +137,9 @@ static void gsi__HV_08_of_the_reserved_qpns_only_1_is_served(void **state)
 		for (unsigned i = 0; i < 2; i++) {
 			p.dest_qpn = reserved[i];
 			assert_false(taken(rig, &p));
-			assert_int_equal(rig_counter(rig, rx_no_qp), i + 1);
 		}
+		assert_int_equal(rig_counter(rig, rx_no_qp), 1);
+		assert_int_equal(rig_counter(rig, rx_no_group), 1);
 		p.dest_qpn = 1;
 		assert_true(taken(rig, &p));
 		rig_destroy(rig);

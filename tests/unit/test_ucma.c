@@ -418,13 +418,13 @@ static void ucma__an_event_that_the_program_writes_is_read_in_order(void **state
 	assert_false(rig_readable(fd));
 }
 
-static void ucma__multicast_is_refused(void **state)
+static void ucma__multicast_errors(void **state)
 {
 	struct rdma_ucm_create_id_resp resp;
 	struct rdma_ucm_join_ip_mcast join = {.response = (uintptr_t)&resp};
 	struct rdma_ucm_destroy_id leave = {.response = (uintptr_t)&resp};
-	struct sockaddr_in group = rig_v4("239.0.0.1", 0);
-	int fd = rig_open(0);
+	struct sockaddr_in group = rig_v4("239.0.0.1", 0), host = rig_v4("127.83.0.2", 0);
+	int fd = rig_open(0), other = rig_open(0);
 
 	(void)state;
 	join.id = rig_create(fd, RDMA_PS_UDP, 1);
@@ -432,8 +432,66 @@ static void ucma__multicast_is_refused(void **state)
 	memcpy(&join.addr, &group, sizeof(group));
 	assert_int_equal(RIG_COMMAND(fd, RDMA_USER_CM_CMD_JOIN_IP_MCAST, join, 4), -EINVAL); /* id without device */
 	assert_int_equal(rig_bind(fd, join.id, RIG_ADDRESS, 0), 0);
-	assert_int_equal(RIG_COMMAND(fd, RDMA_USER_CM_CMD_JOIN_IP_MCAST, join, 4), -EOPNOTSUPP);
+	memcpy(&join.addr, &host, sizeof(host));
+	assert_int_equal(RIG_COMMAND(fd, RDMA_USER_CM_CMD_JOIN_IP_MCAST, join, 4), -EINVAL); /* not a group */
+	memset(&join.addr, 0xff, sizeof(join.addr));
+	join.addr.sin6_family = AF_INET6;
+	assert_int_equal(RIG_COMMAND(fd, RDMA_USER_CM_CMD_JOIN_IP_MCAST, join, 4), -EINVAL); /* the id's is IPv4 */
+	memcpy(&join.addr, &group, sizeof(group));
+	assert_int_equal(RIG_COMMAND(fd, RDMA_USER_CM_CMD_JOIN_IP_MCAST, join, 4), 0);
+	leave.id = resp.id;
+	assert_int_equal(RIG_COMMAND(other, RDMA_USER_CM_CMD_LEAVE_MCAST, leave, 4), -EINVAL); /* another file's */
+	leave.id++;
 	assert_int_equal(RIG_COMMAND(fd, RDMA_USER_CM_CMD_LEAVE_MCAST, leave, 4), -ENOENT);
+	join.id = rig_create(fd, RDMA_PS_TCP, 1);
+	assert_int_equal(rig_bind(fd, join.id, RIG_ADDRESS, 0), 0);
+	assert_int_equal(RIG_COMMAND(fd, RDMA_USER_CM_CMD_JOIN_IP_MCAST, join, 4), -EINVAL); /* no datagrams */
+}
+
+/** The event names the group and how to send to it. Leaving tells how many events of the membership were read, and
+ * removes those that were not. */
+static void ucma__multicast_join_and_leave(void **state)
+{
+	struct rdma_ucm_create_id_resp resp;
+	struct rdma_ucm_destroy_id_resp left;
+	struct rdma_ucm_join_mcast join = {.response = (uintptr_t)&resp, .addr_size = sizeof(struct sockaddr_in)};
+	struct rdma_ucm_destroy_id leave = {.response = (uintptr_t)&left};
+	struct sockaddr_in group = rig_v4("239.0.0.1", 0);
+	struct rdma_ucm_event_resp e;
+	int fd = rig_open(0);
+	uint32_t id = rig_create(fd, RDMA_PS_UDP, 1);
+
+	(void)state;
+	assert_int_equal(rig_bind(fd, id, RIG_ADDRESS, 0), 0);
+	memcpy(&join.addr, &group, sizeof(group));
+	join.id = id;
+	for (unsigned i = 0; i < 3; i++) {
+		join.uid = 100 + i;
+		join.join_flags = i % 2; /* member, or only sending */
+		assert_int_equal(RIG_COMMAND(fd, RDMA_USER_CM_CMD_JOIN_MCAST, join, 4), 0);
+		leave.id = resp.id;
+		if (i < 2) {
+			e = rig_event(fd, UCMA_MULTICAST_JOIN);
+			assert_int_equal(e.uid, 100 + i);
+			assert_int_equal(e.id, resp.id);
+			assert_int_equal(e.param.ud.qp_num, 0xffffff);
+			assert_int_equal(e.param.ud.qkey, 0x01234567);
+			assert_int_equal(e.param.ud.ah_attr.is_global, 1);
+			assert_memory_equal(e.param.ud.ah_attr.grh.dgid + 10, "\xff\xff\xef\0\0\1", 6);
+		}
+		assert_int_equal(RIG_COMMAND(fd, RDMA_USER_CM_CMD_LEAVE_MCAST, leave, 4), 0);
+		assert_int_equal(left.events_reported, i < 2);
+		assert_int_equal(RIG_COMMAND(fd, RDMA_USER_CM_CMD_LEAVE_MCAST, leave, 4), -ENOENT);
+	}
+	assert_false(rig_readable(fd));
+	/* A membership ends with its id. The events that were read count for the id, too. */
+	assert_int_equal(RIG_COMMAND(fd, RDMA_USER_CM_CMD_JOIN_MCAST, join, 4), 0);
+	leave.id = id;
+	assert_int_equal(RIG_COMMAND(fd, RDMA_USER_CM_CMD_DESTROY_ID, leave, 4), 0);
+	assert_int_equal(left.events_reported, 2);
+	leave.id = resp.id;
+	assert_int_equal(RIG_COMMAND(fd, RDMA_USER_CM_CMD_LEAVE_MCAST, leave, 4), -ENOENT);
+	assert_false(rig_readable(fd));
 }
 
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -458,7 +516,8 @@ int main(void)
 		CASE(ucma__resolve_errors),
 		CASE(ucma__queries),
 		CASE(ucma__an_event_that_the_program_writes_is_read_in_order),
-		CASE(ucma__multicast_is_refused),
+		CASE(ucma__multicast_errors),
+		CASE(ucma__multicast_join_and_leave),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -26,7 +26,10 @@ void shim_object_remove(struct shim_context *ctx, struct shim_link *link)
 
 static void drop_qp(struct shim_link *link)
 {
-	nic_qp_destroy(container_of(link, struct shim_qp, link)->nic);
+	struct shim_qp *qp = container_of(link, struct shim_qp, link);
+
+	pmd_mcast_leave(shim_ctx(qp->ibv.context)->engine, qp->nic);
+	nic_qp_destroy(qp->nic);
 }
 
 static void drop_srq(struct shim_link *link)

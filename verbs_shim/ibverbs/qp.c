@@ -168,6 +168,34 @@ SHIM_EXPORT int ibv_destroy_qp(struct ibv_qp *ibv)
 	return 0;
 }
 
+/* ---- multicast (IBTA 11.3.2) -------------------------------------------------------------------------------- */
+
+/* Only InfiniBand has multicast LIDs: the LID is ignored, as by other RoCE devices. */
+static int mcast(struct ibv_qp *ibv, const union ibv_gid *gid,
+		 int (*change)(struct pmd_engine *engine, struct nic_qp *qp, const struct nic_gid *group))
+{
+	struct shim_context *ctx = shim_ctx(ibv->context);
+	struct nic_gid group;
+	int err;
+
+	memcpy(group.raw, gid->raw, sizeof(group.raw));
+	if (!shim_enter(ctx))
+		return EIO;
+	err = change(ctx->engine, qp_of(ibv)->nic, &group);
+	shim_leave(ctx);
+	return shim_errno(err);
+}
+
+SHIM_EXPORT int ibv_attach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
+{
+	return shim_is_ours(qp->context) ? mcast(qp, gid, pmd_mcast_attach) : shim_real(ibv_attach_mcast)(qp, gid, lid);
+}
+
+SHIM_EXPORT int ibv_detach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
+{
+	return shim_is_ours(qp->context) ? mcast(qp, gid, pmd_mcast_detach) : shim_real(ibv_detach_mcast)(qp, gid, lid);
+}
+
 /* ---- attributes -------------------------------------------------------------------------------------- */
 
 #define MASK_KNOWN   ((1 << 21) - 1)

@@ -43,6 +43,11 @@ static void device_attr_fill(const struct shim_context *ctx, struct ibv_device_a
 	a->max_srq = (int)lim->max_srq;
 	a->max_srq_wr = (int)lim->max_srq_wr;
 	a->local_ca_ack_delay = (uint8_t)nic_local_ack_delay(ctx->nic);
+	if (pmd_mcast_supported(ctx->engine)) {
+		a->max_mcast_grp = NIC_MCAST_GROUPS_MAX;
+		a->max_mcast_qp_attach = NIC_MCAST_QPS_MAX;
+		a->max_total_mcast_qp_attach = NIC_MCAST_GROUPS_MAX * NIC_MCAST_QPS_MAX;
+	}
 	a->max_pkeys = 1;
 	a->phys_port_cnt = 1;
 }

@@ -1,19 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * refuse.c - exported functions of features that uroce does not support: multicast, sharing objects between processes,
+ * refuse.c - exported functions of features that uroce does not support: sharing objects between processes,
  * enhanced connection establishment (ECE). On real devices, calls are passed to the real library.
  */
 #include "shim.h"
-
-SHIM_EXPORT int ibv_attach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
-{
-	return shim_is_ours(qp->context) ? shim_errno(-EOPNOTSUPP) : shim_real(ibv_attach_mcast)(qp, gid, lid);
-}
-
-SHIM_EXPORT int ibv_detach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
-{
-	return shim_is_ours(qp->context) ? shim_errno(-EOPNOTSUPP) : shim_real(ibv_detach_mcast)(qp, gid, lid);
-}
 
 SHIM_EXPORT struct ibv_context *ibv_import_device(int cmd_fd)
 {

@@ -171,6 +171,8 @@ struct cma_event {
 	struct list link;
 	struct cma_id *id;
 	struct cma_id *request; /* for a connection request: the new id, with a reference; else NULL */
+	uint32_t *
+		reported; /* for an event of a multicast group: the group's count of events that were read; else NULL */
 	struct rdma_ucm_event_resp resp;
 };
 
@@ -181,6 +183,8 @@ int cma_event_simple(struct cma_id *id, uint32_t type, int status);
 /** Remove all queued events of an id, and free them; connection requests are appended to `requests` instead, for the
  *  caller to refuse. cma_lock held. */
 void cma_event_purge(struct cma_id *id, struct list *requests);
+/** Remove the queued events of a multicast group, which have this `reported`. cma_lock held. */
+void cma_event_forget(struct cma_file *file, const uint32_t *reported);
 /** Read the oldest event. @param cancel the thread's cancelability while it waits; disabled otherwise. @return 0,
  * -EAGAIN (none, and `block` is false), -EINTR */
 int cma_event_read(struct cma_file *file, int fd, bool block, int cancel, struct rdma_ucm_event_resp *out);
@@ -262,6 +266,18 @@ int cma_disconnect(struct cma_id *id);
 int cma_notify(struct cma_id *id, uint32_t event);
 /** Choose the PSN with which the peer is to start a connection. */
 uint32_t cma_psn_random(void);
+
+/* ---- multicast (cma_mcast.c) ------------------------------------------------------------------------- */
+
+/** Join a group, which queues an event. The id must have a device. @param uid librdmacm's pointer, for the event.
+ *  @param number out: names the membership. @return 0; -EINVAL: the id has no datagrams or no address, or the group's
+ *  address is none of that family; -EOPNOTSUPP: the device has no multicast; -ENOMEM */
+int cma_join(struct cma_id *id, const struct cma_addr *group, uint64_t uid, uint32_t *number);
+/** End a membership. @param reported out: the number of its events that the program has read. @return 0; -ENOENT;
+ *  -EINVAL: it is another file's */
+int cma_leave(const struct cma_file *file, uint32_t number, uint32_t *reported);
+/** End all memberships of an id. cma_lock held. */
+void cma_leave_all(const struct cma_id *id);
 
 /* ---- what an id is (cma_query.c) --------------------------------------------------------------------- */
 

@@ -349,6 +349,23 @@ void cma_event_purge(struct cma_id *id, struct list *requests)
 	file_settle(f);
 }
 
+void cma_event_forget(struct cma_file *f, const uint32_t *reported)
+{
+	struct list *next;
+
+	for (struct list *n = f->events.next; n != &f->events; n = next) {
+		struct cma_event *e = list_entry(n, struct cma_event, link);
+
+		next = n->next;
+		if (e->reported != reported)
+			continue;
+		list_remove(&e->link);
+		f->n--;
+		free(e);
+	}
+	file_settle(f);
+}
+
 static bool event_take(struct cma_file *f, struct rdma_ucm_event_resp *out)
 {
 	struct cma_event *e = NULL;
@@ -361,6 +378,8 @@ static bool event_take(struct cma_file *f, struct rdma_ucm_event_resp *out)
 		file_settle(f);
 		*out = e->resp;
 		e->id->events_reported++;
+		if (e->reported)
+			++*e->reported;
 		if (e->request)
 			e->id->backlog++;
 	}

@@ -21,11 +21,11 @@ static int number_take(struct cma_id *id)
 		lowest++;
 	if (lowest == n_ids) {
 		uint32_t n = n_ids ? 2 * n_ids : 64;
-		struct cma_id **more = reallocarray(ids, n, sizeof(*more));
+		struct cma_id **more = reallocarray(ids, n, sizeof(struct cma_id *));
 
 		if (!more)
 			return -ENOMEM;
-		memset(more + n_ids, 0, (n - n_ids) * sizeof(*more));
+		memset(more + n_ids, 0, (n - n_ids) * sizeof(struct cma_id *));
 		ids = more;
 		n_ids = n;
 	}
@@ -134,11 +134,13 @@ static void end_connection(struct cma_id *id)
 /** Refuse the requests that the program has not read, by destroying their ids. */
 static void end_requests(struct list *requests)
 {
-	while (!list_empty(requests)) {
-		struct cma_event *e = list_entry(requests->next, struct cma_event, link);
+	struct list *next;
+
+	for (struct list *n = requests->next; n != requests; n = next) {
+		struct cma_event *e = list_entry(n, struct cma_event, link);
 		struct cma_id *request = e->request;
 
-		list_remove(&e->link);
+		next = n->next;
 		free(e);
 		pthread_mutex_lock(&request->op);
 		if (request->state != CMA_DESTROYING)
@@ -156,6 +158,7 @@ uint32_t cma_id_destroy(struct cma_id *id)
 	cma_unbind(id);
 	end_connection(id);
 	pthread_mutex_lock(&cma_lock);
+	cma_leave_all(id);
 	cma_event_purge(id, &requests);
 	list_remove(&id->link);
 	number_give(id);

@@ -106,24 +106,28 @@ int ucma_init_qp_attr(const struct ucma_call *call, const void *in)
 	return err ? err : ucma_reply(cmd->response, &resp, sizeof(resp));
 }
 
-/* ---- multicast: not yet ------------------------------------------------------------------------------ */
+/* ---- multicast --------------------------------------------------------------------------------------- */
 
-static int join(const struct ucma_call *call, uint32_t number)
+static int join(const struct ucma_call *call, uint32_t number, const void *sockaddr, uint64_t uid, uint64_t response)
 {
+	struct rdma_ucm_create_id_resp resp;
+	struct cma_addr group;
 	struct cma_id *id;
-	int err = ucma_enter_device(call, number, &id);
+	int err = ucma_room(response, sizeof(resp));
 
+	err = err ? err : ucma_enter_device(call, number, &id);
 	if (err)
 		return err;
+	err = cma_addr_from(sockaddr, &group) ? -EINVAL : cma_join(id, &group, uid, &resp.id);
 	cma_id_leave(id);
-	return -EOPNOTSUPP;
+	return err ? err : ucma_reply(response, &resp, sizeof(resp));
 }
 
 int ucma_join_ip_mcast(const struct ucma_call *call, const void *in)
 {
 	const struct rdma_ucm_join_ip_mcast *cmd = in;
 
-	return cma_sockaddr_size(&cmd->addr) ? join(call, cmd->id) : -EINVAL;
+	return cma_sockaddr_size(&cmd->addr) ? join(call, cmd->id, &cmd->addr, cmd->uid, cmd->response) : -EINVAL;
 }
 
 int ucma_join_mcast(const struct ucma_call *call, const void *in)
@@ -133,12 +137,14 @@ int ucma_join_mcast(const struct ucma_call *call, const void *in)
 	if (!cmd->addr_size || cmd->addr_size != cma_sockaddr_size(&cmd->addr) ||
 	    cmd->join_flags >= RDMA_MC_JOIN_FLAG_RESERVED)
 		return -EINVAL;
-	return join(call, cmd->id);
+	return join(call, cmd->id, &cmd->addr, cmd->uid, cmd->response);
 }
 
 int ucma_leave_mcast(const struct ucma_call *call, const void *in)
 {
-	(void)call;
-	(void)in;
-	return -ENOENT; /* no group has been joined */
+	const struct rdma_ucm_destroy_id *cmd = in;
+	struct rdma_ucm_destroy_id_resp resp;
+	int err = cma_leave(call->file, cmd->id, &resp.events_reported);
+
+	return err ? err : ucma_reply(cmd->response, &resp, sizeof(resp));
 }
