@@ -13,6 +13,11 @@ import harness
 
 UDP = {"UROCE_RING": "off"}
 SECONDS = 60
+# Every program of perftest, RC and UD; with -R it refuses UC itself ("not supported in librdmacm").
+PERFTEST = [f"{name} -R" for name in ("ib_send_lat", "ib_send_bw", "ib_write_lat", "ib_write_bw", "ib_read_lat",
+                                      "ib_read_bw", "ib_atomic_lat", "ib_atomic_bw")]
+PERFTEST += ["ib_send_lat -R -c UD", "ib_send_bw -R -c UD", "ib_send_bw -R -m 512 -q 4", "ib_write_bw -R -m 256 -q 2",
+             "ib_read_bw -R -m 1024 -q 3", "ib_atomic_bw -R -A CMP_AND_SWAP -q 2", "ib_send_bw -R -c UD -q 2"]
 # perftest connects a second time without waiting until the server listens again. uroced waits 0.1 s for that, which may
 # be too short on a loaded machine; then perftest 4.5 crashes: try once more, and say so. Few runs need it.
 RETRIES_MAX = 3
@@ -65,10 +70,9 @@ def programs(to):
         options = ["-T", "v", "-S", size, "-C", "20", "-I", "20"]
         cases.append((f"riostream, {size} bytes, data verified", ["riostream", "-b", to, *options],
                       ["riostream", "-s", to, *options], "custom"))
-    for name in ("ib_send_lat", "ib_write_bw", "ib_read_lat", "ib_atomic_bw"):
-        cases.append((f"{name} -R", [name, "-R", "-F", "-n", "200"], [name, "-R", "-F", "-n", "200", to], "---"))
-    cases.append(("ib_send_bw -R -c UD", ["ib_send_bw", "-R", "-F", "-c", "UD", "-n", "200"],
-                  ["ib_send_bw", "-R", "-F", "-c", "UD", "-n", "200", to], "---"))
+    for command in PERFTEST:
+        argv = [*command.split(), "-F", "-n", "200"]
+        cases.append((command, argv, [*argv, to], "---"))
     return cases
 
 
