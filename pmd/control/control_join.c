@@ -235,7 +235,10 @@ static int ask(int fd, const struct proto_join *join, pid_t pid, struct proto_ms
 	if (rc == 1 && proto_msg_is(m, PROTO_REFUSED, sizeof(struct proto_refused), 0)) {
 		const struct proto_refused *refused = m->data;
 
-		snprintf(err, err_len, "%.*s", (int)sizeof(refused->sentence) - 1, refused->sentence);
+		if (refused->sentence[0])
+			snprintf(err, err_len, "%.*s", (int)sizeof(refused->sentence) - 1, refused->sentence);
+		else
+			snprintf(err, err_len, "the daemon of the device has refused and does not say why; restart it");
 		return refused->error > 0 && refused->error < 4096 ? -refused->error : -EIO;
 	}
 	if (rc == 0 || rc == -ECONNRESET || rc == -EPIPE)
