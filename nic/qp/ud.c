@@ -183,7 +183,7 @@ bool ud_tx(struct nic_qp *qp, struct nic_tx_frame *frame)
 	}
 	qp->req.psn = qp->req.sent_psn = qp->comp.una = psn_add(p.psn, 1);
 	qp_emit(qp, &p, frame);
-	COUNT_BY(qp->nic, tx_multicast, p.dest_qpn == NIC_MCAST_QPN);
+	COUNT_BY(qp->nic, tx_multicast, nic_gid_is_multicast(&p.dgid));
 	comp_finish(qp, ERR_none);
 	return true;
 }

@@ -98,7 +98,7 @@ bool pmd_port_udp_has(const struct pmd_port *port, unsigned index);
 /** Add the socket of the address in GID table entry `index`, or of a multicast group in an entry behind the table. The
  * port owns the socket, and closes it if this call fails. */
 int pmd_port_udp_add(struct pmd_port *port, unsigned index, const struct nic_gid *gid, uint32_t scope, int fd);
-/** Close the socket in entry `index`, whose address the device no longer has. */
+/** Close the socket in entry `index`: the device no longer has the address, or leaves the group. */
 void pmd_port_udp_remove(struct pmd_port *port, unsigned index);
 /** Open a port without a daemon, for tests and benchmarks of the port alone. No other process uses the device's
  *  address. @return as pmd_port_ethdev_open. */

@@ -170,6 +170,7 @@ int pmd_port_udp_add(struct pmd_port *port, unsigned index, const struct nic_gid
 	/* The socket may have belonged to another function: reset its options. The first packet sets the hop limit. */
 	setsockopt(fd, new.v4 ? IPPROTO_IP : IPPROTO_IPV6, new.v4 ? IP_TOS : IPV6_TCLASS, &zero, sizeof(zero));
 	new.gso = pmd_udp_socket_gso(fd);
+	new.groups = !udp_is_group(index) && pmd_udp_socket_multicast(fd, gid, scope) == 0;
 	new.drops_before = udp_drops(fd);
 	if (u->open != 0 || u->epoll_fd >= 0)
 		rc = udp_use_epoll(u);
@@ -186,7 +187,9 @@ int pmd_port_udp_add(struct pmd_port *port, unsigned index, const struct nic_gid
 	if (u->open == 0 && port->max_inflight == 0)
 		port->max_inflight = udp_inflight(fd);
 	u->open |= UINT64_C(1) << index;
-	u->rx_last = u->tx_last = index;
+	u->tx_last = index;
+	if (u->split.left == 0) /* else rx_last is the socket that the rest of the datagram came from */
+		u->rx_last = index;
 	return 0;
 }
 

@@ -11,7 +11,9 @@
 
 #define UDP_RX_BYTES 65536
 #define UDP_PEERS    256
-#define UDP_SOCKETS  (NIC_GID_TABLE_LEN + NIC_MCAST_GROUPS_MAX) /* at most 64 */
+#define UDP_SOCKETS  (NIC_GID_TABLE_LEN + NIC_MCAST_GROUPS_MAX) /* bits of a uint64_t */
+
+_Static_assert(UDP_SOCKETS <= 64, "struct port_udp has a bit for each socket");
 
 /** A peer that runs uroce on a kernel socket, and so accepts segmented datagrams. */
 struct udp_peer {
@@ -26,9 +28,10 @@ struct udp_socket {
 	uint32_t scope; /* interface index of a link-local address */
 	bool v4, gso;
 	uint8_t tclass, hop_limit; /* as set on the socket */
-	uint8_t group_hops;    /* the hop limit of packets to multicast groups, as set; 0: not set up to send these */
-	uint64_t drops_before; /* the socket's drops before it was added here; another function may have owned it */
-	uint64_t heard_ns;     /* when a datagram was last received */
+	uint8_t group_hops;	   /* hop limit of packets to multicast groups, as set on the socket */
+	bool groups;		   /* can send to multicast groups: their packets leave by the address's interface */
+	uint64_t drops_before;	   /* the socket's drops before it was added here; another function may have owned it */
+	uint64_t heard_ns;	   /* when a datagram was last received */
 };
 
 struct port_udp {

@@ -20,7 +20,6 @@
 #include "nic_gsi.h"
 #include "nic_rdm.h"
 #include "port_udp.h"
-#include "udp_socket.h"
 
 #ifndef UDP_SEGMENT
 #define UDP_SEGMENT 103
@@ -105,14 +104,12 @@ static bool udp_set_option(const struct udp_socket *s, int v4_name, int v6_name,
 	       0;
 }
 
-/** Set the hop limit of packets to multicast groups; the first time, also the interface that they leave by.
- *  @return false: the kernel refused. */
+/** Set the hop limit of packets to multicast groups. @return false: the kernel refused. */
 static bool udp_set_group_hops(struct udp_socket *s, uint8_t hop_limit)
 {
 	if (s->group_hops == hop_limit || hop_limit == 0)
 		return true;
-	if ((s->group_hops == 0 && pmd_udp_socket_multicast(s->fd, &s->gid, s->scope) != 0) ||
-	    !udp_set_option(s, IP_MULTICAST_TTL, IPV6_MULTICAST_HOPS, hop_limit))
+	if (!udp_set_option(s, IP_MULTICAST_TTL, IPV6_MULTICAST_HOPS, hop_limit))
 		return false;
 	s->group_hops = hop_limit;
 	return true;
@@ -250,7 +247,7 @@ static unsigned udp_send_run(struct port_udp *u, const struct nic_tx_frame *f, u
 	unsigned run;
 	int rc;
 
-	if (!s) {
+	if (!s || (!s->groups && nic_gid_is_multicast(&f->dgid))) {
 		u->port.stats.tx_no_source++;
 		return 1;
 	}

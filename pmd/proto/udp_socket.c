@@ -15,6 +15,9 @@
 #ifndef IPV6_MULTICAST_ALL
 #define IPV6_MULTICAST_ALL 29
 #endif
+#ifndef SO_BINDTOIFINDEX
+#define SO_BINDTOIFINDEX 62
+#endif
 #ifndef UDP_NO_CHECK6_RX
 #define UDP_NO_CHECK6_RX 102
 #endif
@@ -137,7 +140,9 @@ static int group_bind_v6(int fd, const struct nic_gid *group, unsigned interface
 
 	self.sin6_scope_id = interface;
 	memcpy(&join.ipv6mr_multiaddr, group->raw, 16);
-	if (bind(fd, (struct sockaddr *)&self, len) != 0 ||
+	/* By its memberships alone, a socket would also get the group's packets that other interfaces receive. */
+	if (setsockopt(fd, SOL_SOCKET, SO_BINDTOIFINDEX, &interface, sizeof(interface)) != 0 ||
+	    bind(fd, (struct sockaddr *)&self, len) != 0 ||
 	    setsockopt(fd, IPPROTO_IPV6, IPV6_MULTICAST_ALL, &off, sizeof(off)) != 0 ||
 	    setsockopt(fd, IPPROTO_IPV6, IPV6_JOIN_GROUP, &join, sizeof(join)) != 0)
 		return -errno;

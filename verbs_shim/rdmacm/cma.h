@@ -171,8 +171,8 @@ struct cma_event {
 	struct list link;
 	struct cma_id *id;
 	struct cma_id *request; /* for a connection request: the new id, with a reference; else NULL */
-	uint32_t *
-		reported; /* for an event of a multicast group: the group's count of events that were read; else NULL */
+	/* For an event of a multicast group: the group's count of events that were read; else NULL. */
+	uint32_t *reported;
 	struct rdma_ucm_event_resp resp;
 };
 
@@ -270,8 +270,8 @@ uint32_t cma_psn_random(void);
 /* ---- multicast (cma_mcast.c) ------------------------------------------------------------------------- */
 
 /** Join a group, which queues an event. The id must have a device. @param uid librdmacm's pointer, for the event.
- *  @param number out: names the membership. @return 0; -EINVAL: the id has no datagrams or no address, or the group's
- *  address is none of that family; -EOPNOTSUPP: the device has no multicast; -ENOMEM */
+ *  @param number out: names the membership. @return 0; -EINVAL: the id has no datagrams or no address, or the
+ *  address is no multicast group of the id's family; -EOPNOTSUPP: the device has no multicast; -ENOMEM */
 int cma_join(struct cma_id *id, const struct cma_addr *group, uint64_t uid, uint32_t *number);
 /** End a membership. @param reported out: the number of its events that the program has read. @return 0; -ENOENT;
  *  -EINVAL: it is another file's */

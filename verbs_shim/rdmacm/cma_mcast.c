@@ -11,8 +11,6 @@
 
 #include "cma.h"
 
-#define MCAST_HOP_LIMIT 1
-
 struct cma_mcast {
 	struct list link;
 	struct cma_id *id;
@@ -52,7 +50,7 @@ static void event_fill(struct cma_event *e, const struct cma_id *id, const struc
 	cma_engine_enter(id->device);
 	cma_ah_attr(id, group, &p->ah_attr);
 	cma_engine_leave(id->device);
-	p->ah_attr.grh.hop_limit = MCAST_HOP_LIMIT;
+	p->ah_attr.grh.hop_limit = CMA_HOP_LIMIT;
 }
 
 /** Whether an id can join groups at all. */
