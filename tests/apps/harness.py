@@ -282,7 +282,10 @@ class Tally:
         self.failed.append(case)
         print(f"FAIL {case}: {reason}", flush=True)
         for output in outputs:
-            for line in output.strip().splitlines()[-15:]:
+            lines = output.strip().splitlines()
+            if len(lines) > 20:  # what the program wrote to stderr comes first
+                lines[5:-15] = ["..."]
+            for line in lines:
                 print(f"     | {line}", flush=True)
 
     def cases(self, name, code, text):
