@@ -124,13 +124,15 @@ static int group_bind_v4(int fd, const struct nic_gid *group, const struct nic_g
 
 	memcpy(&join.imr_multiaddr, group->raw + 12, 4);
 	memcpy(&join.imr_address, own->raw + 12, 4);
-	if (bind(fd, (struct sockaddr *)&self, pmd_gid_sockaddr(group, 0, &self)) != 0 ||
-	    setsockopt(fd, IPPROTO_IP, IP_MULTICAST_ALL, &off, sizeof(off)) != 0 ||
+	if (setsockopt(fd, IPPROTO_IP, IP_MULTICAST_ALL, &off, sizeof(off)) != 0 ||
+	    bind(fd, (struct sockaddr *)&self, pmd_gid_sockaddr(group, 0, &self)) != 0 ||
 	    setsockopt(fd, IPPROTO_IP, IP_ADD_MEMBERSHIP, &join, sizeof(join)) != 0)
 		return -errno;
 	return 0;
 }
 
+/** By its memberships alone, a socket would also get the group's packets that other interfaces receive, so it is bound
+ *  to the interface. Kernels before 5.7 do not let everybody do that: then it gets these packets, too. */
 static int group_bind_v6(int fd, const struct nic_gid *group, unsigned interface)
 {
 	struct ipv6_mreq join = {.ipv6mr_interface = interface};
@@ -140,10 +142,12 @@ static int group_bind_v6(int fd, const struct nic_gid *group, unsigned interface
 
 	self.sin6_scope_id = interface;
 	memcpy(&join.ipv6mr_multiaddr, group->raw, 16);
-	/* By its memberships alone, a socket would also get the group's packets that other interfaces receive. */
-	if (setsockopt(fd, SOL_SOCKET, SO_BINDTOIFINDEX, &interface, sizeof(interface)) != 0 ||
-	    bind(fd, (struct sockaddr *)&self, len) != 0 ||
-	    setsockopt(fd, IPPROTO_IPV6, IPV6_MULTICAST_ALL, &off, sizeof(off)) != 0 ||
+	if (setsockopt(fd, SOL_SOCKET, SO_BINDTOIFINDEX, &interface, sizeof(interface)) != 0 && errno != EPERM &&
+	    errno != ENOPROTOOPT)
+		return -errno;
+	if (setsockopt(fd, IPPROTO_IPV6, IPV6_MULTICAST_ALL, &off, sizeof(off)) != 0 && errno != ENOPROTOOPT)
+		return -errno;
+	if (bind(fd, (struct sockaddr *)&self, len) != 0 ||
 	    setsockopt(fd, IPPROTO_IPV6, IPV6_JOIN_GROUP, &join, sizeof(join)) != 0)
 		return -errno;
 	return 0;
