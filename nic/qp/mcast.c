@@ -118,9 +118,12 @@ bool nic_mcast_any(const struct nic_qp *qp, struct nic_gid *gid)
 
 void mcast_close(struct nic *nic)
 {
-	while (!list_empty(&nic->mcasts)) {
-		struct mcast_group *g = list_entry(list_first(&nic->mcasts), struct mcast_group, node);
+	struct list *next;
 
+	for (struct list *n = nic->mcasts.next; n != &nic->mcasts; n = next) {
+		struct mcast_group *g = list_entry(n, struct mcast_group, node);
+
+		next = n->next;
 		while (g->n)
 			g->qps[--g->n]->mcasts--;
 		group_free(nic, g);
