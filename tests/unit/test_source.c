@@ -160,6 +160,7 @@ static void source__SE_04_packets_from_this_host_need_source_port_4791(void **st
 	expect_taken(rig, &p, 0, NIC_UDP_PORT);
 	rig_destroy(rig);
 	rig = ready(NIC_QPT_RC, 0);
+	p = rig_peer_data(rig, SEND_ONLY, RIG_RQ_PSN, 0, 8);
 	local = false; /* is_local() is called only when the QP connects, not for each packet */
 	expect_refused(rig, &p, 0, 0xc000, NIC_CNT_rx_local_sport);
 	rig_modify_state(rig, NIC_QPS_RESET);
