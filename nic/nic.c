@@ -177,6 +177,19 @@ static enum nic_counter verdict_counter(enum packet_verdict v)
 	return (enum nic_counter)map[v];
 }
 
+/** Handle a packet whose destination QPN is no QP's. */
+static void no_qp(struct nic *nic, const struct packet *p)
+{
+	if (p->dest_qpn == NIC_MCAST_QPN) {
+		mcast_rx(nic, p);
+		return;
+	}
+	COUNT(nic, rx_no_qp);
+	if (!p->bare)
+		rdm_nobody(nic, p);
+	trace_add(nic, p->dest_qpn, NIC_TR_drop, p->psn, NIC_CNT_rx_no_qp);
+}
+
 /** @return whether a connected QP has accepted the packet. */
 static bool dispatch(struct nic *nic, const struct packet *p)
 {
@@ -189,19 +202,16 @@ static bool dispatch(struct nic *nic, const struct packet *p)
 		return false;
 	}
 	qp = table_find(&nic->qps, p->dest_qpn);
-	if (qp && __builtin_expect(p->peer != qp->takes, 0))
-		source_look(qp, p);
-	why = rx_refusal(nic, qp, p);
-	if (!qp && p->dest_qpn == NIC_MCAST_QPN) {
-		mcast_rx(nic, p);
+	if (!qp) {
+		no_qp(nic, p);
 		return false;
 	}
-	if (why != NIC_CNT_COUNT || !qp) {
+	if (__builtin_expect(p->peer != qp->takes, 0))
+		source_look(qp, p);
+	why = rx_refusal(nic, qp, p);
+	if (why != NIC_CNT_COUNT) {
 		nic->counters[why]++;
-		if (qp)
-			qp->counters.dropped_rx++;
-		else if (!p->bare)
-			rdm_nobody(nic, p);
+		qp->counters.dropped_rx++;
 		trace_add(nic, p->dest_qpn, NIC_TR_drop, p->psn, why);
 		return false;
 	}

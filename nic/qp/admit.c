@@ -43,8 +43,6 @@ static bool from_peer(const struct nic_qp *qp, const struct packet *p)
 
 enum nic_counter rx_refusal(const struct nic *nic, const struct nic_qp *qp, const struct packet *p)
 {
-	if (!qp)
-		return NIC_CNT_rx_no_qp;
 	if (!service_fits(qp, p->op))
 		return NIC_CNT_rx_bad_service;
 	if (!state_takes(qp, p))
