@@ -183,6 +183,22 @@ static void fetch_withdrawn(struct fake_consumer *f)
 	f->fd = -1;
 }
 
+/** Turn away the connections in the queue. A daemon that has just started connects, too, but nobody offers a ring. */
+static void expect_no_ring(struct fake_consumer *f)
+{
+	int fd;
+
+	while ((fd = proto_accept(f->listen_fd)) >= 0) {
+		PROTO_MSG(m);
+
+		if (proto_recv_wait(fd, &m, 1000) == 1) {
+			assert_int_not_equal(m.type, PROTO_LINK);
+			proto_msg_close(&m);
+		}
+		close(fd);
+	}
+}
+
 /** While a withdrawn ring with its descriptors is still in the consumer's queue, no second ring is offered. */
 static void links__no_second_ring_is_offered_while_a_withdrawn_one_is_queued(void **state)
 {
@@ -198,7 +214,7 @@ static void links__no_second_ring_is_offered_while_a_withdrawn_one_is_queued(voi
 			 -EAGAIN); /* forwarded packets get no link, either */
 	pmd_unlock(a.engine);
 	fetch_withdrawn(&f);
-	assert_true(proto_accept(f.listen_fd) < 0); /* only one ring was in the queue */
+	expect_no_ring(&f); /* only one was in the queue */
 	for (unsigned i = 0; i < 2000 && withdrawn(&a) > 0; i++)
 		usleep(10000);
 	assert_int_equal(withdrawn(&a), 0);
