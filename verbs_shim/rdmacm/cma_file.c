@@ -328,16 +328,17 @@ int cma_event_simple(struct cma_id *id, uint32_t type, int status)
 	return 0;
 }
 
-void cma_event_purge(struct cma_id *id, struct list *requests)
+/** Remove the queued events of an id or, if `id` is NULL, of a multicast group. Connection requests are appended to
+ *  `requests`; the other events are freed. */
+static void events_remove(struct cma_file *f, const struct cma_id *id, const uint32_t *reported, struct list *requests)
 {
-	struct cma_file *f = id->file;
 	struct list *next;
 
 	for (struct list *n = f->events.next; n != &f->events; n = next) {
 		struct cma_event *e = list_entry(n, struct cma_event, link);
 
 		next = n->next;
-		if (e->id != id)
+		if (id ? e->id != id : e->reported != reported)
 			continue;
 		list_remove(&e->link);
 		f->n--;
@@ -349,21 +350,14 @@ void cma_event_purge(struct cma_id *id, struct list *requests)
 	file_settle(f);
 }
 
+void cma_event_purge(struct cma_id *id, struct list *requests)
+{
+	events_remove(id->file, id, NULL, requests);
+}
+
 void cma_event_forget(struct cma_file *f, const uint32_t *reported)
 {
-	struct list *next;
-
-	for (struct list *n = f->events.next; n != &f->events; n = next) {
-		struct cma_event *e = list_entry(n, struct cma_event, link);
-
-		next = n->next;
-		if (e->reported != reported)
-			continue;
-		list_remove(&e->link);
-		f->n--;
-		free(e);
-	}
-	file_settle(f);
+	events_remove(f, NULL, reported, NULL); /* a group has no connection requests */
 }
 
 static bool event_take(struct cma_file *f, struct rdma_ucm_event_resp *out)
