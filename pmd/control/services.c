@@ -101,8 +101,6 @@ int pmd_services_reserve(struct pmd_host *host, uint32_t *service)
 
 	if (host->dead)
 		return -ENODEV;
-	if (host->services->n >= PROTO_SERVICES_MAX)
-		return -ENOSPC;
 	s = calloc(1, sizeof(*s));
 	if (!s)
 		return -ENOMEM;
@@ -115,29 +113,44 @@ int pmd_services_reserve(struct pmd_host *host, uint32_t *service)
 	*service = s->service;
 	s->next = host->services->list;
 	host->services->list = s;
-	host->services->n++;
 	PMD_POINT(service_listed);
 	return 0;
 }
 
-bool pmd_services_serve(struct pmd_host *host, uint32_t service, bool on)
+static void served_set(struct pmd_host *host, struct pmd_service *s, bool on)
+{
+	host->services->n_served += (unsigned)on - (unsigned)s->served;
+	s->served = on;
+}
+
+int pmd_services_serve(struct pmd_host *host, uint32_t service, bool *told)
 {
 	struct pmd_service *s = *service_find(host, service);
-	bool told;
 
-	if (s)
-		s->served = on;
-	told = pmd_services_tell(host);
+	if (!s->served && host->services->n_served >= PROTO_SERVICES_MAX)
+		return -ENOSPC;
+	served_set(host, s, true);
+	*told = pmd_services_tell(host);
 	PMD_POINT(service_said);
-	return told;
+	return 0;
+}
+
+void pmd_services_unserve(struct pmd_host *host, uint32_t service)
+{
+	served_set(host, *service_find(host, service), false);
+	pmd_services_tell(host);
+	PMD_POINT(service_said);
 }
 
 int pmd_services_add(struct pmd_host *host, uint32_t *service, bool *told)
 {
 	int rc = pmd_services_reserve(host, service);
 
-	if (rc == 0)
-		*told = pmd_services_serve(host, *service, true);
+	if (rc != 0)
+		return rc;
+	rc = pmd_services_serve(host, *service, told);
+	if (rc != 0)
+		pmd_services_remove(host, *service);
 	return rc;
 }
 
@@ -146,7 +159,7 @@ static void service_end(struct pmd_host *host, struct pmd_service **at)
 	struct pmd_service *s = *at;
 
 	*at = s->next;
-	host->services->n--;
+	served_set(host, s, false);
 	PMD_POINT(service_unlisted);
 	if (host->control)
 		pmd_control_unlisten(host->control, &s->listener);

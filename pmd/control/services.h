@@ -14,7 +14,7 @@ struct pmd_service;
 /** The ports that this function serves. All zeroes: none. */
 struct pmd_services {
 	struct pmd_service *list;
-	unsigned n;
+	unsigned n_served;  /* at most PROTO_SERVICES_MAX */
 	uint32_t next_port; /* where the next search for a free port starts */
 };
 
@@ -25,13 +25,17 @@ bool pmd_services_nobody_listens(const struct pmd_host *host, uint32_t service);
 /**
  * Claim a service, so that no other function can claim it, without serving it yet.
  * @param service 0: any port of reliable datagrams; set to the service claimed.
- * @return 0, -EADDRINUSE, -EINVAL (there is no such service), -ENOSPC (too many), another negative errno.
+ * @return 0, -EADDRINUSE, -EINVAL (there is no such service), another negative errno. Each service
+ * costs a descriptor.
  */
 int pmd_services_reserve(struct pmd_host *host, uint32_t *service);
-/** Serve a service that has been reserved, or no longer, and tell the daemon. @return as pmd_services_tell. */
-bool pmd_services_serve(struct pmd_host *host, uint32_t service, bool on);
-/** Reserve a service and serve it. @param told set to false if a daemon is needed but does not run. @return as
- *  pmd_services_reserve. */
+/** Serve a service that has been reserved, and tell the daemon. @param told set to false if a daemon is needed but does
+ *  not run. @return 0; -ENOSPC: PROTO_SERVICES_MAX services are served. */
+int pmd_services_serve(struct pmd_host *host, uint32_t service, bool *told);
+/** Stop serving a service, and tell the daemon. The service stays reserved. */
+void pmd_services_unserve(struct pmd_host *host, uint32_t service);
+/** Reserve a service and serve it. @param told as for pmd_services_serve. @return as pmd_services_reserve and
+ *  pmd_services_serve. */
 int pmd_services_add(struct pmd_host *host, uint32_t *service, bool *told);
 /** Release the service; the daemon still has to be told. @return false: it was not reserved. */
 bool pmd_services_remove(struct pmd_host *host, uint32_t service);

@@ -225,8 +225,11 @@ static int listen_now(struct pmd_engine *e, struct pmd_cm_port *p, bool *told)
 	p->reuse = reuse;
 	if (rc == 0)
 		rc = name_take(e, p);
-	if (rc == 0)
-		*told = pmd_services_serve(&e->host, p->service, true);
+	if (rc == 0) {
+		rc = pmd_services_serve(&e->host, p->service, told);
+		if (rc != 0 && p->reuse)
+			name_release(e, p);
+	}
 	p->listens = rc == 0;
 	return rc;
 }
@@ -253,7 +256,7 @@ static void unlisten(struct pmd_engine *e, struct pmd_cm_port *p)
 		return;
 	p->listens = false;
 	if (!e->host.dead && !is_listened_to(e, p->service))
-		pmd_services_serve(&e->host, p->service, false);
+		pmd_services_unserve(&e->host, p->service);
 }
 
 void pmd_cm_unlisten(struct pmd_engine *e, struct pmd_cm_port *p)

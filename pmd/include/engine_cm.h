@@ -61,8 +61,7 @@ struct pmd_cm_port;
  * @param family AF_INET or AF_INET6.
  * @param port 0: any free port of the kernel's range (net.ipv4.ip_local_port_range), which is stored in *port.
  * @return 0; as from a kernel: -EADDRINUSE if the port is taken, -EADDRNOTAVAIL if it is taken and this bind or the
- * earlier one is to any address; -EINVAL, -ENOMEM, -ENODEV, -EMFILE, -ENOSPC (the process has too many ports with a
- * name).
+ * earlier one is to any address; -EINVAL, -ENOMEM, -ENODEV, -EMFILE.
  */
 int pmd_cm_bind(struct pmd_engine *engine, enum nic_cm_space space, const struct nic_gid *address, int family,
 		unsigned flags, uint16_t *port, struct pmd_cm_port **out);
@@ -73,7 +72,7 @@ int pmd_cm_reuse(struct pmd_engine *engine, struct pmd_cm_port *port, bool on);
  * Listen on a bound port. No lock held. When this returns, requests for the service reach this function's CM, from this
  * host and from the network. Call nic_cm's listen first, or requests are rejected.
  * @return 0; -EADDRINUSE: this process has bound another port with this number at the address, or another process
- * listens on the port or has bound it for itself alone; -ENOSPC: the process has too many ports with a name.
+ * listens on the port or has bound it for itself alone; -ENOSPC: the process listens on too many ports.
  */
 int pmd_cm_listen(struct pmd_engine *engine, struct pmd_cm_port *port);
 /** Stop listening; the port stays bound. No lock held. */
@@ -81,8 +80,8 @@ void pmd_cm_unlisten(struct pmd_engine *engine, struct pmd_cm_port *port);
 /** Release the port, and stop listening on it. No lock held. */
 void pmd_cm_unbind(struct pmd_engine *engine, struct pmd_cm_port *port);
 
-/* A process can have 256 ports with a name: those that it has bound for itself alone, those that it listens on, and
- * those of pmd_service_open. */
+/* A port with a name costs a descriptor: those that the process has bound for itself alone, those that it listens on,
+ * and those of pmd_service_open. It can listen on 256 ports, those of pmd_service_open included. */
 
 /* ---- counters ----------------------------------------------------------------------------------------------- */
 

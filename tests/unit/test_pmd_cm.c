@@ -597,7 +597,7 @@ static void cm__the_daemon_forwards_requests_for_ports_that_are_not_listed(void 
 		others[i] = server;
 	}
 	assert_int_equal(server_do(LISTEN, PORT), 0);
-	assert_int_equal(server_do(BIND, 1), -ENOSPC);
+	assert_int_equal(server_do(LISTEN, 1), -ENOSPC);
 	side_open(&device[0]);
 	side_connect(&device[0].gid, &device[1].gid, PORT);
 	await(NIC_CM_EVENT_REP);
@@ -671,6 +671,21 @@ static void cm__a_port_has_one_owner_on_a_device(void **state)
 	pmd_close(side.engine);
 }
 
+/** The limit is for ports that the daemon is told of. Programs that bind a port for each endpoint need more. */
+static void cm__a_process_binds_more_ports_than_it_can_listen_on(void **state)
+{
+	(void)state;
+	server_start(&device[0]);
+	for (int i = 0; i <= PROTO_SERVICES_MAX; i++)
+		assert_int_equal(server_do(BIND, PORT + i), 0);
+	side_open(&device[0]);
+	assert_int_equal(side_bind(PORT + PROTO_SERVICES_MAX, 0), -EADDRINUSE);
+	server_leave();
+	assert_int_equal(side_bind(PORT + PROTO_SERVICES_MAX, 0), 0);
+	pmd_cm_unbind(side.engine, side.port);
+	pmd_close(side.engine);
+}
+
 static void cm__a_port_may_be_shared_until_one_owner_listens(void **state)
 {
 	struct pmd_cm_port *first;
@@ -731,6 +746,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test_setup(cm__the_daemon_forwards_requests_for_ports_that_are_not_listed, devices_anew),
 		cmocka_unit_test_setup(cm__a_killed_daemon_disturbs_nothing, devices_anew),
 		cmocka_unit_test_setup(cm__a_port_has_one_owner_on_a_device, devices_anew),
+		cmocka_unit_test_setup(cm__a_process_binds_more_ports_than_it_can_listen_on, devices_anew),
 		cmocka_unit_test_setup(cm__a_port_may_be_shared_until_one_owner_listens, devices_anew),
 		cmocka_unit_test_setup(cm__ports_of_active_sides_differ, devices_anew),
 	};

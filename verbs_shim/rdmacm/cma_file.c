@@ -329,7 +329,7 @@ int cma_event_simple(struct cma_id *id, uint32_t type, int status)
 }
 
 /** Remove the queued events of an id or, if `id` is NULL, of a multicast group. Connection requests are appended to
- *  `requests`; the other events are freed. */
+ *  `requests`; the other events are freed. A group has no connection requests. */
 static void events_remove(struct cma_file *f, const struct cma_id *id, const uint32_t *reported, struct list *requests)
 {
 	struct list *next;
@@ -342,7 +342,7 @@ static void events_remove(struct cma_file *f, const struct cma_id *id, const uin
 			continue;
 		list_remove(&e->link);
 		f->n--;
-		if (e->request)
+		if (requests && e->request)
 			list_append(requests, &e->link);
 		else
 			free(e);
@@ -357,7 +357,7 @@ void cma_event_purge(struct cma_id *id, struct list *requests)
 
 void cma_event_forget(struct cma_file *f, const uint32_t *reported)
 {
-	events_remove(f, NULL, reported, NULL); /* a group has no connection requests */
+	events_remove(f, NULL, reported, NULL);
 }
 
 static bool event_take(struct cma_file *f, struct rdma_ucm_event_resp *out)
