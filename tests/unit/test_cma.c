@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* test_cma.c - connections from setup to end, by librdmacm's commands, with both ends in one process (cma_rig.h). */
+#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <infiniband/verbs.h>
@@ -329,7 +330,8 @@ static void cma__time_wait_ends_with_an_event(void **state)
 
 /* ---- listeners --------------------------------------------------------------------------------------- */
 
-static void cma__a_listener_on_any_address_listens_on_all_devices(void **state)
+/** A listener bound to `address` gets requests to all devices. */
+static void listens_on_all_devices(const char *address)
 {
 	static const char *const addresses[] = {"127.0.83.1", "127.0.83.2"};
 	int server = rig_open(0), client = rig_open(0);
@@ -337,8 +339,9 @@ static void cma__a_listener_on_any_address_listens_on_all_devices(void **state)
 	struct rdma_ucm_query_route_resp resp;
 	struct rdma_ucm_event_resp e;
 
-	(void)state;
-	assert_int_equal(rig_bind(server, listener, "0.0.0.0", RIG_PORT), 0);
+	assert_int_equal(rig_bind(server, listener, address, RIG_PORT), 0);
+	assert_int_equal(rig_query_route(server, listener, &resp), 0);
+	assert_int_equal(((struct sockaddr_in *)&resp.src_addr)->sin_addr.s_addr, inet_addr(address));
 	assert_int_equal(rig_listen(server, listener, 8), 0);
 	for (unsigned i = 0; i < 2; i++) {
 		id = rig_create(client, RDMA_PS_TCP, 200);
@@ -352,6 +355,19 @@ static void cma__a_listener_on_any_address_listens_on_all_devices(void **state)
 		assert_int_equal(resp.ib_route[0].sgid[15], i + 1);
 		assert_int_equal(be64toh(resp.node_guid), 0x0200000000830100 + i);
 	}
+}
+
+static void cma__a_listener_on_any_address_listens_on_all_devices(void **state)
+{
+	(void)state;
+	listens_on_all_devices("0.0.0.0");
+}
+
+/** As in a kernel: libfabric's verbs provider binds 127.0.0.1 to learn what devices there are. */
+static void cma__a_loopback_address_that_no_device_has_is_any_address(void **state)
+{
+	(void)state;
+	listens_on_all_devices("127.0.0.1");
 }
 
 static void cma__listening_without_an_address_binds_any(void **state)
@@ -572,6 +588,7 @@ int main(void)
 		CASE(cma__notify_establishes_before_the_rtu),
 		CASE(cma__time_wait_ends_with_an_event),
 		CASE(cma__a_listener_on_any_address_listens_on_all_devices),
+		CASE(cma__a_loopback_address_that_no_device_has_is_any_address),
 		CASE(cma__listening_without_an_address_binds_any),
 		CASE(cma__CM_09_sidr_returns_the_qpn_and_the_q_key),
 		CASE(cma__CM_09_sidr_refusals),

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * cma_bind.c - binds ids to ports, and listens on the ports. A port belongs to a port space of one device. To bind the
- * wildcard address, an id binds the same port number on every device. The engines keep the port spaces (engine_cm.h).
+ * wildcard address, an id binds the same port number on every device. A loopback address that no device has stands for
+ * the wildcard address, as in a kernel. The engines keep the port spaces (engine_cm.h).
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -68,12 +69,21 @@ static bool is_link_local(const struct nic_gid *gid)
 	return gid->raw[0] == 0xfe && (gid->raw[1] & 0xc0) == 0x80;
 }
 
+/** Find the device of an address. @return 0, and *device is NULL if the address means all devices; a negative errno */
+static int device_of(const struct cma_addr *addr, struct cma_device **device)
+{
+	int err = cma_addr_is_any(addr) ? 0 : cma_device_by_address(addr, device);
+
+	return err == -ENODEV && cma_addr_is_loopback(addr) ? 0 : err;
+}
+
 /** Bind an id. @param more further flags (PMD_CM_*) */
 static int bind_id(struct cma_id *id, const struct cma_addr *addr, unsigned more)
 {
-	struct want w = {.id = id, .addr = addr, .port = addr->port};
+	const struct cma_addr any = {.family = addr->family};
 	struct cma_device *device = NULL;
-	int err = 0;
+	struct want w = {.id = id, .port = addr->port};
+	int err;
 
 	if (id->state != CMA_IDLE)
 		return -EINVAL;
@@ -81,12 +91,12 @@ static int bind_id(struct cma_id *id, const struct cma_addr *addr, unsigned more
 		return -EINVAL;
 	if (addr->port && addr->port < PORT_RESERVED && geteuid() != 0)
 		return -EACCES;
-	if (!cma_addr_is_any(addr))
-		err = cma_device_by_address(addr, &device);
+	err = device_of(addr, &device);
 	if (err)
 		return err;
 	if (addr->family == AF_INET)
 		id->one_family = true;
+	w.addr = device ? addr : &any;
 	w.flags = flags_of(id) | more;
 	err = device ? port_bind(&w, device) : bind_any(&w);
 	if (err)
@@ -146,10 +156,11 @@ void cma_unbind(struct cma_id *id)
 
 static int listen_on(struct cma_id *id, struct cma_port *p)
 {
-	struct nic_cm_listen l = {
-		.service_id = nic_cm_service_id(id->space, id->src.port), .own = id->src.gid, .user = id};
+	struct nic_cm_listen l = {.service_id = nic_cm_service_id(id->space, id->src.port), .user = id};
 	int err;
 
+	if (id->device)
+		l.own = id->src.gid;
 	if (id->src.family == AF_INET)
 		l.family = NIC_CM_IPV4;
 	else if (id->one_family)
