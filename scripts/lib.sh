@@ -14,6 +14,8 @@ PACKAGES_PROGRAMS="ibverbs-utils rdmacm-utils perftest libfabric-bin iproute2 ut
 PACKAGES_MPI="openmpi-bin libopenmpi-dev"
 # Peers, and a packet decoder: tests skip where they are missing.
 PACKAGES_PEERS="infiniband-diags ucx-utils tshark"
+# Programs that connect through librdmacm; their tests skip those that are missing. 30 MB with their dependencies.
+PACKAGES_RDMACM="fio qperf libiscsi-bin qemu-system-x86 seabios qemu-utils qemu-block-extra dapl2-utils"
 # For the test of containers, which skips where it cannot run them: 90 MB with podman's dependencies.
 PACKAGES_CONTAINERS="podman runc"
 # For the demonstration, and for the developer's checks.
@@ -68,6 +70,21 @@ packages_install() {
 	tail -n 5 "$log" >&2
 	rm -f "$log"
 	die "cannot install: $missing"
+}
+
+# package_unpack NAME FOLDER: unpack a package without installing it, for a test that skips where this fails.
+package_unpack() {
+	local folder
+	[ ! -e "$2/$1" ] || return 0
+	folder=$(mktemp -d) || exit 1
+	mkdir -p "$2"
+	if (cd "$folder" && apt-get download -qq "$1" && dpkg-deb -x "$1"_*.deb new) >"$folder/log" 2>&1 &&
+		mv "$folder/new" "$2/$1"; then
+		say "unpacked: $1"
+	else
+		say "cannot unpack $1: $(tail -n 1 "$folder/log")"
+	fi
+	rm -rf "$folder"
 }
 
 # Print the build folder: UROCE_BUILD, else build/ in the checkout.

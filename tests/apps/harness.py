@@ -33,11 +33,12 @@ def die_with_parent():
 class Side:
     """Where a program runs and what device it sees: a namespace (None: this one) and UROCE_DEVICES."""
 
-    def __init__(self, address, devices=None, netns=None, host=None):
+    def __init__(self, address, devices=None, netns=None, host=None, env=None):
         self.address = address          # of the device
         self.devices = devices or address
         self.netns = netns
         self.host = host or address     # where its TCP ports can be reached
+        self.env = env or {}            # more variables of the environment
 
     def enter(self):
         """@return the words before a command that runs in the side's namespace"""
@@ -143,7 +144,7 @@ class Process:
         environment = dict(os.environ, **(env or {}))
         command = argv
         if side:
-            environment["UROCE_DEVICES"] = side.devices
+            environment.update(side.env, UROCE_DEVICES=side.devices)
             command = side.command(argv)
         self.popen = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=self.out, stderr=subprocess.STDOUT,
                                       env=environment, preexec_fn=die_with_parent)
@@ -174,12 +175,12 @@ class Process:
 
     def wait_listen(self, port, seconds):
         """Wait until a process listens on the TCP port in the namespace. @return whether one does."""
-        needle, deadline = f":{port:04X} ", time.monotonic() + seconds
+        needle, deadline = f":{port:04X}", time.monotonic() + seconds
         while time.monotonic() < deadline and self.popen.poll() is None:
             for name in ("tcp", "tcp6"):
                 try:
                     with open(f"{self.proc}/net/{name}") as f:
-                        if any(needle in line[:40] and " 0A " in line for line in f):
+                        if any(line.split()[1].endswith(needle) and " 0A " in line for line in f):
                             return True
                 except OSError:
                     pass

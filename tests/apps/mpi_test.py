@@ -14,9 +14,9 @@ BY_SWAPS = ["--mca", "osc_rdma_acc_use_amo", "0"]
 
 # name, processes, Open MPI's arguments, the program's arguments
 RUNS = (
-    ("messages, 2 processes", 2, MESSAGES, ["messages", "collectives"]),
-    ("messages, 4 processes", 4, MESSAGES, ["messages", "collectives"]),
-    ("messages, 8 processes", 8, MESSAGES, ["messages", "collectives"]),
+    ("messages, 2 processes", 2, MESSAGES, ["messages", "truncation", "collectives"]),
+    ("messages, 4 processes", 4, MESSAGES, ["messages", "truncation", "collectives"]),
+    ("messages, 8 processes", 8, MESSAGES, ["messages", "truncation", "collectives"]),
     ("one-sided by messages, 4 processes", 4, MESSAGES + ["--mca", "osc", "pt2pt"], ["one-sided", "swap"]),
     ("one-sided by RMA, 2 processes", 2, MESSAGES + RDMA + BY_SWAPS, ["one-sided", "swap"]),
     ("one-sided by RMA, 4 processes", 4, MESSAGES + RDMA + BY_SWAPS, ["one-sided", "swap"]),

@@ -3,15 +3,14 @@
 """Programs that connect through librdmacm, unmodified: Debian's rdmacm-utils and perftest -R, in two processes of one
 device, through shared memory and by the kernel's UDP, between two devices of a host, and between two hosts."""
 import filecmp
-import json
 import os
 import socket
 import subprocess
 import tempfile
 
+import cm
 import harness
 
-UDP = {"UROCE_RING": "off"}
 SECONDS = 60
 # Every program of perftest, RC and UD; with -R it refuses UC itself ("not supported in librdmacm").
 PERFTEST = [f"{name} -R" for name in ("ib_send_lat", "ib_send_bw", "ib_write_lat", "ib_write_bw", "ib_read_lat",
@@ -23,32 +22,6 @@ PERFTEST += ["ib_send_lat -R -c UD", "ib_send_bw -R -c UD", "ib_send_bw -R -m 51
 RETRIES_MAX = 3
 retried = []
 REFUSALS = ("RDMA_CM_EVENT_REJECTED; error: 8", "RDMA_CM_EVENT_UNREACHABLE; error: 1")
-
-
-def functions(side):
-    """@return the processes of the side's device; none if it is not open"""
-    said = harness.uroce("status", side.address, "--json", side=side)
-    devices = json.loads(said.stdout)["devices"] if said.returncode == 0 else []
-    return [function for device in devices for function in device["functions"]]
-
-
-def ports(side):
-    """@return [(port space, port)] on which processes of the device listen"""
-    return [tuple(port) for function in functions(side) for port in function["cm_ports"]]
-
-
-def listens(side):
-    return any(cm["state"] == "listen" for function in functions(side) for cm in function.get("cm", []))
-
-
-def pair(server_argv, client_argv, sides, env):
-    """A server, and a client once the server listens. @return (ok, reason, server output, client output)"""
-    server = harness.Process(server_argv, sides[0], env)
-    if not harness.until(20, lambda: listens(sides[0])):
-        return False, f"the server does not listen (exit code {server.wait(0.1)})", server.output(), ""
-    client = harness.Process(client_argv, sides[1], env)
-    codes = client.wait(SECONDS), server.wait(10)
-    return codes == (0, 0), f"exit codes {codes}", server.output(), client.output()
 
 
 def programs(to):
@@ -79,17 +52,17 @@ def programs(to):
 def run_programs(tally, how, sides, env, which=None):
     """@param which how many of the programs; None: all"""
     for name, server_argv, client_argv, words in programs(sides[0].address)[:which]:
-        ok, reason, *outputs = pair(server_argv, client_argv, sides, env)
+        ok, reason, *outputs = cm.pair(server_argv, client_argv, sides, env)
         if not ok and any(refusal in outputs[1] for refusal in REFUSALS) and len(retried) < RETRIES_MAX:
             retried.append(name)
             print(f"refused, once more: {name}, {how}: {reason}", flush=True)
-            harness.until(10, lambda: not ports(sides[0]))
-            ok, reason, *outputs = pair(server_argv, client_argv, sides, env)
+            harness.until(10, lambda: not cm.ports(sides[0]))
+            ok, reason, *outputs = cm.pair(server_argv, client_argv, sides, env)
         if ok and not all(words in output for output in outputs):
             ok, reason = False, f"an output without '{words}'"
         tally.result(f"{name}, {how}", ok, reason, *outputs)
         tally.result(f"{name}, {how}: nobody listens afterwards",
-                     harness.until(10, lambda: not ports(sides[0])), str(ports(sides[0])))
+                     harness.until(10, lambda: not cm.ports(sides[0])), str(cm.ports(sides[0])))
 
 
 def members(side, group):
@@ -125,7 +98,7 @@ def copy(tally, sides, env):
         with open(source, "wb") as f:
             f.write(os.urandom(5_000_000))
         server = harness.Process(["rcopy"], sides[0], env)
-        ready = harness.until(20, lambda: listens(sides[0]))
+        ready = harness.until(20, lambda: cm.listens(sides[0]))
         client = harness.Process(["rcopy", source, f"{sides[0].address}:{target}"], sides[1], env)
         code = client.wait(SECONDS)
         server.kill()
@@ -145,7 +118,7 @@ def refused(tally, sides):
 def status(tally, sides):
     """`uroce status --cm` shows the listener."""
     server = harness.Process(["rping", "-s", "-a", sides[0].address, "-p", "7175"], sides[0])
-    harness.until(20, lambda: listens(sides[0]))
+    harness.until(20, lambda: cm.listens(sides[0]))
     said = harness.uroce("status", sides[0].address, "--cm")
     tally.result("uroce status --cm: a listener", "listens on TCP port 7175: " in said.stdout, "", said.stdout,
                  said.stderr)
@@ -177,7 +150,7 @@ def main():
     tally = harness.Tally("rdmacm")
     device, two = harness.one_device_sides(9), harness.loopback_sides(10)
     run_programs(tally, "shared memory", device, None)
-    run_programs(tally, "UDP", device, UDP)
+    run_programs(tally, "UDP", device, cm.UDP)
     run_programs(tally, "two devices", two, None)
     if os.geteuid() == 0:
         hosts = harness.veth_sides()

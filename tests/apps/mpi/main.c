@@ -102,7 +102,7 @@ static const struct {
 	{"messages", "cancel", case_cancel},
 	{"messages", "synchronous send", case_synchronous},
 	{"messages", "persistent requests", case_persistent},
-	{"messages", "truncation", case_truncation},
+	{"truncation", "truncation", case_truncation},
 	{"messages", "derived datatypes", case_derived},
 	{"messages", "many requests at once", case_many_pending},
 	{"collectives", "barrier", case_barrier},

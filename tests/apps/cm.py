@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What the processes of a device say of their connections, and pairs of programs that connect through librdmacm."""
+import json
+
+import harness
+
+UDP = {"UROCE_RING": "off"}
+
+
+def functions(side):
+    """@return the processes of the side's device; none if it is not open"""
+    said = harness.uroce("status", side.address, "--json", side=side)
+    devices = json.loads(said.stdout)["devices"] if said.returncode == 0 else []
+    return [function for device in devices for function in device["functions"]]
+
+
+def ports(side):
+    """@return [(port space, port)] on which processes of the device listen"""
+    return [tuple(port) for function in functions(side) for port in function["cm_ports"]]
+
+
+def listens(side):
+    return any(cm["state"] == "listen" for function in functions(side) for cm in function.get("cm", []))
+
+
+def pair(server_argv, client_argv, sides, env=None, seconds=60, ends=True, tcp=None):
+    """A server, and a client once the server listens.
+    @param ends whether the server ends when its client has; otherwise it is ended
+    @param tcp a TCP port on which the server listens at last; None: it listens in the device's port space
+    @return (ok, reason, server output, client output)"""
+    server = harness.Process(server_argv, sides[0], env)
+    if not (server.wait_listen(tcp, 20) if tcp else harness.until(20, lambda: listens(sides[0]))):
+        return False, f"the server does not listen (exit code {server.wait(0.1)})", server.output(), ""
+    client = harness.Process(client_argv, sides[1], env)
+    codes = [client.wait(seconds)]
+    if ends:
+        codes.append(server.wait(10))
+    else:
+        server.kill()
+    return not any(code != 0 for code in codes), f"exit codes {codes}", server.output(), client.output()

@@ -1,0 +1,153 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Benchmarks and communication libraries over librdmacm, Debian's packages unmodified: cmtime, qperf, DAPL, UCX, and
+libfabric's own verbs provider with fi_pingpong and Open MPI. Through shared memory and by the kernel's UDP."""
+import os
+import shutil
+import tempfile
+
+import cm
+import harness
+
+QPERF = ["rc_bi_bw", "rc_bw", "rc_lat", "rc_rdma_read_bw", "rc_rdma_read_lat", "rc_rdma_write_bw", "rc_rdma_write_lat",
+         "rc_rdma_write_poll_lat", "rc_compare_swap_mr", "rc_fetch_add_mr", "ver_rc_compare_swap", "ver_rc_fetch_add"]
+DTEST_PORT = 15828  # TCP; the programs cannot be told another one
+PINGPONG_PORT = 47592
+
+
+def cmtime(tally, how, sides, env):
+    """1,000 connections at once. The server never ends."""
+    ok, reason, *outputs = cm.pair(["cmtime", "-b", sides[0].address, "-c", "1000"],
+                                   ["cmtime", "-s", sides[0].address, "-c", "1000"], sides, env, ends=False)
+    tally.result(f"cmtime, 1,000 connections, {how}", ok and "destroy" in outputs[1], reason, *outputs)
+
+
+def qperf(tally, how, sides, env):
+    """With -cm1, which qperf has for RC only. Its other tests address the peer by a LID, which no RoCE device has."""
+    server = ["qperf", "--listen_port", "PORT"]
+    client = ["qperf", "--listen_port", "PORT", sides[0].host, "-cm1", "--time", "1", *QPERF, "quit"]
+    ok, reason, *outputs = harness.run_pair(server, client, sides, 120, env)
+    missing = [name for name in QPERF if name + ":" not in outputs[1]]
+    tally.result(f"qperf -cm1, {how}", ok and not missing, f"{reason}; missing: {missing}", *outputs)
+
+
+# ---- DAPL -----------------------------------------------------------------------------------------------------------
+
+def dapl_sides(folder, sides):
+    """@return the sides, each with a provider "uroce" on its device"""
+    named = []
+    for number, side in enumerate(sides):
+        conf = os.path.join(folder, str(number))
+        with open(conf, "w") as f:
+            f.write(f'uroce u2.0 nonthreadsafe default libdaplofa.so.2 dapl.2.0 "{side.address} 0" ""\n')
+        named.append(harness.Side(side.address, side.devices, side.netns, side.host, {"DAT_OVERRIDE": conf}))
+    return named
+
+
+def dtest(tally, how, sides, env):
+    for program, options, words, tcp in (("dtest", [], "Complete. PASSED", DTEST_PORT),
+                                         ("dtest", ["-W", "-D", "-b", "65536"], "Complete. PASSED", DTEST_PORT),
+                                         ("dtestx", [], "immed/atomic test PASSED", DTEST_PORT),
+                                         ("dtestsrq", [], "SRQ Test Complete", None),
+                                         ("dtestcm", ["-c", "500"], "Num=500", DTEST_PORT)):
+        argv = [program, "-P", "uroce", *options]
+        ok, reason, *outputs = cm.pair(argv, [*argv, "-h", sides[0].host], sides, env, tcp=tcp)
+        tally.result(f"DAPL, {' '.join([program, *options])}, {how}", ok and words in outputs[1], reason, *outputs)
+
+
+def dapltest(tally, how, sides, env):
+    """Transactions, whose data the program checks, and its performance test."""
+    mixed = "client RW 4096 1 server RW 2048 4 server RR 1024 1 client RR 2048 1 client SR 1024 3 server SR 256 3"
+    common = ["-s", sides[0].host, "-D", "uroce"]
+    server = harness.Process(["dapltest", "-T", "S", "-D", "uroce"], sides[0], env)
+    harness.until(20, lambda: cm.listens(sides[0]))
+    for name, test, words, result in (
+            ("transactions", "T", f"-V -t 1 -w 1 -i 500 {mixed}", "Total WQE"),
+            ("transactions, 4 threads with 4 endpoints", "T", f"-V -t 4 -w 4 -i 200 {mixed}", "Total WQE"),
+            ("RDMA READ", "P", "-i 4096 RR 32768 1", "Operation Throughput"),
+            ("RDMA WRITE", "P", "-i 4096 RW 32768 4", "Operation Throughput")):
+        process = harness.Process(["dapltest", "-T", test, *common, *words.split()], sides[1], env)
+        code, said = process.wait(60), process.output()
+        tally.result(f"dapltest, {name}, {how}", code == 0 and result in said and "rror" not in said,
+                     f"exit code {code}", said)
+    quit_it = harness.Process(["dapltest", "-T", "Q", *common], sides[1], env)
+    codes = quit_it.wait(20), server.wait(20)
+    tally.result(f"dapltest, the server ends, {how}", codes == (0, 0), str(codes), server.output())
+
+
+def dapl(tally, how, sides, env):
+    with tempfile.TemporaryDirectory() as folder:
+        named = dapl_sides(folder, sides)
+        dtest(tally, how, named, env)
+        dapltest(tally, how, named, env)
+
+
+# ---- libraries that take no loopback interface -----------------------------------------------------------------------
+
+def ucx(tally, how, sides, env):
+    """UCX's io_demo connects by rdmacm and checks its data; over RC and UD queue pairs, with tags and with active
+    messages."""
+    for tls in ("rc_verbs", "ud_verbs"):
+        for api in ([], ["-A"]):
+            argv = ["io_demo", "-p", "13338", "-q", "-d", "64:65536", *api]
+            ok, reason, *outputs = cm.pair(argv, [*argv, "-o", "read,write", "-i", "2000", sides[0].address], sides,
+                                           dict(env, UCX_TLS=tls, UCX_SOCKADDR_TLS_PRIORITY="rdmacm"), ends=False)
+            tally.result(f"UCX io_demo{' -A' if api else ''}, {tls}, {how}", ok and "status 'OK'" in outputs[1], reason,
+                         *outputs)
+
+
+def pingpong(tally, how, sides, env):
+    for provider, endpoint in (("verbs", "msg"), ("verbs;ofi_rxm", "rdm")):
+        argv = ["fi_pingpong", "-p", provider, "-e", endpoint, "-c", "-I", "20"]
+        ok, reason, *outputs = cm.pair(argv, [*argv, sides[0].address], sides, env, tcp=PINGPONG_PORT)
+        tally.result(f"fi_pingpong -p '{provider}' -e {endpoint}, {how}", ok and "\n1m " in outputs[1], reason,
+                     *outputs)
+
+
+def mpi(tally, how, side, env):
+    """Open MPI by libfabric's verbs and ofi_rxm. Without truncation of messages, which breaks ofi_rxm 1.17 over tcp,
+    too."""
+    program = os.path.join(os.environ["UROCE_BUILD"], "tests", "apps", "mpi_check")
+    if not shutil.which("mpirun.openmpi") or not os.path.exists(program):
+        print("SKIP: Open MPI over verbs;ofi_rxm: Open MPI is not installed", flush=True)
+        return
+    words = ("--oversubscribe -np 4 --mca mpi_yield_when_idle 1 --mca oob_tcp_if_include lo --mca pml cm --mca mtl ofi "
+             "--mca mtl_ofi_provider_include verbs;ofi_rxm --mca osc pt2pt").split()
+    process = harness.Process(["mpirun.openmpi", *words, program, "messages", "collectives", "one-sided"], side,
+                              dict(env, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1"))
+    tally.cases(f"Open MPI, verbs;ofi_rxm, {how}", process.wait(240), process.output())
+
+
+# ---- all ------------------------------------------------------------------------------------------------------------
+
+TESTS = (("cmtime", cmtime), ("qperf", qperf), ("dapltest", dapl))
+NETWORK_TESTS = (("io_demo", ucx), ("fi_pingpong", pingpong))
+
+
+def run(tally, tests, how, sides, env):
+    for program, test in tests:
+        if shutil.which(program):
+            test(tally, how, sides, env)
+        else:
+            print(f"SKIP: {program}: not installed", flush=True)
+
+
+def main():
+    harness.options(__doc__)
+    tally = harness.Tally("middleware")
+    run(tally, TESTS, "shared memory", harness.one_device_sides(13), {})
+    run(tally, TESTS, "UDP", harness.one_device_sides(13), cm.UDP)
+    run(tally, TESTS, "two devices", harness.loopback_sides(14), {})
+    if os.geteuid() == 0:
+        first, second = harness.veth_sides()
+        run(tally, NETWORK_TESTS, "shared memory", (first, first), {})
+        run(tally, NETWORK_TESTS, "two hosts", (first, second), {})
+        mpi(tally, "shared memory", first, {})
+        mpi(tally, "UDP", first, cm.UDP)
+    else:
+        print("SKIP: UCX and libfabric's verbs provider: needs root to make network namespaces", flush=True)
+    tally.finish()
+
+
+if __name__ == "__main__":
+    main()
