@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A guest in 512 bytes for the test of live migration. It fills 64 KiB of memory with a pattern, and from then on checks
+ * A guest in 512 bytes for the test of live migration. It fills 64 KiB of memory with a pattern. From then on it checks
  * all of it, writes some of it anew, and prints a line at the serial port: '.' or 'X' (memory is wrong), then the count
- * of lines in hexadecimal. The host's migration thus carries memory that changes.
+ * of lines in hexadecimal. So a migration carries memory that changes.
  */
 	.code16
 	.globl _start
