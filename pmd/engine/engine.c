@@ -36,7 +36,7 @@ static struct {
 	struct pmd_engine *engines;
 	unsigned serial; /* number of the next packet pool: pool names must be unique */
 	bool handlers;	 /* fork and exit handlers are registered */
-	bool forked;	 /* this process is a forked child of a process that had engines open */
+	unsigned forks;	 /* pmd_forks() */
 } process = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* Opening and closing an engine passes dozens of cancellation points, so disable cancellation: a cancelled thread would
@@ -93,9 +93,14 @@ void pmd_port_stats_get(struct pmd_engine *e, struct pmd_port_stats *out)
 
 /* ---- fork --------------------------------------------------------------------------------------------------- */
 
-bool pmd_is_forked_child(void)
+bool pmd_is_dead(const struct pmd_engine *e)
 {
-	return __atomic_load_n(&process.forked, __ATOMIC_RELAXED);
+	return e->host.dead;
+}
+
+unsigned pmd_forks(void)
+{
+	return __atomic_load_n(&process.forks, __ATOMIC_RELAXED);
 }
 
 /* All locks are held across fork. So in the child the guarded data is consistent, and the child can release the locks.
@@ -119,12 +124,14 @@ static void fork_parent(void)
 
 static void fork_child(void)
 {
+	bool alive = false;
+
 	pmd_guard_fork_child();
 	pmd_clock_forked();
 	for (struct pmd_engine *e = process.engines; e; e = e->next) {
 		pmd_random_forget(&e->random); /* otherwise the child would generate the same keys as the parent */
 		if (!e->host.dead) {
-			e->host.dead = true;
+			alive = e->host.dead = true;
 			e->host.port->ops->abandon(e->host.port);
 			pmd_links_abandon(e->host.links);
 			pmd_tools_abandon(&e->host);
@@ -136,7 +143,7 @@ static void fork_child(void)
 		}
 		pmd_mutex_unlock(&e->lock);
 	}
-	__atomic_store_n(&process.forked, process.forked || process.engines, __ATOMIC_RELAXED);
+	__atomic_store_n(&process.forks, process.forks + alive, __ATOMIC_RELAXED);
 	pthread_mutex_unlock(&process.lock);
 }
 
@@ -371,15 +378,10 @@ int pmd_open(const struct pmd_device *device, pmd_event_fn on_event, void *event
 	struct pmd_engine *e;
 	int cancel_state, rc = 0;
 
-	if (pmd_is_forked_child()) {
-		snprintf(err, err_len,
-			 "the device was open when this process was forked; open it in the child only, or exec");
-		return -ENODEV;
-	}
 	cancel_state = process_lock();
 	process_handlers();
 	for (e = process.engines; e; e = e->next)
-		if (memcmp(&e->device.gid, &device->gid, sizeof(device->gid)) == 0 &&
+		if (!e->host.dead && memcmp(&e->device.gid, &device->gid, sizeof(device->gid)) == 0 &&
 		    strcmp(e->device.port, device->port) == 0)
 			break;
 	if (e) {

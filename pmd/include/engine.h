@@ -176,8 +176,11 @@ int pmd_check_range(const void *addr, size_t len, bool write);
  */
 void pmd_guard_reinstall(void);
 
-/** Whether this process is a forked child. In a child, the engines that were open before the fork are dead: calls
- *  return at once, and their descriptors are closed (except those of libpcap). */
-bool pmd_is_forked_child(void);
+/** Whether the engine was opened by a parent before it forked this process. Such an engine is dead here: calls return
+ * at once, and its descriptors are closed (except those of libpcap). A child can open the device anew. */
+bool pmd_is_dead(const struct pmd_engine *engine);
+/** How often the ancestors of this process were forked while they had engines open. What was made when this number was
+ *  smaller belongs to an ancestor. */
+unsigned pmd_forks(void);
 
 #endif

@@ -1,7 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Benchmarks and communication libraries over librdmacm, Debian's packages unmodified: cmtime, qperf, DAPL, UCX, and
-libfabric's own verbs provider with fi_pingpong and Open MPI. Through shared memory and by the kernel's UDP."""
+"""Benchmarks and communication libraries over librdmacm, Debian's packages unmodified: cmtime, qperf, DAPL, UCX,
+pyverbs, and libfabric's own verbs provider with fi_pingpong and Open MPI. Through shared memory and by the kernel's
+UDP."""
+import glob
+import gzip
 import os
 import shutil
 import tempfile
@@ -104,6 +107,24 @@ def pingpong(tally, how, sides, env):
                      *outputs)
 
 
+def pyverbs(tally, how, sides, env):
+    """The tests of rdma-core that use rdma_cm: processes that are forked after their parent has opened the device."""
+    source = "/usr/share/doc/rdma-core/tests"
+    if not os.path.exists(f"{source}/run_tests.py"):
+        print("SKIP: python3-pyverbs with its tests: not installed", flush=True)
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        shutil.copytree(source, f"{folder}/tests")
+        for packed in glob.glob(f"{folder}/tests/*.gz"):
+            with gzip.open(packed) as f, open(packed[:-3], "wb") as out:
+                shutil.copyfileobj(f, out)
+        process = harness.Process(["/usr/bin/python3", f"{folder}/tests/run_tests.py", "--dev", "uroce0", "-v",
+                                   "test_rdmacm"], sides[0], env)
+        code, said = process.wait(120), process.output()
+        tally.result(f"pyverbs, test_rdmacm, {how}", code == 0 and "Ran 10 tests" in said and "skipped" not in said,
+                     f"exit code {code}", said)
+
+
 def mpi(tally, how, side, env):
     """Open MPI by libfabric's verbs and ofi_rxm. Without truncation of messages, which breaks ofi_rxm 1.17 over tcp,
     too."""
@@ -142,6 +163,8 @@ def main():
         first, second = harness.veth_sides()
         run(tally, NETWORK_TESTS, "shared memory", (first, first), {})
         run(tally, NETWORK_TESTS, "two hosts", (first, second), {})
+        pyverbs(tally, "shared memory", (first, first), {})
+        pyverbs(tally, "UDP", (first, first), cm.UDP)
         mpi(tally, "shared memory", first, {})
         mpi(tally, "UDP", first, cm.UDP)
     else:

@@ -56,6 +56,11 @@ int rig_setup(void **state)
 	return setup(state, 2);
 }
 
+int rig_setup_again(void **state)
+{
+	return setup(state, 2);
+}
+
 int rig_setup_ipv6(void **state)
 {
 	const struct sockaddr_in6 loopback = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT};

@@ -45,6 +45,8 @@ struct rig {
 void rig_devices(void);
 /** cmocka's setup and teardown functions: *state is a struct rig. */
 int rig_setup(void **state);
+/** As rig_setup(), on the devices that are set: in a forked child, those of its parent. */
+int rig_setup_again(void **state);
 /** As rig_setup(), but both ends are on one device, ::1. *state is NULL if the host has no IPv6. */
 int rig_setup_ipv6(void **state);
 /** As rig_setup(), but the engines have no threads: they work only during the calls that the test makes. */

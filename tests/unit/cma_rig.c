@@ -118,8 +118,9 @@ bool pmd_progress_is_inline(void)
 	return false;
 }
 
-bool pmd_is_forked_child(void)
+bool pmd_is_dead(const struct pmd_engine *e)
 {
+	(void)e;
 	return false;
 }
 

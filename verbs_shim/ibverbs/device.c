@@ -30,8 +30,7 @@ static pthread_mutex_t devices_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct shim_device *devices;
 
 /* Held from shim_context_borrow to shim_context_return. ibv_close_device also takes this lock, and so waits until the
- * context has been returned. The lock needs no fork handlers: a child of a process with open contexts never takes
- * it. */
+ * context has been returned. Taken before the engines' locks. */
 static pthread_mutex_t borrow_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* ---- locks, also around fork ------------------------------------------------------------------------- */
@@ -64,6 +63,30 @@ static void devices_enter(void)
 
 	pthread_once(&once, fork_register);
 	pthread_mutex_lock(&devices_lock);
+}
+
+static void borrow_take(void)
+{
+	pthread_mutex_lock(&borrow_lock);
+}
+
+static void borrow_release(void)
+{
+	pthread_mutex_unlock(&borrow_lock);
+}
+
+static void borrow_register(void)
+{
+	pthread_atfork(borrow_take, borrow_release, borrow_release);
+}
+
+/** Called after an engine was opened: this lock is to be taken before the engines' locks, so its handlers must be
+ *  registered after theirs. */
+static void borrow_start(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, borrow_register);
 }
 
 static void devices_leave(void)
@@ -316,6 +339,7 @@ SHIM_EXPORT struct ibv_context *ibv_open_device(struct ibv_device *device)
 		free(ctx);
 		return shim_fail(-err);
 	}
+	borrow_start();
 	ctx->nic = pmd_engine_nic(ctx->engine);
 	pthread_mutex_lock(&dev->lock);
 	ctx->next = dev->contexts;
@@ -329,44 +353,44 @@ static void context_unlink(struct shim_context *ctx)
 {
 	struct shim_context **at = &ctx->dev->contexts;
 
-	bool child = pmd_is_forked_child();
+	bool dead = pmd_is_dead(ctx->engine); /* then no thread of this process borrows it */
 
-	if (!child)
-		pthread_mutex_lock(&borrow_lock); /* wait until no thread borrows a context */
+	if (!dead)
+		borrow_take(); /* wait until no thread borrows a context */
 	pthread_mutex_lock(&ctx->dev->lock);
 	while (*at && *at != ctx)
 		at = &(*at)->next;
 	if (*at)
 		*at = ctx->next;
 	pthread_mutex_unlock(&ctx->dev->lock);
-	if (!child)
-		pthread_mutex_unlock(&borrow_lock);
+	if (!dead)
+		borrow_release();
 }
 
 struct shim_context *shim_context_borrow(const char *name)
 {
 	struct shim_context *ctx = NULL;
 
-	if (pmd_is_forked_child())
-		return NULL;
-	pthread_mutex_lock(&borrow_lock);
+	borrow_take();
 	devices_enter();
 	for (struct shim_device *d = devices; d && !ctx; d = d->next) {
 		if (strcmp(d->pmd.name, name) != 0)
 			continue;
 		pthread_mutex_lock(&d->lock);
 		ctx = d->contexts;
+		while (ctx && pmd_is_dead(ctx->engine))
+			ctx = ctx->next;
 		pthread_mutex_unlock(&d->lock);
 	}
 	devices_leave();
 	if (!ctx)
-		pthread_mutex_unlock(&borrow_lock);
+		borrow_release();
 	return ctx;
 }
 
 void shim_context_return(void)
 {
-	pthread_mutex_unlock(&borrow_lock);
+	borrow_release();
 }
 
 SHIM_EXPORT int ibv_close_device(struct ibv_context *context)
@@ -379,7 +403,7 @@ SHIM_EXPORT int ibv_close_device(struct ibv_context *context)
 	if (atomic_exchange(&ctx->closed, true))
 		return EINVAL;
 	context_unlink(ctx);
-	if (!pmd_is_forked_child()) {
+	if (!pmd_is_dead(ctx->engine)) {
 		pmd_lock(ctx->engine);
 		if (ctx->links[SHIM_QP])
 			pmd_settle(ctx->engine);

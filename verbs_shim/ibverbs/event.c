@@ -35,6 +35,7 @@ int shim_event_queue_init(struct shim_event_queue *q)
 	q->head = q->tail = NULL;
 	q->n = q->counted = q->waiting = 0;
 	q->ready = false;
+	q->forks = pmd_forks();
 	return 0;
 }
 
@@ -42,7 +43,7 @@ void shim_event_queue_fini(struct shim_event_queue *q)
 {
 	/* A forked child does not take the lock, because the thread that holds it may not exist there. The child needs
 	 * no lock: it neither raises nor reads events. */
-	bool shared = !pmd_is_forked_child();
+	bool shared = q->forks == pmd_forks();
 
 	if (shared)
 		pthread_mutex_lock(&q->lock);
@@ -284,7 +285,8 @@ static void raise_port(struct shim_device *dev, enum nic_event_type type)
 {
 	pthread_mutex_lock(&dev->lock);
 	for (struct shim_context *c = dev->contexts; c; c = c->next)
-		queue_add(&c->async, &c->port_events, (uint8_t)type, false);
+		if (!pmd_is_dead(c->engine)) /* else the descriptor is shared with a parent */
+			queue_add(&c->async, &c->port_events, (uint8_t)type, false);
 	pthread_mutex_unlock(&dev->lock);
 }
 

@@ -52,11 +52,10 @@ SHIM_EXPORT int ibv_set_ece(struct ibv_qp *qp, struct ibv_ece *ece)
 	return ece->vendor_id ? shim_errno(-EOPNOTSUPP) : 0; /* vendor 0 asks for no options, so it is accepted */
 }
 
-/* Reports vendor 0: the QP has no ECE options. */
 SHIM_EXPORT int ibv_query_ece(struct ibv_qp *qp, struct ibv_ece *ece)
 {
 	if (!shim_is_ours(qp->context))
 		return shim_real(ibv_query_ece)(qp, ece);
-	*ece = (struct ibv_ece){0};
-	return 0;
+	(void)ece;
+	return shim_errno(-EOPNOTSUPP);
 }

@@ -49,6 +49,7 @@ struct shim_event_queue {
 	uint32_t waiting; /* threads in pmd_wait(): each takes one event, so the eventfd does not count that event */
 	bool ready;	  /* whether n > 0; atomic: pmd_wait() reads it without the lock */
 	int fd;		  /* EFD_SEMAPHORE; -1 once closed */
+	unsigned forks;	  /* pmd_forks() when it was made */
 };
 
 #define SHIM_SOURCE_DEPTH 16
@@ -224,15 +225,15 @@ static inline struct shim_context *shim_ctx(const struct ibv_context *context)
 	return container_of(context, struct shim_context, vctx.context);
 }
 
-/** Whether calls on the context's objects can reach its engine: the context is not closed, and the process is not a
+/** Whether calls on the context's objects can reach its engine: the context is not closed, and was not inherited by a
  * forked child. */
 static inline bool shim_alive(const struct shim_context *ctx)
 {
-	return !pmd_is_forked_child() && !atomic_load_explicit(&ctx->closed, memory_order_relaxed);
+	return !pmd_is_dead(ctx->engine) && !atomic_load_explicit(&ctx->closed, memory_order_relaxed);
 }
 
-/** Take the engine lock for a call on one of the context's objects. @return false: the context is closed or the
- * process is a forked child. */
+/** Take the engine lock for a call on one of the context's objects. @return false: the context is closed, or
+ * was inherited by a forked child. */
 static inline bool shim_enter(const struct shim_context *ctx)
 {
 	if (!shim_alive(ctx))
@@ -345,7 +346,7 @@ int shim_access_translate(unsigned access, uint32_t *out);
 #define SHIM_DM_MAX (1u << 20) /* bytes of device memory that a context can have */
 /** Allocate zeroed device memory. @return NULL with errno: EIO, EINVAL, ENOMEM. */
 struct shim_dm *shim_dm_new(struct ibv_context *context, size_t length);
-/** Free device memory. @return 0; EBUSY: regions are registered on it; EIO: this is a forked child. */
+/** Free device memory. @return 0; EBUSY: regions are registered on it; EIO: a forked child has inherited it. */
 int shim_dm_free(struct shim_dm *dm);
 /** The process address of `length` bytes at `offset` in device memory. @return NULL: out of range. */
 uint8_t *shim_dm_at(struct shim_dm *dm, uint64_t offset, size_t length);

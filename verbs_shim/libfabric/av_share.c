@@ -37,6 +37,7 @@ struct shared_table {
 struct ufi_share {
 	int fd;
 	bool read_only;
+	unsigned forks; /* pmd_forks() when it was made */
 	struct shared_table *table;
 	struct shared_entry *entries;
 	uint32_t room;
@@ -172,6 +173,7 @@ int ufi_share_open(const struct ufi_domain *domain, const char *name, bool read_
 	if (!share)
 		return -FI_ENOMEM;
 	share->read_only = read_only;
+	share->forks = pmd_forks();
 	rc = name_of(domain, name, share->name) ? -FI_EAGAIN : -FI_EINVAL;
 	while (rc == -FI_EAGAIN) {
 		rc = share_try(share, count > ROOM_DEFAULT ? (uint32_t)count : ROOM_DEFAULT);
@@ -191,7 +193,7 @@ int ufi_share_open(const struct ufi_domain *domain, const char *name, bool read_
 void ufi_share_close(struct ufi_share *share)
 {
 	munmap(share->table, table_len(share->room));
-	if (!pmd_is_forked_child()) { /* a forked child shares the lock with its parent, which keeps it */
+	if (share->forks == pmd_forks()) { /* a forked child shares the lock with its parent, which keeps it */
 		if (lock_use(share->fd, F_WRLCK, false))
 			shm_unlink(share->name);
 		lock_use(share->fd, F_UNLCK, false); /* else a forked child's descriptor would keep the lock */

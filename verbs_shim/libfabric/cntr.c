@@ -57,8 +57,7 @@ static uint64_t cntr_read(struct fid_cntr *fid)
 {
 	struct ufi_cntr *cntr = cntr_of(fid);
 
-	if (!pmd_is_forked_child())
-		pmd_try_progress(cntr->domain->engine);
+	pmd_try_progress(cntr->domain->engine);
 	return part_tell(cntr, false);
 }
 
@@ -66,8 +65,7 @@ static uint64_t cntr_readerr(struct fid_cntr *fid)
 {
 	struct ufi_cntr *cntr = cntr_of(fid);
 
-	if (!pmd_is_forked_child())
-		pmd_try_progress(cntr->domain->engine);
+	pmd_try_progress(cntr->domain->engine);
 	return part_tell(cntr, true);
 }
 

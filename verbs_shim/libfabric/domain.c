@@ -37,8 +37,7 @@ static int domain_close(struct fid *fid)
 			return rc;
 	}
 	domain_unlink(domain);
-	if (!pmd_is_forked_child())
-		pmd_close(domain->engine);
+	pmd_close(domain->engine);
 	if (domain->eq)
 		atomic_fetch_sub(&domain->eq->users, 1);
 	atomic_fetch_sub(&domain->fabric->users, 1);

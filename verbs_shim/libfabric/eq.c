@@ -152,7 +152,7 @@ static ssize_t eq_read(struct fid_eq *fid, uint32_t *event, void *buf, size_t le
 	struct ufi_eq *eq = eq_of(fid);
 	ssize_t got;
 
-	if (pmd_is_forked_child())
+	if (ufi_is_inherited(&eq->lock))
 		return -FI_EIO;
 	got = eq_look(eq, event, buf, len, flags);
 	if (got != -FI_EAGAIN)
@@ -169,7 +169,7 @@ static ssize_t eq_sread(struct fid_eq *fid, uint32_t *event, void *buf, size_t l
 	ssize_t got;
 	int rc = 0;
 
-	if (pmd_is_forked_child())
+	if (ufi_is_inherited(&eq->lock))
 		return -FI_EIO;
 	for (;;) {
 		ufi_fabric_progress(eq->fabric);
@@ -246,7 +246,7 @@ int ufi_eq_trywait(struct ufi_eq *eq)
 {
 	int rc;
 
-	if (pmd_is_forked_child())
+	if (ufi_is_inherited(&eq->lock))
 		return -FI_EIO;
 	ufi_fabric_progress(eq->fabric);
 	ufi_lock(&eq->lock);
@@ -277,8 +277,7 @@ static int eq_close(struct fid *fid)
 		event_drop(eq_take_first(eq));
 	free(eq->error);
 	ufi_wait_fini(&eq->wait);
-	if (!pmd_is_forked_child())
-		pthread_mutex_destroy(&eq->lock);
+	ufi_lock_fini(&eq->lock);
 	atomic_fetch_sub(&eq->fabric->users, 1);
 	free(eq);
 	return 0;
@@ -317,7 +316,7 @@ int ufi_eq_open(struct fid_fabric *fabric, struct fi_eq_attr *attr, struct fid_e
 		free(eq);
 		return rc;
 	}
-	pthread_mutex_init(&eq->lock, NULL);
+	ufi_lock_init(&eq->lock);
 	eq->tail = &eq->head;
 	eq->writable = flags & FI_WRITE;
 	eq->fabric = container_of(fabric, struct ufi_fabric, fabric);

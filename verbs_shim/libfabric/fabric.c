@@ -68,8 +68,7 @@ static int fabric_close(struct fid *fid)
 
 	if (atomic_load(&fabric->users))
 		return -FI_EBUSY;
-	if (!pmd_is_forked_child())
-		pthread_mutex_destroy(&fabric->lock);
+	ufi_lock_fini(&fabric->lock);
 	free(fabric);
 	return 0;
 }
@@ -145,7 +144,7 @@ int ufi_fabric_open(struct fi_fabric_attr *attr, struct fid_fabric **out, void *
 
 	if (!fabric)
 		return -FI_ENOMEM;
-	pthread_mutex_init(&fabric->lock, NULL);
+	ufi_lock_init(&fabric->lock);
 	fabric->fabric.fid.fclass = FI_CLASS_FABRIC;
 	fabric->fabric.fid.context = context;
 	fabric->fabric.fid.ops = &fabric_fid_ops;

@@ -180,16 +180,32 @@ static void pep_end(struct ufi_pep *pep)
 /* The list of all passive endpoints of the process: a handle does not tell which fabric it belongs to. No other lock
  * is held or taken while all_lock is held. */
 static pthread_mutex_t all_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_once_t all_once = PTHREAD_ONCE_INIT;
 static struct ufi_pep *all;
+
+static void all_take(void)
+{
+	pthread_mutex_lock(&all_lock);
+}
+
+static void all_release(void)
+{
+	pthread_mutex_unlock(&all_lock);
+}
+
+static void all_register(void)
+{
+	pthread_atfork(all_take, all_release, all_release);
+}
 
 bool ufi_pep_exists(const struct fid *handle)
 {
 	struct ufi_pep *pep;
 
-	ufi_lock(&all_lock);
+	all_take();
 	for (pep = all; pep && &pep->pep.fid != handle; pep = pep->next_of_all)
 		;
-	ufi_unlock(&all_lock);
+	all_release();
 	return pep != NULL;
 }
 
@@ -197,11 +213,11 @@ static void pep_unlist(struct ufi_pep *pep)
 {
 	struct ufi_pep **at = &all;
 
-	ufi_lock(&all_lock);
+	all_take();
 	while (*at != pep)
 		at = &(*at)->next_of_all;
 	*at = pep->next_of_all;
-	ufi_unlock(&all_lock);
+	all_release();
 }
 
 static int pep_close(struct fid *fid)
@@ -295,10 +311,11 @@ int ufi_pep_open(struct fid_fabric *fabric, struct fi_info *info, struct fid_pep
 	pep->next = pep->fabric->peps;
 	pep->fabric->peps = pep;
 	ufi_unlock(&pep->fabric->lock);
-	ufi_lock(&all_lock);
+	pthread_once(&all_once, all_register);
+	all_take();
 	pep->next_of_all = all;
 	all = pep;
-	ufi_unlock(&all_lock);
+	all_release();
 	*out = &pep->pep;
 	return 0;
 }

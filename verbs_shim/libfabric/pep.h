@@ -36,7 +36,7 @@ struct ufi_pep {
 
 static inline bool ufi_pep_enter(const struct ufi_pep *pep)
 {
-	if (pmd_is_forked_child())
+	if (pmd_is_dead(pep->engine))
 		return false;
 	pmd_lock(pep->engine);
 	return true;

@@ -15,7 +15,7 @@ struct member {
 struct ufi_pollset {
 	struct fid_poll poll;
 	struct ufi_domain *domain;
-	pthread_mutex_t lock; /* guards the list; taken before the engine's lock */
+	struct ufi_lock lock; /* guards the list; taken before the engine's lock */
 	struct member *members;
 };
 
@@ -113,8 +113,7 @@ static int poll_close(struct fid *fid)
 
 	while (set->members)
 		poll_del(&set->poll, set->members->fid, 0);
-	if (!pmd_is_forked_child())
-		pthread_mutex_destroy(&set->lock);
+	ufi_lock_fini(&set->lock);
 	atomic_fetch_sub(&set->domain->users, 1);
 	free(set);
 	return 0;
@@ -145,7 +144,7 @@ int ufi_poll_open(struct fid_domain *fid, struct fi_poll_attr *attr, struct fid_
 	if (!set)
 		return -FI_ENOMEM;
 	set->domain = container_of(fid, struct ufi_domain, domain);
-	pthread_mutex_init(&set->lock, NULL);
+	ufi_lock_init(&set->lock);
 	set->poll.fid.fclass = FI_CLASS_POLL;
 	set->poll.fid.ops = &poll_fid_ops;
 	set->poll.ops = &poll_ops;

@@ -151,9 +151,48 @@ int ufi_addr_copy_out(const struct nic_rdm_addr *addr, void *out, size_t *len);
 
 /* ---- fabric, domain ------------------------------------------------------------------------------------- */
 
+/* ---- locks of objects ----------------------------------------------------------------------------------- */
+
+/** A lock that a forked child does not take in objects that it inherited: it has one thread for those, and a thread
+ * that does not exist in the child could hold the mutex forever. */
+struct ufi_lock {
+	pthread_mutex_t mutex;
+	unsigned forks; /* pmd_forks() when the object was made */
+};
+
+static inline void ufi_lock_init(struct ufi_lock *lock)
+{
+	pthread_mutex_init(&lock->mutex, NULL);
+	lock->forks = pmd_forks();
+}
+
+/** Whether the object with this lock was made by a parent process. */
+static inline bool ufi_is_inherited(const struct ufi_lock *lock)
+{
+	return lock->forks != pmd_forks();
+}
+
+static inline void ufi_lock_fini(struct ufi_lock *lock)
+{
+	if (!ufi_is_inherited(lock))
+		pthread_mutex_destroy(&lock->mutex);
+}
+
+static inline void ufi_lock(struct ufi_lock *lock)
+{
+	if (!ufi_is_inherited(lock))
+		pthread_mutex_lock(&lock->mutex);
+}
+
+static inline void ufi_unlock(struct ufi_lock *lock)
+{
+	if (!ufi_is_inherited(lock))
+		pthread_mutex_unlock(&lock->mutex);
+}
+
 struct ufi_fabric {
 	struct fid_fabric fabric;
-	pthread_mutex_t lock; /* taken before an engine's lock */
+	struct ufi_lock lock; /* taken before an engine's lock */
 	struct ufi_pep *peps; /* all passive endpoints, guarded by the lock */
 	struct ufi_domain *domains;
 	atomic_uint users;
@@ -201,10 +240,10 @@ int ufi_no_rx_ctx(struct fid_ep *sep, int index, struct fi_rx_attr *attr, struct
 ssize_t ufi_no_size_left(struct fid_ep *ep);
 extern struct fi_ops_ep ufi_no_ep_ops;
 
-/** Take the engine's lock. @return false: this process is a forked child of the process that opened the domain. */
+/** Take the engine's lock. @return false: a parent of this process opened the domain. */
 static inline bool ufi_enter(const struct ufi_domain *domain)
 {
-	if (pmd_is_forked_child())
+	if (pmd_is_dead(domain->engine))
 		return false;
 	pmd_lock(domain->engine);
 	return true;
@@ -230,26 +269,12 @@ static inline void ufi_retry_work(const struct ufi_domain *domain)
 	ufi_run_work(domain);
 }
 
-/* A forked child takes no lock: it has one thread, and a thread that does not exist in the child could hold the
- * mutex forever. */
-static inline void ufi_lock(pthread_mutex_t *lock)
-{
-	if (!pmd_is_forked_child())
-		pthread_mutex_lock(lock);
-}
-
-static inline void ufi_unlock(pthread_mutex_t *lock)
-{
-	if (!pmd_is_forked_child())
-		pthread_mutex_unlock(lock);
-}
-
 /* ---- event queue (eq.c) --------------------------------------------------------------------------------- */
 
 struct ufi_eq {
 	struct fid_eq eq;
 	struct ufi_fabric *fabric;
-	pthread_mutex_t lock;
+	struct ufi_lock lock;
 	struct ufi_wait wait;
 	struct ufi_event *head, **tail;
 	struct ufi_event *error; /* the error that was read last; kept because the application can still use its data */

@@ -20,7 +20,7 @@ struct ufi_waitset {
 	struct fid_wait set;
 	struct ufi_fabric *fabric;
 	struct ufi_wait wait; /* wait.fd is an epoll descriptor */
-	pthread_mutex_t lock; /* guards the list; taken before the locks of members */
+	struct ufi_lock lock; /* guards the list; taken before the locks of members */
 	struct ufi_set_member *members;
 };
 
@@ -77,7 +77,7 @@ void ufi_waitset_remove(struct ufi_wait *wait, const struct fid *object)
 	wait->set = NULL;
 	/* Closing the descriptor does not remove it from the epoll set while forked children hold copies of it. A
 	 * forked child does not remove it either: it shares the epoll set with its parent. */
-	if (!pmd_is_forked_child())
+	if (!ufi_is_inherited(&set->lock))
 		epoll_ctl(set->wait.fd, EPOLL_CTL_DEL, wait->fd, NULL);
 }
 
@@ -105,7 +105,7 @@ static int waitset_wait(struct fid_wait *fid, int timeout)
 	struct ufi_nap nap;
 	int rc;
 
-	if (pmd_is_forked_child())
+	if (ufi_is_inherited(&set->lock))
 		return -FI_EIO;
 	for (;;) {
 		rc = ufi_waitset_trywait(set);
@@ -141,8 +141,7 @@ static int waitset_close(struct fid *fid)
 	if (used)
 		return -FI_EBUSY;
 	ufi_wait_fini(&set->wait);
-	if (!pmd_is_forked_child())
-		pthread_mutex_destroy(&set->lock);
+	ufi_lock_fini(&set->lock);
 	atomic_fetch_sub(&set->fabric->users, 1);
 	free(set);
 	return 0;
@@ -181,7 +180,7 @@ int ufi_waitset_open(struct fid_fabric *fabric, struct fi_wait_attr *attr, struc
 		free(set);
 		return rc;
 	}
-	pthread_mutex_init(&set->lock, NULL);
+	ufi_lock_init(&set->lock);
 	set->fabric = container_of(fabric, struct ufi_fabric, fabric);
 	set->set.fid.fclass = FI_CLASS_WAIT;
 	set->set.fid.ops = &waitset_fid_ops;

@@ -86,7 +86,7 @@ static int device_open(struct cma_device *d)
 	struct pmd_engine *engine;
 	int err;
 
-	if (d->engine)
+	if (d->engine && !pmd_is_dead(d->engine))
 		return 0;
 	err = cma_front_open(&d->pmd, &engine);
 	if (err)

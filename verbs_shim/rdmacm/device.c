@@ -58,7 +58,7 @@ static bool device_write(int fd, const void *buf, size_t n, ssize_t *result)
 
 	if (!file)
 		return false;
-	err = cma_file_is_inherited(file) || pmd_is_forked_child() ? -ENODEV : command_run(file, fd, buf, n);
+	err = cma_file_is_inherited(file) ? -ENODEV : command_run(file, fd, buf, n);
 	cma_file_put(file);
 	*result = err ? -1 : (ssize_t)n;
 	if (err)
