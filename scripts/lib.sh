@@ -7,7 +7,7 @@ ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
 # To build everything and run the unit and simulation tests.
 PACKAGES_BUILD="build-essential meson ninja-build pkg-config python3 libdpdk-dev libisal-dev libibverbs-dev libnuma-dev
-	libbsd-dev libpcap-dev libcmocka-dev libfabric-dev libsodium-dev"
+	libbsd-dev libpcap-dev libcmocka-dev libfabric-dev libsodium-dev librdmacm-dev"
 # Programs that run over uroce.
 PACKAGES_PROGRAMS="ibverbs-utils rdmacm-utils perftest libfabric-bin iproute2 util-linux procps"
 # Programs that reach the NIC through its libfabric provider: Open MPI, and its headers for one of our tests.

@@ -6,7 +6,7 @@ together.
 """
 import os
 
-from measure import MIB, Atomics, Collective, Fabric, OurFabric, Perftest, Program, Ucx
+from measure import MIB, Atomics, Collective, Connects, Fabric, OurFabric, Perftest, Program, Ucx
 
 SHM, RXM, RXD = "libfabric shm", "libfabric tcp;ofi_rxm", "libfabric udp;ofi_rxd"
 POSIX, UCX_TCP = "UCX posix", "UCX tcp"
@@ -284,8 +284,19 @@ def sweep():
             tcp_bw(size, mib)], size=size)
 
 
+def connections():
+    """Set up one after the other; 500 us for each are 2,000 a second."""
+    section = "connections"
+    for route, words in (("ring", "same host"), ("udp", "UDP")):
+        yield Comparison(section, f"set up one, {words}", "us",
+                         [Connects("uroce", "rdma", 2000, route),
+                          Program(RAW_TCP, ["connects", "tcp", "127.0.0.1"], 5000)],
+                         [at_most(500), at_most(10, RAW_TCP)])
+    yield Comparison(section, "memory of one, both processes", "KiB", [Connects("uroce", "memory", 4096)], [])
+
+
 def comparisons(with_sweep):
-    for part in (latencies, rates, atomics, bandwidths, udp, keyed, fabric, triggers, collectives):
+    for part in (latencies, rates, atomics, bandwidths, udp, keyed, fabric, connections, triggers, collectives):
         yield from part()
     if with_sweep:
         yield from sweep()

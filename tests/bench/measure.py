@@ -207,6 +207,24 @@ class Atomics(Program):
                 "--", *super().command(iterations)]
 
 
+class Connects(Program):
+    """Connections by rdma_cm over uroce, by tests/bench/connects. route: as Perftest's path."""
+
+    def __init__(self, label, test, iterations, route="ring"):
+        super().__init__(label, ["connects", test, our_sides()[0].address], iterations, ours=True)
+        self.route = route
+
+    def missing(self):
+        return super().missing() and "librdmacm was not there when uroce was built (Debian: librdmacm-dev)"
+
+    def env(self):
+        return {**({"UROCE_RING": "off"} if self.route == "udp" else {}), "UROCE_DEVICES": our_sides()[0].devices}
+
+    def command(self, iterations):
+        return [os.path.join(harness.ROOT, "scripts", "uroce-run"), "--build", os.environ["UROCE_BUILD"], "--",
+                *super().command(iterations)]
+
+
 class Fabric(Program):
     """A libfabric provider, measured by our own program."""
 
