@@ -77,8 +77,8 @@ packages_install() {
 package_unpack() {
 	local folder
 	[ ! -e "$2/$1" ] || return 0
-	folder=$(mktemp -d) || exit 1
 	mkdir -p "$2"
+	folder=$(mktemp -d "$2/new.XXXXXX") || exit 1
 	if (cd "$folder" && apt-get download -qq "$1" && dpkg-deb -x "$1"_*.deb new) >"$folder/log" 2>&1 &&
 		mv "$folder/new" "$2/$1"; then
 		say "unpacked: $1"

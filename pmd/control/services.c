@@ -144,7 +144,7 @@ void pmd_services_unserve(struct pmd_host *host, uint32_t service)
 
 int pmd_services_add(struct pmd_host *host, uint32_t *service, bool *told)
 {
-	int rc = pmd_services_reserve(host, service);
+	int rc = host->services->n_served < PROTO_SERVICES_MAX ? pmd_services_reserve(host, service) : -ENOSPC;
 
 	if (rc != 0)
 		return rc;

@@ -9,8 +9,7 @@
  *   - it leaves no thread and no descriptor behind, and where it would end the process, pmd_eal_start fails instead;
  *   - the linker diverts calls that reach outside (--wrap, see meson.build) to the functions in eal_host.c, most of
  *     which act only in the helper thread while it starts the EAL;
- *   - its heap is private memory: after a fork, parent and child have separate heaps, and the child can open devices if
- *     the parent had closed its own.
+ *   - its heap is private memory: after a fork, parent and child have separate heaps, and the child can open devices.
  *
  * Owns: the process-wide EAL state. Never calls rte_eal_cleanup: the EAL could not start again after it. What is
  * left behind costs nothing.

@@ -143,7 +143,7 @@ static void fork_child(void)
 		}
 		pmd_mutex_unlock(&e->lock);
 	}
-	__atomic_store_n(&process.forks, process.forks + alive, __ATOMIC_RELAXED);
+	__atomic_store_n(&process.forks, process.forks + (alive || process.forks), __ATOMIC_RELAXED);
 	pthread_mutex_unlock(&process.lock);
 }
 
@@ -372,6 +372,21 @@ no_pool:
 	return rc;
 }
 
+/** A forked child cannot open a DPDK port that its parent has: DPDK's copy of the port in the child is the parent's. */
+static int engine_may_open(const struct pmd_device *device, char *err, size_t err_len)
+{
+	if (strncmp(device->port, "ethdev:", 7) != 0)
+		return 0;
+	for (const struct pmd_engine *e = process.engines; e; e = e->next) {
+		if (!e->host.dead || strcmp(e->device.port, device->port) != 0)
+			continue;
+		snprintf(err, err_len, "%s was open when this process was forked; open it in the child only, or exec",
+			 device->port);
+		return -ENODEV;
+	}
+	return 0;
+}
+
 int pmd_open(const struct pmd_device *device, pmd_event_fn on_event, void *event_ctx, struct pmd_engine **out,
 	     char *err, size_t err_len)
 {
@@ -380,11 +395,14 @@ int pmd_open(const struct pmd_device *device, pmd_event_fn on_event, void *event
 
 	cancel_state = process_lock();
 	process_handlers();
-	for (e = process.engines; e; e = e->next)
+	rc = engine_may_open(device, err, err_len);
+	for (e = rc == 0 ? process.engines : NULL; e; e = e->next)
 		if (!e->host.dead && memcmp(&e->device.gid, &device->gid, sizeof(device->gid)) == 0 &&
 		    strcmp(e->device.port, device->port) == 0)
 			break;
-	if (e) {
+	if (rc != 0) {
+		e = NULL;
+	} else if (e) {
 		e->refs++;
 	} else if (!(e = calloc(1, sizeof(*e)))) {
 		snprintf(err, err_len, "out of memory");

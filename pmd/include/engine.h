@@ -177,10 +177,11 @@ int pmd_check_range(const void *addr, size_t len, bool write);
 void pmd_guard_reinstall(void);
 
 /** Whether the engine was opened by a parent before it forked this process. Such an engine is dead here: calls return
- * at once, and its descriptors are closed (except those of libpcap). A child can open the device anew. */
+ * at once, and its descriptors are closed (except those of libpcap). A child can open the device anew, except an
+ * ethdev. */
 bool pmd_is_dead(const struct pmd_engine *engine);
-/** How often the ancestors of this process were forked while they had engines open. What was made when this number was
- *  smaller belongs to an ancestor. */
+/** How many of the forks that led to this process happened with engines open, or after such a fork. What was made when
+ *  this number was smaller belongs to an ancestor. */
 unsigned pmd_forks(void);
 
 #endif

@@ -33,7 +33,7 @@ typedef void (*pmd_cm_event_fn)(void *ctx, const struct nic_cm_event *event);
  * Functions of nic_cm.h are called under pmd_lock. Call pmd_doorbell afterwards, as after posting a request: the
  * messages leave then, and the engine learns of the new deadline.
  * @param on_event receives every event. Only the first call sets it; later calls ignore it.
- * @return 0, -ENOMEM, -ENODEV (in a forked child).
+ * @return 0, -ENOMEM, -ENODEV (the engine is dead: pmd_is_dead).
  */
 int pmd_cm_open(struct pmd_engine *engine, pmd_cm_event_fn on_event, void *ctx, struct nic_cm **out);
 

@@ -12,6 +12,7 @@
 #include <glob.h>
 #include <limits.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
 #include <sys/statvfs.h>
@@ -444,6 +445,45 @@ static void process__a_forked_child_reads_zero_counters(void **state)
 	assert_int_equal(status, 0);
 }
 
+static atomic_bool reader_end;
+
+static void *read_until_the_end(void *unused)
+{
+	(void)unused;
+	while (!atomic_load(&reader_end))
+		number_of(PORT "/counters/port_xmit_data");
+	return NULL;
+}
+
+/* What a forked child opens itself has its own counters. A thread that reads the parent's during the fork leaves no
+ * lock behind in the child. */
+static void process__a_forked_child_reads_the_counters_of_what_it_opens(void **state)
+{
+	pthread_t reader;
+	int status = 0;
+
+	(void)state;
+	atomic_store(&reader_end, false);
+	assert_int_equal(pthread_create(&reader, NULL, read_until_the_end, NULL), 0);
+	for (unsigned i = 0; i < 20 && status == 0; i++) {
+		pid_t pid = fork();
+
+		if (pid == 0) {
+			void *rig = NULL;
+
+			alarm(30);
+			rig_setup_again(&rig);
+			rig_connect(rig, IBV_QPT_RC);
+			send_some(rig, 4000);
+			_exit(number_of(PORT "/counters/port_xmit_data") == 0);
+		}
+		assert_int_equal(waitpid(pid, &status, 0), pid);
+	}
+	atomic_store(&reader_end, true);
+	pthread_join(reader, NULL);
+	assert_int_equal(status, 0);
+}
+
 static void *read_a_lot(void *arg)
 {
 	for (unsigned i = 0; i < 300; i++) {
@@ -489,6 +529,7 @@ int main(void)
 		cmocka_unit_test(functions__directory_functions_list_our_devices),
 		cmocka_unit_test(functions__realpath_and_readlink_resolve_our_paths),
 		cmocka_unit_test(process__a_forked_child_reads_zero_counters),
+		cmocka_unit_test(process__a_forked_child_reads_the_counters_of_what_it_opens),
 		cmocka_unit_test(process__four_threads_read_files_during_traffic),
 	};
 

@@ -118,6 +118,11 @@ bool pmd_progress_is_inline(void)
 	return false;
 }
 
+unsigned pmd_forks(void)
+{
+	return 0;
+}
+
 bool pmd_is_dead(const struct pmd_engine *e)
 {
 	(void)e;
@@ -225,6 +230,7 @@ int pmd_cm_bind(struct pmd_engine *engine, enum nic_cm_space space, const struct
 
 	(void)family;
 	assert_false(engine->locked);
+	assert_true(!(flags & PMD_CM_ACTIVE) || *port == 0);
 	while (p->used)
 		p++;
 	*p = (struct pmd_cm_port){.engine = engine, .space = space, .gid = *address, .flags = flags, .port = *port};

@@ -370,6 +370,25 @@ static void cma__a_loopback_address_that_no_device_has_is_any_address(void **sta
 	listens_on_all_devices("127.0.0.1");
 }
 
+static void cma__an_active_side_may_name_such_an_address_as_its_source(void **state)
+{
+	const struct sockaddr_in from = rig_v4("127.0.0.1", 0), to = rig_v4(RIG_ADDRESS, RIG_PORT);
+	struct rdma_ucm_resolve_ip cmd = {.timeout_ms = 1000};
+	struct rdma_ucm_query_route_resp resp;
+	int fd = rig_open(0);
+
+	(void)state;
+	cmd.id = rig_create(fd, RDMA_PS_TCP, 100);
+	memcpy(&cmd.src_addr, &from, sizeof(from));
+	memcpy(&cmd.dst_addr, &to, sizeof(to));
+	assert_int_equal(RIG_COMMAND(fd, RDMA_USER_CM_CMD_RESOLVE_IP, cmd, 0), 0);
+	rig_event(fd, UCMA_ADDR_RESOLVED);
+	assert_int_equal(rig_query_route(fd, cmd.id, &resp), 0);
+	assert_int_equal(((struct sockaddr_in *)&resp.src_addr)->sin_addr.s_addr, inet_addr(RIG_ADDRESS));
+	assert_int_not_equal(((struct sockaddr_in *)&resp.src_addr)->sin_port, 0);
+	assert_int_equal(rig_ports(), 1);
+}
+
 static void cma__listening_without_an_address_binds_any(void **state)
 {
 	struct rdma_ucm_query_route_resp resp;
@@ -589,6 +608,7 @@ int main(void)
 		CASE(cma__time_wait_ends_with_an_event),
 		CASE(cma__a_listener_on_any_address_listens_on_all_devices),
 		CASE(cma__a_loopback_address_that_no_device_has_is_any_address),
+		CASE(cma__an_active_side_may_name_such_an_address_as_its_source),
 		CASE(cma__listening_without_an_address_binds_any),
 		CASE(cma__CM_09_sidr_returns_the_qpn_and_the_q_key),
 		CASE(cma__CM_09_sidr_refusals),

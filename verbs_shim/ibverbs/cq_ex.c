@@ -14,8 +14,8 @@ static struct shim_cq *cq_of(struct ibv_cq_ex *cq)
 	return container_of(cq, struct shim_cq, ex);
 }
 
-/* Take the next completion. @return 0; ENOENT: CQ is empty; EIO: the CQ has overflowed, or the process is a forked
- * child. */
+/* Take the next completion. @return 0; ENOENT: CQ is empty; EIO: the CQ has overflowed, or a parent of this
+ * process created it. */
 static int take(struct ibv_cq_ex *ex)
 {
 	struct shim_cq *cq = cq_of(ex);

@@ -274,6 +274,7 @@ static int context_init(struct shim_context *ctx, struct shim_device *dev)
 		return err;
 	}
 	ctx->dev = dev;
+	ctx->forks = pmd_forks();
 	ibv->device = &dev->ibv;
 	ibv->async_fd = ctx->async.fd;
 	ibv->num_comp_vectors = 1;
@@ -353,7 +354,7 @@ static void context_unlink(struct shim_context *ctx)
 {
 	struct shim_context **at = &ctx->dev->contexts;
 
-	bool dead = pmd_is_dead(ctx->engine); /* then no thread of this process borrows it */
+	bool dead = shim_is_inherited(ctx); /* then no thread of this process borrows it */
 
 	if (!dead)
 		borrow_take(); /* wait until no thread borrows a context */
@@ -378,7 +379,7 @@ struct shim_context *shim_context_borrow(const char *name)
 			continue;
 		pthread_mutex_lock(&d->lock);
 		ctx = d->contexts;
-		while (ctx && pmd_is_dead(ctx->engine))
+		while (ctx && shim_is_inherited(ctx))
 			ctx = ctx->next;
 		pthread_mutex_unlock(&d->lock);
 	}
@@ -403,7 +404,7 @@ SHIM_EXPORT int ibv_close_device(struct ibv_context *context)
 	if (atomic_exchange(&ctx->closed, true))
 		return EINVAL;
 	context_unlink(ctx);
-	if (!pmd_is_dead(ctx->engine)) {
+	if (!shim_is_inherited(ctx)) {
 		pmd_lock(ctx->engine);
 		if (ctx->links[SHIM_QP])
 			pmd_settle(ctx->engine);

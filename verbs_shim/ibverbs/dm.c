@@ -96,7 +96,7 @@ int shim_dm_free(struct shim_dm *dm)
 {
 	struct shim_context *ctx = shim_ctx(dm->ibv.context);
 
-	if (pmd_is_dead(ctx->engine))
+	if (shim_is_inherited(ctx))
 		return shim_errno(-EIO);
 	if (atomic_load(&dm->users))
 		return shim_errno(-EBUSY);

@@ -41,8 +41,8 @@ int shim_event_queue_init(struct shim_event_queue *q)
 
 void shim_event_queue_fini(struct shim_event_queue *q)
 {
-	/* A forked child does not take the lock, because the thread that holds it may not exist there. The child needs
-	 * no lock: it neither raises nor reads events. */
+	/* A forked child does not take the lock of a queue that it inherited, because the thread that holds it may not
+	 * exist there. It needs no lock: it neither raises nor reads events of that queue. */
 	bool shared = q->forks == pmd_forks();
 
 	if (shared)
@@ -285,7 +285,7 @@ static void raise_port(struct shim_device *dev, enum nic_event_type type)
 {
 	pthread_mutex_lock(&dev->lock);
 	for (struct shim_context *c = dev->contexts; c; c = c->next)
-		if (!pmd_is_dead(c->engine)) /* else the descriptor is shared with a parent */
+		if (!shim_is_inherited(c)) /* else the descriptor is shared with a parent */
 			queue_add(&c->async, &c->port_events, (uint8_t)type, false);
 	pthread_mutex_unlock(&dev->lock);
 }

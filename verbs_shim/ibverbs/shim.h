@@ -113,6 +113,7 @@ struct shim_context {
 	atomic_uint objects; /* number of objects of all kinds that are not yet destroyed */
 	atomic_uint handles; /* handle of the next object */
 	atomic_bool closed;
+	unsigned forks; /* pmd_forks() when it was opened */
 	char zero[512]; /* newer verbs_contexts have more members at their start; vctx.sz says that these are absent */
 	struct verbs_context vctx;
 };
@@ -225,11 +226,17 @@ static inline struct shim_context *shim_ctx(const struct ibv_context *context)
 	return container_of(context, struct shim_context, vctx.context);
 }
 
+/** Whether a parent of this process opened the context. Also valid after the context was closed. */
+static inline bool shim_is_inherited(const struct shim_context *ctx)
+{
+	return ctx->forks != pmd_forks();
+}
+
 /** Whether calls on the context's objects can reach its engine: the context is not closed, and was not inherited by a
  * forked child. */
 static inline bool shim_alive(const struct shim_context *ctx)
 {
-	return !pmd_is_dead(ctx->engine) && !atomic_load_explicit(&ctx->closed, memory_order_relaxed);
+	return !shim_is_inherited(ctx) && !atomic_load_explicit(&ctx->closed, memory_order_relaxed);
 }
 
 /** Take the engine lock for a call on one of the context's objects. @return false: the context is closed, or
@@ -346,7 +353,7 @@ int shim_access_translate(unsigned access, uint32_t *out);
 #define SHIM_DM_MAX (1u << 20) /* bytes of device memory that a context can have */
 /** Allocate zeroed device memory. @return NULL with errno: EIO, EINVAL, ENOMEM. */
 struct shim_dm *shim_dm_new(struct ibv_context *context, size_t length);
-/** Free device memory. @return 0; EBUSY: regions are registered on it; EIO: a forked child has inherited it. */
+/** Free device memory. @return 0; EBUSY: regions are registered on it; EIO: a parent of this process allocated it. */
 int shim_dm_free(struct shim_dm *dm);
 /** The process address of `length` bytes at `offset` in device memory. @return NULL: out of range. */
 uint8_t *shim_dm_at(struct shim_dm *dm, uint64_t offset, size_t length);

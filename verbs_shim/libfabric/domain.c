@@ -159,6 +159,8 @@ int ufi_domain_open(struct fid_fabric *fabric, struct fi_info *info, struct fid_
 	struct ufi_domain *domain;
 	int rc, mode;
 
+	if (ufi_is_inherited(&container_of(fabric, struct ufi_fabric, fabric)->lock))
+		return -FI_EIO;
 	if (!info || !info->domain_attr || !info->domain_attr->name)
 		return -FI_EINVAL;
 	domain = calloc(1, sizeof(*domain));

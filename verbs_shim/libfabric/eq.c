@@ -306,6 +306,8 @@ int ufi_eq_open(struct fid_fabric *fabric, struct fi_eq_attr *attr, struct fid_e
 	struct ufi_eq *eq;
 	int rc;
 
+	if (ufi_is_inherited(&container_of(fabric, struct ufi_fabric, fabric)->lock))
+		return -FI_EIO;
 	if (flags & ~(FI_WRITE | FI_AFFINITY))
 		return -FI_EINVAL;
 	eq = calloc(1, sizeof(*eq));

@@ -178,7 +178,7 @@ static void pep_end(struct ufi_pep *pep)
 }
 
 /* The list of all passive endpoints of the process: a handle does not tell which fabric it belongs to. No other lock
- * is held or taken while all_lock is held. */
+ * is held or taken while all_lock is held, except by a fork. */
 static pthread_mutex_t all_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_once_t all_once = PTHREAD_ONCE_INIT;
 static struct ufi_pep *all;
@@ -289,6 +289,8 @@ int ufi_pep_open(struct fid_fabric *fabric, struct fi_info *info, struct fid_pep
 	struct ufi_pep *pep;
 	int rc;
 
+	if (ufi_is_inherited(&container_of(fabric, struct ufi_fabric, fabric)->lock))
+		return -FI_EIO;
 	if (!info || !info->ep_attr || info->ep_attr->type != FI_EP_MSG || !info->domain_attr ||
 	    !info->domain_attr->name)
 		return -FI_EINVAL;

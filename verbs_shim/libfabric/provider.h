@@ -149,12 +149,10 @@ int ufi_addr_print(const struct nic_rdm_addr *addr, char *buf, size_t len);
 /** Copy out as much of an address as fits. *len is set to the full length. @return 0, -FI_ETOOSMALL: truncated. */
 int ufi_addr_copy_out(const struct nic_rdm_addr *addr, void *out, size_t *len);
 
-/* ---- fabric, domain ------------------------------------------------------------------------------------- */
-
 /* ---- locks of objects ----------------------------------------------------------------------------------- */
 
-/** A lock that a forked child does not take in objects that it inherited: it has one thread for those, and a thread
- * that does not exist in the child could hold the mutex forever. */
+/** A lock that a forked child does not take in objects that it inherited: it can only close those, and a thread that
+ *  does not exist in the child could hold the mutex forever. */
 struct ufi_lock {
 	pthread_mutex_t mutex;
 	unsigned forks; /* pmd_forks() when the object was made */
@@ -189,6 +187,8 @@ static inline void ufi_unlock(struct ufi_lock *lock)
 	if (!ufi_is_inherited(lock))
 		pthread_mutex_unlock(&lock->mutex);
 }
+
+/* ---- fabric, domain ------------------------------------------------------------------------------------- */
 
 struct ufi_fabric {
 	struct fid_fabric fabric;

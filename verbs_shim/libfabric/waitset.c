@@ -41,6 +41,8 @@ int ufi_waitset_add(struct fid_wait *fid, const struct ufi_fabric *fabric, struc
 	if (!fid || waitset_of(fid)->fabric != fabric)
 		return -FI_EINVAL;
 	set = waitset_of(fid);
+	if (ufi_is_inherited(&set->lock)) /* the epoll set is shared with a parent */
+		return -FI_EIO;
 	m = malloc(sizeof(*m));
 	if (!m)
 		return -FI_ENOMEM;
@@ -166,6 +168,8 @@ int ufi_waitset_open(struct fid_fabric *fabric, struct fi_wait_attr *attr, struc
 	struct ufi_waitset *set;
 	int rc;
 
+	if (ufi_is_inherited(&container_of(fabric, struct ufi_fabric, fabric)->lock))
+		return -FI_EIO;
 	if ((attr && attr->flags) || obj == FI_WAIT_NONE || obj == FI_WAIT_SET)
 		return -FI_EINVAL;
 	set = calloc(1, sizeof(*set));

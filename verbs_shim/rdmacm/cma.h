@@ -216,6 +216,8 @@ int cma_front_open(const struct pmd_device *device, struct pmd_engine **out);
 
 /** Find the device that has an address, and open it. @return 0, -ENODEV, another negative errno */
 int cma_device_by_address(const struct cma_addr *addr, struct cma_device **out);
+/** Whether a device has the address. It need not be possible to open it. */
+bool cma_device_has(const struct cma_addr *addr);
 /** Find the device and the source address by which to reach `dst`, and open the device.
  *  @param src in: the source address to use, or zeroes: any; out: the source address.
  *  @return 0; -ENODEV: the route leads through none of our devices; -ENETUNREACH or another errno: there is no route */

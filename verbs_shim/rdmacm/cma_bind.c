@@ -72,9 +72,9 @@ static bool is_link_local(const struct nic_gid *gid)
 /** Find the device of an address. @return 0, and *device is NULL if the address means all devices; a negative errno */
 static int device_of(const struct cma_addr *addr, struct cma_device **device)
 {
-	int err = cma_addr_is_any(addr) ? 0 : cma_device_by_address(addr, device);
-
-	return err == -ENODEV && cma_addr_is_loopback(addr) ? 0 : err;
+	if (cma_addr_is_any(addr) || (cma_addr_is_loopback(addr) && !cma_device_has(addr)))
+		return 0;
+	return cma_device_by_address(addr, device);
 }
 
 /** Bind an id. @param more further flags (PMD_CM_*) */
@@ -98,7 +98,10 @@ static int bind_id(struct cma_id *id, const struct cma_addr *addr, unsigned more
 		id->one_family = true;
 	w.addr = device ? addr : &any;
 	w.flags = flags_of(id) | more;
-	err = device ? port_bind(&w, device) : bind_any(&w);
+	if (device)
+		err = port_bind(&w, device);
+	else if (!(more & PMD_CM_ACTIVE)) /* else cma_bind_active binds a port when the device is known */
+		err = bind_any(&w);
 	if (err)
 		return err;
 	id->src = *addr;

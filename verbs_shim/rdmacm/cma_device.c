@@ -81,8 +81,26 @@ static bool devices_look(bool again)
 	return true;
 }
 
+static void fork_prepare(void)
+{
+	pthread_mutex_lock(&devices_lock);
+}
+
+static void fork_done(void)
+{
+	pthread_mutex_unlock(&devices_lock);
+}
+
+/** Called after an engine was opened: devices_lock is to be taken before the engines' locks, so its handlers must be
+ *  registered after theirs. */
+static void fork_register(void)
+{
+	pthread_atfork(fork_prepare, fork_done, fork_done);
+}
+
 static int device_open(struct cma_device *d)
 {
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	struct pmd_engine *engine;
 	int err;
 
@@ -91,6 +109,7 @@ static int device_open(struct cma_device *d)
 	err = cma_front_open(&d->pmd, &engine);
 	if (err)
 		return err;
+	pthread_once(&once, fork_register);
 	err = pmd_cm_open(engine, cma_event_from_cm, d, &d->cm);
 	if (err) {
 		pmd_close(engine);
@@ -251,6 +270,16 @@ static int found(struct cma_device *d, struct cma_device **out)
 	if (!err)
 		*out = d;
 	return err;
+}
+
+bool cma_device_has(const struct cma_addr *addr)
+{
+	bool has;
+
+	pthread_mutex_lock(&devices_lock);
+	has = find_by_address(addr);
+	pthread_mutex_unlock(&devices_lock);
+	return has;
 }
 
 int cma_device_by_address(const struct cma_addr *addr, struct cma_device **out)

@@ -29,6 +29,7 @@ struct cma_file {
 	struct cma_file *next; /* in its bucket */
 	uint64_t ino, dev;
 	pid_t pid;	/* the process that opened the file; a forked child cannot use it */
+	unsigned forks; /* pmd_forks() then */
 	uint32_t refs;	/* one for each call in progress, and one for all descriptors together */
 	uint32_t n_fds; /* descriptors that are open, as far as is known */
 	int *fds;
@@ -93,6 +94,7 @@ struct cma_file *cma_file_open(int flags, int *fd)
 		return NULL;
 	}
 	f->pid = (pid_t)syscall(SYS_getpid);
+	f->forks = pmd_forks();
 	f->fds = fds;
 	f->fds[0] = *fd;
 	f->n_fds = f->refs = 1;
@@ -125,7 +127,7 @@ struct cma_file *cma_file_get(int fd)
 
 bool cma_file_is_inherited(const struct cma_file *f)
 {
-	return f->pid != (pid_t)syscall(SYS_getpid);
+	return f->forks != pmd_forks() || f->pid != (pid_t)syscall(SYS_getpid);
 }
 
 void cma_file_put(struct cma_file *f)

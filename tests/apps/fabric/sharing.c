@@ -232,6 +232,27 @@ static int child(const struct opened *o)
 	return fi_close(&o->cntr->fid) ? 8 : 0;
 }
 
+/** The child's own objects work, but none can be made of the parent's. */
+static int child_anew(struct pair *p)
+{
+	struct fid_fabric *fabric;
+	struct fid_domain *domain;
+	struct fid_wait *waits;
+	struct fid_eq *eq;
+	uint32_t data = 7, event;
+
+	if (fi_domain(p->fabric, p->info, &domain, NULL) != -FI_EIO ||
+	    fi_eq_open(p->fabric, NULL, &eq, NULL) != -FI_EIO || fi_wait_open(p->fabric, NULL, &waits) != -FI_EIO)
+		return 10;
+	if (fi_fabric(p->info->fabric_attr, &fabric, NULL) || fi_domain(fabric, p->info, &domain, NULL))
+		return 11;
+	if (fi_eq_open(fabric, &(struct fi_eq_attr){.flags = FI_WRITE}, &eq, NULL) ||
+	    fi_eq_write(eq, FI_NOTIFY, &data, sizeof(data), 0) != sizeof(data) ||
+	    fi_eq_read(eq, &event, &data, sizeof(data), 0) != sizeof(data) || data != 7)
+		return 12;
+	return fi_close(&eq->fid) || fi_close(&domain->fid) || fi_close(&fabric->fid) ? 13 : 0;
+}
+
 #define AV_NAME "uroce test fork"
 
 static int open_shared(struct pair *p, uint64_t flags, struct fid_av **av)
@@ -305,7 +326,7 @@ void case_forks(struct pair *p)
 		pid_t pid = fork();
 
 		if (pid == 0)
-			_exit(child(&o));
+			_exit(i % 2 ? child(&o) : child_anew(p));
 		WANT(waitpid(pid, &status, 0), pid);
 		WANT(status, 0);
 		WANT_OK(open_shared(p, FI_READ, &av)); /* the vector still exists: the parent has not closed it */
