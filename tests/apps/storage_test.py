@@ -104,6 +104,8 @@ def iser_io(tally, how, target, side, env, folder):
 
 
 def iser(tally, how, sides, env):
+    # libiscsi 1.19 reads memory that it has not initialized: spare it the pattern with which meson fills such memory.
+    env = dict(env, MALLOC_PERTURB_="0")
     with tempfile.TemporaryDirectory() as folder:
         target = Target(folder, sides[0], env)
         if not target.set_up():
