@@ -1,17 +1,32 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What the processes of a device say of their connections, and pairs of programs that connect through librdmacm."""
+import contextlib
 import json
+import os
+import signal
 
 import harness
 
 UDP = {"UROCE_RING": "off"}
 
 
+def devices(side):
+    """@return what `uroce status` says of the side's device; nothing if it is not open"""
+    said = harness.uroce("status", side.address, "--json", side=side)
+    return json.loads(said.stdout)["devices"] if said.returncode == 0 else []
+
+
 def functions(side):
     """@return the processes of the side's device; none if it is not open"""
-    said = harness.uroce("status", side.address, "--json", side=side)
-    devices = json.loads(said.stdout)["devices"] if said.returncode == 0 else []
-    return [function for device in devices for function in device["functions"]]
+    return [function for device in devices(side) for function in device["functions"]]
+
+
+def kill_daemon(side):
+    """Kill the daemon of the side's device, if there is one."""
+    for device in devices(side):
+        if device["daemon"] and device["daemon"]["pid"]:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(device["daemon"]["pid"], signal.SIGKILL)
 
 
 def ports(side):
