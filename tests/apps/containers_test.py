@@ -10,8 +10,9 @@ import sys
 import harness
 import podman
 
+CONNECTING = ["rping", "ucmatose", "udaddy", "rstream", "mckey"]
 PROGRAMS = ["ib_write_bw", "ib_write_lat", "ib_send_lat", "ib_send_bw", "ib_read_bw", "ib_atomic_bw", "ibv_devinfo",
-            "ibv_rc_pingpong", "sh", "cat", "env", "grep", "ls", "readlink", "dirname", "sleep"]
+            "ibv_rc_pingpong", *CONNECTING, "sh", "cat", "env", "grep", "ls", "readlink", "dirname", "sleep"]
 COUNT, SIZE = 500, 65536
 BANDWIDTH = ["ib_write_bw", "-p", "PORT", "-n", str(COUNT), "-s", str(SIZE)]
 LATENCY = ["ib_send_lat", "-p", "PORT", "-n", str(COUNT)]
@@ -83,6 +84,29 @@ def over_the_ring(tally, what, a, b, pairs):
     ok, reason, server, client = verify(sides)
     tally.result(f"{what}: every byte of every operation", ok and a.datagrams() == sent,
                  reason or f"{a.datagrams() - sent} UDP datagrams", server, client)
+
+
+def connections(tally, what, a, b):
+    """Programs that connect through librdmacm."""
+    to = a.address
+    for words, server_argv, client_argv in (
+            ("ping data", ["rping", "-s", "-a", to, "-C", "100", "-S", "1000", "-V", "-v"],
+             ["rping", "-c", "-a", to, "-C", "100", "-S", "1000", "-V", "-v"]),
+            ("return status 0", ["ucmatose", "-b", to, "-c", "20", "-C", "10"],
+             ["ucmatose", "-s", to, "-c", "20", "-C", "10"]),
+            ("return status 0", ["udaddy", "-b", to, "-c", "5"], ["udaddy", "-s", to, "-c", "5"]),
+            ("custom", ["rstream", "-b", to, "-T", "v", "-S", "65536", "-C", "100", "-I", "10"],
+             ["rstream", "-s", to, "-T", "v", "-S", "65536", "-C", "100", "-I", "10"]),
+            ("---", ["ib_send_lat", "-R", "-F", "-n", "200"], ["ib_send_lat", "-R", "-F", "-n", "200", to]),
+            ("---", ["ib_write_bw", "-R", "-F", "-n", "200", "-q", "2"],
+             ["ib_write_bw", "-R", "-F", "-n", "200", "-q", "2", to])):
+        server = harness.Process(server_argv, a)
+        harness.until(20, lambda: any(entry["state"] == "listen" for function in functions(a)
+                                      for entry in function.get("cm", [])))
+        client = harness.Process(client_argv, b)
+        codes, outputs = (client.wait(60), server.wait(10)), (server.output(), client.output())
+        tally.result(f"{what}: {' '.join(client_argv[:2])}", codes == (0, 0) and all(words in said for said in outputs),
+                     f"exit codes {codes}", *outputs)
 
 
 def ring_off(tally, a):
@@ -256,6 +280,8 @@ def main():
     tests = {"confined": lambda: confined(tally, a), "files": lambda: device_files(tally, a),
              "udp": lambda: over_udp(tally, a, b), "ring": lambda: over_the_ring(tally, "one container", a, a, PAIRS),
              "ring_off": lambda: ring_off(tally, a), "pod": pod, "alone": lambda: alone(tally, host),
+             "connections": lambda: (connections(tally, "two containers", a, b),
+                                     connections(tally, "one container", a, a)),
              "first_process": lambda: as_first_process(tally, host), "frugal": lambda: frugal(tally, host)}
     for name, test in tests.items():
         if args.only in ("", name):

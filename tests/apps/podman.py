@@ -52,6 +52,8 @@ class Tree:
         for name in ["libibverbs.so.1", "liburoce-sysfs.so", "liburoce-preload.so"]:
             self.needed(os.path.join(self.libraries, name))
         self.needed(self.find("uroced"))
+        for path in glob.glob("/lib/*/libgcc_s.so.1"):  # glibc loads it for pthread_exit, and ldd does not list it
+            self.copy(path)
         self.python()
 
     @staticmethod
