@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Benchmarks and communication libraries over librdmacm, Debian's packages unmodified: cmtime, qperf, DAPL, UCX,
-pyverbs, and libfabric's own verbs provider with fi_pingpong and Open MPI. Through shared memory and by the kernel's
-UDP."""
+"""Benchmarks and communication libraries over librdmacm, Debian's packages unmodified: cmtime, qperf, librpma, DAPL,
+UCX, pyverbs, and libfabric's own verbs provider with fi_pingpong and Open MPI. Through shared memory and by the
+kernel's UDP."""
 import glob
 import gzip
 import os
@@ -32,6 +32,18 @@ def qperf(tally, how, sides, env):
     ok, reason, *outputs = harness.run_pair(server, client, sides, 120, env)
     missing = [name for name in QPERF if name + ":" not in outputs[1]]
     tally.result(f"qperf -cm1, {how}", ok and not missing, f"{reason}; missing: {missing}", *outputs)
+
+
+def rpma(tally, how, sides, env):
+    """librpma, by a program of ours: Debian has none."""
+    program = os.path.join(os.environ["UROCE_BUILD"], "tests", "apps", "rpma")
+    if not os.path.exists(program):
+        print("SKIP: librpma: librpma-dev was not installed when uroce was built", flush=True)
+        return
+    where = [sides[0].address, "7204"]
+    ok, reason, *outputs = cm.pair([program, "serve", *where], [program, "use", *where], sides, env)
+    tally.result(f"librpma: memory written, flushed and read, {how}",
+                 ok and all("all bytes are right" in said for said in outputs), reason, *outputs)
 
 
 # ---- DAPL -----------------------------------------------------------------------------------------------------------
@@ -146,6 +158,7 @@ NETWORK_TESTS = (("io_demo", ucx), ("fi_pingpong", pingpong))
 
 
 def run(tally, tests, how, sides, env):
+    """Run the tests whose programs are installed."""
     for program, test in tests:
         if shutil.which(program):
             test(tally, how, sides, env)
@@ -156,9 +169,11 @@ def run(tally, tests, how, sides, env):
 def main():
     harness.options(__doc__)
     tally = harness.Tally("middleware")
-    run(tally, TESTS, "shared memory", harness.one_device_sides(13), {})
-    run(tally, TESTS, "UDP", harness.one_device_sides(13), cm.UDP)
-    run(tally, TESTS, "two devices", harness.loopback_sides(14), {})
+    for how, sides, env in (("shared memory", harness.one_device_sides(13), {}),
+                            ("UDP", harness.one_device_sides(13), cm.UDP),
+                            ("two devices", harness.loopback_sides(14), {})):
+        run(tally, TESTS, how, sides, env)
+        rpma(tally, how, sides, env)
     if os.geteuid() == 0:
         first, second = harness.veth_sides()
         run(tally, NETWORK_TESTS, "shared memory", (first, first), {})
