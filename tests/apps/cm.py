@@ -38,6 +38,16 @@ def listens(side):
     return any(cm["state"] == "listen" for function in functions(side) for cm in function.get("cm", []))
 
 
+def code_of(argv, code, said):
+    """@return a client's exit code; but 0 for an rping that has printed all its pings and then exits with 255: rping
+    44's event thread may read the channel once more that its main thread has just closed."""
+    if argv[0] == "rping" and code == 255 and "-v" in argv and \
+            said.count("ping data: ") == int(argv[argv.index("-C") + 1]):
+        print("rping's event thread has read a closed channel", flush=True)
+        return 0
+    return code
+
+
 def pair(server_argv, client_argv, sides, env=None, seconds=60, ends=True, tcp=None):
     """A server, and a client once the server listens.
     @param ends whether the server ends when its client has; otherwise it is ended
@@ -47,7 +57,7 @@ def pair(server_argv, client_argv, sides, env=None, seconds=60, ends=True, tcp=N
     if not (server.wait_listen(tcp, 20) if tcp else harness.until(20, lambda: listens(sides[0]))):
         return False, f"the server does not listen (exit code {server.wait(0.1)})", server.output(), ""
     client = harness.Process(client_argv, sides[1], env)
-    codes = [client.wait(seconds)]
+    codes = [code_of(client_argv, client.wait(seconds), client.output())]
     if ends:
         codes.append(server.wait(10))
     else:

@@ -7,6 +7,7 @@ import os
 import shutil
 import sys
 
+import cm
 import harness
 import podman
 
@@ -104,7 +105,9 @@ def connections(tally, what, a, b):
         harness.until(20, lambda: any(entry["state"] == "listen" for function in functions(a)
                                       for entry in function.get("cm", [])))
         client = harness.Process(client_argv, b)
-        codes, outputs = (client.wait(60), server.wait(10)), (server.output(), client.output())
+        codes = client.wait(60), server.wait(10)
+        outputs = server.output(), client.output()
+        codes = cm.code_of(client_argv, codes[0], outputs[1]), codes[1]
         tally.result(f"{what}: {' '.join(client_argv[:2])}", codes == (0, 0) and all(words in said for said in outputs),
                      f"exit codes {codes}", *outputs)
 
