@@ -14,7 +14,7 @@ PACKAGES_PROGRAMS="ibverbs-utils rdmacm-utils perftest libfabric-bin iproute2 ut
 PACKAGES_MPI="openmpi-bin libopenmpi-dev"
 # Peers, and a packet decoder: tests skip where they are missing.
 PACKAGES_PEERS="infiniband-diags ucx-utils tshark"
-# Programs that connect through librdmacm; their tests skip those that are missing. 30 MB with their dependencies.
+# Programs that connect through librdmacm; their tests skip those that are missing.
 PACKAGES_RDMACM="fio qperf libiscsi-bin qemu-system-x86 seabios qemu-utils qemu-block-extra dapl2-utils
 	python3-pyverbs librpma-dev"
 # For the test of containers, which skips where it cannot run them: 90 MB with podman's dependencies.
