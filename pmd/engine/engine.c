@@ -36,6 +36,7 @@ static struct {
 	struct pmd_engine *engines;
 	unsigned serial; /* number of the next packet pool: pool names must be unique */
 	bool handlers;	 /* fork and exit handlers are registered */
+	bool counts;	 /* pmd_forks_count() */
 	unsigned forks;	 /* pmd_forks() */
 } process = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -124,14 +125,14 @@ static void fork_parent(void)
 
 static void fork_child(void)
 {
-	bool alive = false;
+	bool counts = process.counts || process.forks;
 
 	pmd_guard_fork_child();
 	pmd_clock_forked();
 	for (struct pmd_engine *e = process.engines; e; e = e->next) {
 		pmd_random_forget(&e->random); /* otherwise the child would generate the same keys as the parent */
 		if (!e->host.dead) {
-			alive = e->host.dead = true;
+			counts = e->host.dead = true;
 			e->host.port->ops->abandon(e->host.port);
 			pmd_links_abandon(e->host.links);
 			pmd_tools_abandon(&e->host);
@@ -143,7 +144,7 @@ static void fork_child(void)
 		}
 		pmd_mutex_unlock(&e->lock);
 	}
-	__atomic_store_n(&process.forks, process.forks + (alive || process.forks), __ATOMIC_RELAXED);
+	__atomic_store_n(&process.forks, process.forks + counts, __ATOMIC_RELAXED);
 	pthread_mutex_unlock(&process.lock);
 }
 
@@ -167,7 +168,7 @@ static void exit_flush(void)
 }
 
 /** Register fork and exit handlers. Called before the first engine is opened: then a fork on another thread waits
- *  until pmd_open has finished. */
+ *  until pmd_open has finished. process.lock held. */
 static void process_handlers(void)
 {
 	if (process.handlers)
@@ -175,6 +176,23 @@ static void process_handlers(void)
 	process.handlers = true;
 	pthread_atfork(fork_prepare, fork_parent, fork_child);
 	atexit(exit_flush);
+}
+
+void pmd_fork_handlers(void)
+{
+	int cancel_state = process_lock();
+
+	process_handlers();
+	process_unlock(cancel_state);
+}
+
+void pmd_forks_count(void)
+{
+	int cancel_state = process_lock();
+
+	process_handlers();
+	process.counts = true;
+	process_unlock(cancel_state);
 }
 
 /* ---- open and close ----------------------------------------------------------------------------------------- */

@@ -180,8 +180,15 @@ void pmd_guard_reinstall(void);
  * at once, and its descriptors are closed (except those of libpcap). A child can open the device anew, except an
  * ethdev. */
 bool pmd_is_dead(const struct pmd_engine *engine);
-/** How many of the forks that led to this process happened with engines open, or after such a fork. What was made when
- *  this number was smaller belongs to an ancestor. */
+/** How many of the forks that led to this process happened with engines open, or after such a fork, or after
+ *  pmd_forks_count. What was made when this number was smaller belongs to an ancestor. */
 unsigned pmd_forks(void);
+/** From now on count each fork: the caller has made an object that a child must not share, and no engine may be open.
+ */
+void pmd_forks_count(void);
+/** Register the engines' fork handlers now rather than when the first engine is opened. For a caller that has handlers
+ *  of its own: those of locks that are taken while an engine's lock is held must be registered earlier, those of locks
+ *  that are held when an engine is locked or opened, later. */
+void pmd_fork_handlers(void);
 
 #endif

@@ -402,6 +402,23 @@ static void cma__listening_without_an_address_binds_any(void **state)
 	assert_int_equal(rig_ports(), RIG_DEVICES);
 }
 
+/* An id whose destination could not be resolved has an address, but no port. */
+static void cma__listening_after_a_failed_resolution_binds_a_port(void **state)
+{
+	struct rdma_ucm_query_route_resp resp;
+	int fd = rig_open(0);
+	uint32_t id = rig_create(fd, RDMA_PS_TCP, 100);
+
+	(void)state;
+	if (rig_resolve(fd, id, "198.51.100.1", RIG_PORT) == 0) /* a host without a route is told at once */
+		rig_event(fd, UCMA_ADDR_ERROR);
+	assert_int_equal(rig_ports(), 0);
+	assert_int_equal(rig_listen(fd, id, 0), 0);
+	assert_int_equal(rig_query_route(fd, id, &resp), 0);
+	assert_int_not_equal(((struct sockaddr_in *)&resp.src_addr)->sin_port, 0);
+	assert_int_equal(rig_ports(), RIG_DEVICES);
+}
+
 /* ---- datagrams --------------------------------------------------------------------------------------- */
 
 static void cma__CM_09_sidr_returns_the_qpn_and_the_q_key(void **state)
@@ -610,6 +627,7 @@ int main(void)
 		CASE(cma__a_loopback_address_that_no_device_has_is_any_address),
 		CASE(cma__an_active_side_may_name_such_an_address_as_its_source),
 		CASE(cma__listening_without_an_address_binds_any),
+		CASE(cma__listening_after_a_failed_resolution_binds_a_port),
 		CASE(cma__CM_09_sidr_returns_the_qpn_and_the_q_key),
 		CASE(cma__CM_09_sidr_refusals),
 		CASE(cma__duplicated_descriptors_share_one_file),

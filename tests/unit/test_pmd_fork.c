@@ -108,11 +108,69 @@ static void fork__the_heap_is_private(void **state)
 	pmd_close(e);
 }
 
+/** @return the exit code of a forked child that runs `fn`. */
+static int in_child(int (*fn)(void))
+{
+	int status;
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		alarm(60);
+		_exit(fn());
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFEXITED(status));
+	return WEXITSTATUS(status);
+}
+
+static int forks(void)
+{
+	return (int)pmd_forks();
+}
+
+static int forks_of_child(void)
+{
+	return in_child(forks);
+}
+
+static int forks_of_grandchild(void)
+{
+	return in_child(forks_of_child);
+}
+
+/** Forks count from the first one on that happens with an engine open, and all that follow in its child. */
+static void fork__is_counted_from_an_open_engine_on(void **state)
+{
+	struct pmd_engine *e;
+	char err[256];
+
+	(void)state;
+	SKIP_THREADS_AFTER_FORK();
+	assert_int_equal(in_child(forks), 0);
+	assert_int_equal(pmd_open(&device[0], NULL, NULL, &e, err, sizeof(err)), 0);
+	assert_int_equal(in_child(forks), 1);
+	assert_int_equal(in_child(forks_of_child), 2);
+	pmd_close(e);
+	assert_int_equal(pmd_forks(), 0);
+}
+
+/** Without an engine, too, once the caller wants it. The last test: it cannot be undone. */
+static void fork__is_counted_without_an_engine_if_wanted(void **state)
+{
+	(void)state;
+	assert_int_equal(in_child(forks), 0);
+	pmd_forks_count();
+	assert_int_equal(in_child(forks), 1);
+	assert_int_equal(in_child(forks_of_grandchild), 3);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(fork__parent_and_child_have_separate_heaps_after_close),
 		cmocka_unit_test(fork__the_heap_is_private),
+		cmocka_unit_test(fork__is_counted_from_an_open_engine_on),
+		cmocka_unit_test(fork__is_counted_without_an_engine_if_wanted),
 	};
 
 	if (ends_devices(device, 2, NULL) != 2)

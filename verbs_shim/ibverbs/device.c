@@ -49,22 +49,6 @@ static void fork_done(void)
 	pthread_mutex_unlock(&devices_lock);
 }
 
-static void fork_register(void)
-{
-	pthread_atfork(fork_prepare, fork_done, fork_done);
-}
-
-/* Fork handlers take the device locks during a fork, so that the child finds them free. Before a fork the C library
- * calls the handlers in reverse order of their registration. The engines register theirs after ours, when a device is
- * opened. The engine locks are thus taken before the device locks, which is the usual order. */
-static void devices_enter(void)
-{
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
-
-	pthread_once(&once, fork_register);
-	pthread_mutex_lock(&devices_lock);
-}
-
 static void borrow_take(void)
 {
 	pthread_mutex_lock(&borrow_lock);
@@ -75,18 +59,20 @@ static void borrow_release(void)
 	pthread_mutex_unlock(&borrow_lock);
 }
 
-static void borrow_register(void)
+void shim_devices_fork_inner(void)
+{
+	pthread_atfork(fork_prepare, fork_done, fork_done);
+}
+
+void shim_devices_fork_outer(void)
 {
 	pthread_atfork(borrow_take, borrow_release, borrow_release);
 }
 
-/** Called after an engine was opened: this lock is to be taken before the engines' locks, so its handlers must be
- *  registered after theirs. */
-static void borrow_start(void)
+static void devices_enter(void)
 {
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
-
-	pthread_once(&once, borrow_register);
+	shim_fork_handlers();
+	pthread_mutex_lock(&devices_lock);
 }
 
 static void devices_leave(void)
@@ -340,7 +326,6 @@ SHIM_EXPORT struct ibv_context *ibv_open_device(struct ibv_device *device)
 		free(ctx);
 		return shim_fail(-err);
 	}
-	borrow_start();
 	ctx->nic = pmd_engine_nic(ctx->engine);
 	pthread_mutex_lock(&dev->lock);
 	ctx->next = dev->contexts;

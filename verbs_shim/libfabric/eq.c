@@ -318,6 +318,8 @@ int ufi_eq_open(struct fid_fabric *fabric, struct fi_eq_attr *attr, struct fid_e
 		free(eq);
 		return rc;
 	}
+	if (eq->wait.obj != FI_WAIT_NONE)
+		pmd_forks_count();
 	ufi_lock_init(&eq->lock);
 	eq->tail = &eq->head;
 	eq->writable = flags & FI_WRITE;

@@ -177,6 +177,7 @@ int ufi_waitset_open(struct fid_fabric *fabric, struct fi_wait_attr *attr, struc
 		return -FI_ENOMEM;
 	rc = ufi_wait_init(&set->wait, obj);
 	if (!rc) {
+		pmd_forks_count();
 		set->wait.fd = epoll_create1(EPOLL_CLOEXEC);
 		rc = set->wait.fd < 0 ? -errno : 0;
 	}

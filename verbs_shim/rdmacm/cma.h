@@ -153,8 +153,10 @@ struct cma_file *cma_file_open(int flags, int *fd);
 struct cma_file *cma_file_get(int fd);
 /** Whether a parent process opened the file: a forked child inherits the descriptor, but cannot use it. */
 bool cma_file_is_inherited(const struct cma_file *file);
-/** Register the fork handlers. Must be called before any engine is opened. */
-void cma_init(void);
+/** Register the fork handlers of cma_lock, which is taken while engines are locked. */
+void cma_fork_inner(void);
+/** Register the fork handlers of the lock of the device list, which is held while engines are opened. */
+void cma_fork_outer(void);
 void cma_file_put(struct cma_file *file);
 /** cma_file_dup: `fd` is a new copy of the descriptor. cma_file_close: `fd` is about to be closed; with the last
  *  descriptor the file and its ids are destroyed. */

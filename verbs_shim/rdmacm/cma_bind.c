@@ -190,6 +190,18 @@ static void backlog_set(struct cma_id *id, int backlog)
 	pthread_mutex_unlock(&cma_lock);
 }
 
+/** Bind a port to an id that has an address only: the source address of a connection that could not be resolved. */
+static int bind_port(struct cma_id *id)
+{
+	const struct cma_addr any = {.family = id->src.family};
+	struct want w = {.id = id, .addr = id->device ? &id->src : &any, .port = id->src.port, .flags = flags_of(id)};
+	int err = id->device ? port_bind(&w, id->device) : bind_any(&w);
+
+	if (!err)
+		id->src.port = w.port;
+	return err;
+}
+
 int cma_listen(struct cma_id *id, int backlog)
 {
 	static const struct cma_addr any = {.family = AF_INET};
@@ -199,6 +211,9 @@ int cma_listen(struct cma_id *id, int backlog)
 		return err;
 	if (id->state != CMA_ADDR_BOUND)
 		return -EINVAL;
+	err = id->ports ? 0 : bind_port(id);
+	if (err)
+		return err;
 	backlog_set(id, backlog);
 	id->state = CMA_LISTEN;
 	for (struct cma_port *p = id->ports; p && !err; p = p->next)

@@ -91,16 +91,13 @@ static void fork_done(void)
 	pthread_mutex_unlock(&devices_lock);
 }
 
-/** Called after an engine was opened: devices_lock is to be taken before the engines' locks, so its handlers must be
- *  registered after theirs. */
-static void fork_register(void)
+void cma_fork_outer(void)
 {
 	pthread_atfork(fork_prepare, fork_done, fork_done);
 }
 
 static int device_open(struct cma_device *d)
 {
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	struct pmd_engine *engine;
 	int err;
 
@@ -109,7 +106,6 @@ static int device_open(struct cma_device *d)
 	err = cma_front_open(&d->pmd, &engine);
 	if (err)
 		return err;
-	pthread_once(&once, fork_register);
 	err = pmd_cm_open(engine, cma_event_from_cm, d, &d->cm);
 	if (err) {
 		pmd_close(engine);

@@ -219,18 +219,9 @@ static void unlock_files(void)
 	pthread_mutex_unlock(&cma_lock);
 }
 
-static void fork_register(void)
+void cma_fork_inner(void)
 {
 	pthread_atfork(lock_files, unlock_files, unlock_files);
-}
-
-/* Before a fork the C library calls the handlers in reverse order of their registration. Ours takes the innermost lock,
- * so it must be registered before the engines' handlers. */
-void cma_init(void)
-{
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
-
-	pthread_once(&once, fork_register);
 }
 
 /* ---- the descriptor ---------------------------------------------------------------------------------- */

@@ -103,6 +103,5 @@ const struct uroce_cm_source *rdmacm_device(void)
 		.closing = device_closing,
 	};
 
-	cma_init();
 	return &source;
 }
