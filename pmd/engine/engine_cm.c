@@ -25,6 +25,7 @@
 #include "engine_priv.h"
 #include "filesize.h"
 #include "nic_gsi.h"
+#include "points.h"
 #include "proto.h"
 
 #define ID_BITS	 24 /* the leading byte of an ID names the function: uroced_steer.c */
@@ -62,6 +63,7 @@ static void arrived(void *ctx, const struct nic_gsi_addr *addr, const uint8_t *m
 	if (!is_ours(cm, mad))
 		return;
 	cm->stats.cm_rx_mads++;
+	PMD_POINT(cm_mad_come);
 	nic_cm_rx(cm->nic_cm, &route, mad, NIC_CM_MAD_LEN);
 }
 
@@ -73,8 +75,11 @@ static void send_mad(void *ctx, const struct nic_cm_route *route, const uint8_t 
 					  .flow_label = route->flow_label,
 					  .tclass = route->traffic_class,
 					  .hop_limit = route->hop_limit};
-	int rc = nic_gsi_send(cm->engine->host.nic, &addr, mad);
+	int rc;
 
+	PMD_POINT(cm_mad_due);
+	rc = nic_gsi_send(cm->engine->host.nic, &addr, mad);
+	PMD_POINT(cm_mad_sent);
 	cm->stats.cm_tx_mads += rc == 0;
 	cm->stats.cm_tx_full += rc == -ENOMEM;
 	cm->stats.cm_tx_no_source += rc != 0 && rc != -ENOMEM;
@@ -84,6 +89,7 @@ static void event(void *ctx, const struct nic_cm_event *event)
 {
 	const struct pmd_cm *cm = ctx;
 
+	PMD_POINT(cm_event_due);
 	if (cm->on_event)
 		cm->on_event(cm->ctx, event);
 }
@@ -134,7 +140,9 @@ static void records_make(struct pmd_cm *cm)
 	madvise(memory, bytes, MADV_DONTFORK);
 	cm->records = memory;
 	cm->records_bytes = bytes;
+	PMD_POINT(cm_records_made);
 	pmd_control_records(cm->engine->host.control, fd);
+	PMD_POINT(cm_records_said);
 }
 
 static void cm_free(struct pmd_cm *cm)

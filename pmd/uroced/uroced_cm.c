@@ -29,6 +29,7 @@
 
 #include "nic_cm.h"
 #include "nic_gsi.h"
+#include "points.h"
 #include "uroced.h"
 
 #define ID_BITS	    24	   /* the same as in engine_cm.c */
@@ -85,6 +86,7 @@ static void send_mad(void *ctx, const struct nic_cm_route *route, const uint8_t 
 		d->stats.cm_unsent++;
 	else
 		d->stats.cm_sent++;
+	PMD_POINT(daemon_cm_mad_sent);
 }
 
 /** Get the CM instance for function n, which has ended; n = 0: for services that no function serves. The instance is
@@ -147,6 +149,7 @@ void cm_ended(struct daemon *d, unsigned n)
 
 	if (s->records_fd == 0)
 		return;
+	PMD_POINT(daemon_cm_ended);
 	adopted = records_adopt(d, n, s->records_fd);
 	close(s->records_fd);
 	s->records_fd = 0;
@@ -171,6 +174,7 @@ bool cm_records(struct daemon *d, unsigned n, struct proto_msg *m)
 		fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
 		close(0);
 	}
+	PMD_POINT(daemon_records_come);
 	if (s->records_fd != 0)
 		close(s->records_fd);
 	s->records_fd = fd > 0 ? fd : 0;
@@ -204,6 +208,7 @@ static void hand_on(struct daemon *d, unsigned n, const struct proto_mad *m)
 		d->stats.cm_handed_on++;
 	else
 		d->stats.cm_dropped++;
+	PMD_POINT(daemon_mad_handed_on);
 }
 
 /** Pass the packet to all functions that have connections, as far as we have their records. A function that could not
@@ -224,6 +229,7 @@ static void refuse(struct daemon *d, const struct proto_mad *m)
 		return;
 	}
 	d->stats.cm_refused++;
+	PMD_POINT(daemon_request_refused);
 	instance_rx(d->cm[0], m);
 }
 
@@ -252,6 +258,7 @@ static bool early_keep(struct daemon *d, const struct proto_mad *m, uint64_t ser
 	d->cm_early[d->n_cm_early++] =
 		(struct cm_early){.m = *m, .service = (uint32_t)service_id, .due_ns = daemon_now_ns() + EARLY_NS};
 	d->stats.cm_early++;
+	PMD_POINT(daemon_request_kept);
 	return true;
 }
 

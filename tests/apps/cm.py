@@ -8,6 +8,7 @@ import signal
 import harness
 
 UDP = {"UROCE_RING": "off"}
+GOES_ON_S = 60
 
 
 def devices(side):
@@ -22,11 +23,38 @@ def functions(side):
 
 
 def kill_daemon(side):
-    """Kill the daemon of the side's device, if there is one."""
+    """Kill the daemon of the side's device. @return whether there was one"""
     for device in devices(side):
         if device["daemon"] and device["daemon"]["pid"]:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(device["daemon"]["pid"], signal.SIGKILL)
+                return True
+    return False
+
+
+def states(side, pid):
+    """@return the states of a process's connections"""
+    return [entry["state"] for function in functions(side) if function["pid"] == pid
+            for entry in function.get("cm", [])]
+
+
+def received(side, pid):
+    """@return how many packets a process's queue pairs have received"""
+    return sum(qp["counters"]["rx_packets"] for function in functions(side) if function["pid"] == pid
+               for qp in function.get("queue_pairs", []))
+
+
+def goes_on(side, pid):
+    """Whether a process receives packets. It may take long: `uroce status` waits for processes that are stopped."""
+    seen = []
+
+    def more():
+        seen.append(received(side, pid))
+        return any(0 < before < seen[-1] for before in seen)
+    if not harness.until(GOES_ON_S, more):
+        print(f"packets received: {seen}", flush=True)
+        return False
+    return True
 
 
 def ports(side):
@@ -35,7 +63,7 @@ def ports(side):
 
 
 def listens(side):
-    return any(cm["state"] == "listen" for function in functions(side) for cm in function.get("cm", []))
+    return any(entry["state"] == "listen" for function in functions(side) for entry in function.get("cm", []))
 
 
 def code_of(argv, code, said):

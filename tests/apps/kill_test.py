@@ -21,13 +21,13 @@ REFUSED_S = 1.1  # after this a link that was given up is tried again
 DAEMON = ("START", "ADOPT", "EACH", "ADMIT", "RELEASE", "LEAVE")
 with open(os.path.join(harness.ROOT, "tests", "apps", "failing", "kinds.def")) as kinds_def:
     KINDS = re.findall(r"^FAILING\((\w+),", kinds_def.read(), re.M)
-LINE = re.compile(r'^PMD_POINT_IS\((\w+), (\w+), "', re.M)
+# members serve no ports (see test_pmd_service_points) and have no connections of the CM (see cm_points_test)
+ELSEWHERE = ("SERVE", "UNSERVE", "MANAGE", "RECORD", "LOSE", "REFUSE", "GIVE_UP")
 
 
 def points():
     """@return [(name, when)]"""
-    with open(os.path.join(harness.ROOT, "pmd", "base", "points.def")) as f:
-        return LINE.findall(f.read())
+    return [(name, when) for name, when in mesh.points() if when not in ELSEWHERE]
 
 
 def settled(many, like=None):
@@ -318,8 +318,6 @@ class Points:
 
     def all(self):
         for name, when in self.points:
-            if when in ("SERVE", "UNSERVE"):  # members serve no ports: see test_pmd_service_points
-                continue
             if when in DAEMON and self.hows == ("stay",):
                 continue
             roles = [None] if when in DAEMON else [SERVER, CLIENT]

@@ -6,6 +6,7 @@ is called by all others (a server), member 3 calls all others (a client), member
 """
 import mmap
 import os
+import re
 import signal
 import struct
 import sys
@@ -61,6 +62,21 @@ def unix_names():
         return [(row[7].strip(), bool(int(row[3], 16) & LISTENING)) for row in rows if len(row) == 8]
 
 
+def points():
+    """@return [(name, when)] of pmd/base/points.def"""
+    with open(os.path.join(harness.ROOT, "pmd", "base", "points.def")) as f:
+        return re.findall(r'^PMD_POINT_IS\((\w+), (\w+), "', f.read(), re.M)
+
+
+def libraries(with_points):
+    """@return the environment of a program that uses our libibverbs. `with_points`: of the build whose processes die
+    or stop at given points."""
+    build = os.environ["UROCE_BUILD"]
+    library = ("tests", "apps", "points") if with_points else ("verbs_shim", "ibverbs", "dropin")
+    return {"LD_LIBRARY_PATH": os.path.join(build, *library),
+            "UROCE_UROCED": os.path.join(build, "pmd", "uroced-points" if with_points else "uroced")}
+
+
 def failing_library():
     return os.path.join(os.environ["UROCE_BUILD"], "tests", "apps", "libfailing.so")
 
@@ -101,12 +117,8 @@ class Mesh:
     def __init__(self, points=False, env=None, frail=TIMEOUT):
         Mesh.count += 1
         self.address = f"127.{2 + os.getpid() % 250}.{200 + Mesh.count}.1"
-        build = os.environ["UROCE_BUILD"]
-        library = ("tests", "apps", "points") if points else ("verbs_shim", "ibverbs", "dropin")
-        self.uroced = os.path.join(build, "pmd", "uroced-points" if points else "uroced")
-        self.program = os.path.join(build, "tests", "apps", "mesh")
-        self.env = dict({"LD_LIBRARY_PATH": os.path.join(build, *library), "UROCE_UROCED": self.uroced,
-                         "UROCE_DEVICES": self.address}, **(env or {}))
+        self.program = os.path.join(os.environ["UROCE_BUILD"], "tests", "apps", "mesh")
+        self.env = dict(libraries(points), UROCE_DEVICES=self.address, **(env or {}))
         self.frail = frail
         self.file = tempfile.NamedTemporaryFile(prefix="mesh-")
         self.file.truncate(BOARD_BYTES)
@@ -143,7 +155,8 @@ class Mesh:
         return self.processes[index]
 
     def start_daemon(self, point):
-        return harness.Process([self.uroced, "--device", self.address, "--foreground"], env=self.armed(point))
+        return harness.Process([self.env["UROCE_UROCED"], "--device", self.address, "--foreground"],
+                               env=self.armed(point))
 
     def kill(self, *indices):
         for index in indices:
