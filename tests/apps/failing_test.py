@@ -80,17 +80,18 @@ class Sweep:
 
     # ---- in functions ----
 
-    def program(self, name, what, address, few, *more):
+    def program(self, name, what, address, few, *more, preload=()):
         """All kinds of failures in one scenario. @return whether nothing was wrong."""
         good = True
+        # libfailing.so comes last: its open() does not call that of a library after it.
+        env = dict(self.env, UROCE_DEVICES=address, LD_PRELOAD=":".join([*preload, self.env["LD_PRELOAD"]]))
         for kind in kinds():
             if self.args.kind not in ("", kind):
                 continue
             for how in HOWS:
                 first, step, most = self.size(few)
                 process = harness.Process([built("tests", "apps", name), kind, how, str(first), str(step), str(most),
-                                           *more],
-                                          env=dict(self.env, UROCE_DEVICES=address))
+                                           *more], env=env)
                 code = process.wait(1800)
                 lines = process.output().splitlines()
                 for line in lines:
@@ -102,7 +103,7 @@ class Sweep:
                     self.tally.result(f"{what}: {kind} {how}", False, f"exit code {code}", "\n".join(bad or lines[-3:]))
         return good
 
-    def beside_others(self, name, what, few):
+    def beside_others(self, name, what, few, preload=()):
         """On a device that two other processes use meanwhile; they must not be affected."""
         if not os.path.exists(built("tests", "apps", name)):
             return
@@ -112,7 +113,7 @@ class Sweep:
                 many.start(index)
             many.wait_talking()
             before = census.take(many)
-            good = self.program(name, what, many.address, few)
+            good = self.program(name, what, many.address, few, preload=preload)
             many.wait_undisturbed(())
             many.wait_joined()
             left = census.differences(before, census.take(many, before))
@@ -223,7 +224,7 @@ def main():
     args = harness.options(__doc__, ("--whole", "each call, not some of them"),
                            ("--every", "with --whole, only each Nth call", 1),
                            ("--kind", "only calls of this kind", ""),
-                           ("--only", "only this part: verbs, fabric, alone, daemon", ""),
+                           ("--only", "only this part: verbs, fabric, cm, alone, daemon", ""),
                            ("--seed", "of which calls", 1),
                            ("--verbose", "print the outcome of each call in the daemon"))
     tally = harness.Tally("failing")
@@ -232,6 +233,8 @@ def main():
         sweep.beside_others("failing_verbs", "verbs", 8)
     if args.only in ("", "fabric"):
         sweep.beside_others("failing_fabric", "fabric", 3)
+    if args.only in ("", "cm"):
+        sweep.beside_others("failing_cm", "cm", 2, [built("verbs_shim", "sysfs", "liburoce-sysfs.so")])
     if args.only in ("", "alone"):
         good = sweep.program("failing_verbs", "alone", "127.0.0.1", 2, "alone")
         tally.result("alone: each failing call of the process that starts the daemon is an error, or has no effect",

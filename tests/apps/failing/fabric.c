@@ -249,4 +249,5 @@ static void partner_serve(int fd)
 	side_close(&s, &f);
 }
 
-const struct scenario scenario = {.victim = victim, .partner_open = partner_open, .partner_serve = partner_serve};
+const struct scenario scenario = {
+	.victim = victim, .partner_open = partner_open, .partner_serve = partner_serve, .in_band = PHASE_TRANSFER};

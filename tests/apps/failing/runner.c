@@ -258,7 +258,8 @@ static struct ended run_victim(bool alone, int kind, int64_t n, bool on)
 }
 
 /** Judge the outcome. `cut_off`: from the failure on, every send or every receive on a socket fails. So the process
- * cannot learn of new shared memory rings, and may lose its connection during the transfer, without an errno. */
+ * cannot learn of new shared memory rings, and from the first phase that sends packets on it may lose its connection
+ * without an errno. */
 static const char *verdict(const struct ended *e, const struct report *like, bool cut_off, char *why, size_t len)
 {
 	const struct report *r = report;
@@ -275,7 +276,7 @@ static const char *verdict(const struct ended *e, const struct report *like, boo
 		snprintf(why, len, "status %x", (unsigned)e->status);
 		return "CRASH";
 	}
-	if (!r->first && r->failure.error == 0 && !(cut_off && r->failure.phase == PHASE_TRANSFER)) {
+	if (!r->first && r->failure.error == 0 && !(cut_off && r->failure.phase >= scenario.in_band)) {
 		snprintf(why, len, "no errno");
 		return "WRONG";
 	}

@@ -23,6 +23,7 @@ struct scenario {
 	bool (*partner_open)(void);
 	/** Serve one victim until it has ended. */
 	void (*partner_serve)(int fd);
+	int in_band; /* the first phase that sends packets */
 };
 
 extern const struct scenario scenario;

@@ -368,4 +368,5 @@ static void partner_serve(int fd)
 	qp_close(&partner, &f);
 }
 
-const struct scenario scenario = {.victim = victim, .partner_open = partner_open, .partner_serve = partner_serve};
+const struct scenario scenario = {
+	.victim = victim, .partner_open = partner_open, .partner_serve = partner_serve, .in_band = PHASE_TRANSFER};
