@@ -11,7 +11,7 @@ import cm
 import harness
 import podman
 
-CONNECTING = ["rping", "ucmatose", "udaddy", "rstream", "mckey"]
+CONNECTING = ["rping", "ucmatose", "udaddy", "rstream"]
 PROGRAMS = ["ib_write_bw", "ib_write_lat", "ib_send_lat", "ib_send_bw", "ib_read_bw", "ib_atomic_bw", "ibv_devinfo",
             "ibv_rc_pingpong", *CONNECTING, "sh", "cat", "env", "grep", "ls", "readlink", "dirname", "sleep"]
 COUNT, SIZE = 500, 65536

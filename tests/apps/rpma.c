@@ -43,8 +43,10 @@ static void end_open(struct end *e, const char *address, enum rpma_util_ibv_cont
 	must(rpma_utils_get_ibv_context(address, type, &e->context), "context");
 	must(rpma_peer_new(e->context, &e->peer), "peer");
 	e->bytes = aligned_alloc((size_t)page, BYTES);
-	if (!e->bytes)
+	if (!e->bytes) {
+		fprintf(stderr, "no memory\n");
 		exit(1);
+	}
 	memset(e->bytes, 0, BYTES);
 	must(rpma_mr_reg(e->peer, e->bytes, BYTES, usage, &e->mr), "memory");
 }
@@ -80,8 +82,10 @@ static void serve(const char *address, const char *port)
 	end_open(&e, address, RPMA_UTIL_IBV_CONTEXT_LOCAL,
 		 RPMA_MR_USAGE_WRITE_DST | RPMA_MR_USAGE_READ_SRC | RPMA_MR_USAGE_FLUSH_TYPE_VISIBILITY);
 	must(rpma_mr_get_descriptor_size(e.mr, &len), "size");
-	if (len > sizeof(desc))
+	if (len > sizeof(desc)) {
+		fprintf(stderr, "a descriptor has %zu bytes\n", len);
 		exit(1);
+	}
 	must(rpma_mr_get_descriptor(e.mr, desc), "descriptor");
 	offer.len = (uint8_t)len;
 	must(rpma_ep_listen(e.peer, address, port, &ep), "listen");

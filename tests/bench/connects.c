@@ -14,6 +14,7 @@
 #include <netinet/in.h>
 #include <rdma/rdma_cma.h>
 #include <rdma/rdma_verbs.h>
+#include <sys/resource.h>
 
 #include "bench_util.h"
 
@@ -216,6 +217,7 @@ static int run(int side, int channel, void *ctx)
 int main(int argc, char **argv)
 {
 	struct bench b = {.at = {.sin_family = AF_INET, .sin_port = htons(PORT)}};
+	struct rlimit files;
 
 	b.opt.test = argc > 1 ? argv[1] : "";
 	b.opt.placed = argc == 6;
@@ -227,5 +229,12 @@ int main(int argc, char **argv)
 		fprintf(stderr, "usage: %s rdma|tcp|memory ADDRESS COUNT [CPU CPU], COUNT at least 2\n", argv[0]);
 		return 2;
 	}
+	/* librdmacm opens three descriptors for each of these connections: an event channel, two completion channels.
+	 */
+	if (getrlimit(RLIMIT_NOFILE, &files) != 0)
+		bench_die("getrlimit");
+	files.rlim_cur = files.rlim_max;
+	if (setrlimit(RLIMIT_NOFILE, &files) != 0)
+		bench_die("setrlimit");
 	return bench_pair(run, &b);
 }

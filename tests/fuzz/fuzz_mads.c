@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * fuzz_mads.c - libFuzzer target: datagrams to queue pair 1 that reach the daemon of a device (uroced_cm.c). The input
- * is a sequence of steps: a byte that selects the step, then the bytes that the step takes. The sender is any host.
+ * is a sequence of steps: a byte that selects the step, then the bytes that the step takes. The sender is one of three
+ * hosts, one of which is the peer of all records.
  * Function 1 lives, and serves a service or not. Function 2 ends again and again, and leaves records of connections,
  * which the daemon ends for it.
  *
@@ -41,14 +42,19 @@ ssize_t __wrap_sendto(int fd, const void *buf, size_t len, int flags, const stru
 enum step { STEP_MAD, STEP_RAW, STEP_TIME, STEP_SERVE, STEP_END, STEP_KNOWN, STEPS };
 
 static const struct nic_gid own = {{[10] = 0xff, [11] = 0xff, [12] = 127, [15] = 1}};
-static const struct nic_gid peer = {{[10] = 0xff, [11] = 0xff, [12] = 127, [15] = 2}};
+static const struct nic_gid peer = {{[10] = 0xff, [11] = 0xff, [12] = 127, [15] = 2}}; /* of records */
+static const struct nic_gid hosts[] = {{{[10] = 0xff, [11] = 0xff, [12] = 127, [15] = 2}},
+				       {{[10] = 0xff, [11] = 0xff, [12] = 127, [15] = 3}},
+				       {{[10] = 0xff, [11] = 0xff, [12] = 127, [15] = 4}}};
+#define HOSTS (sizeof(hosts) / sizeof(hosts[0]))
 
 static struct daemon d;
 static struct {
 	uint64_t now_ns;
 	uint8_t seen[SEEN][CM_MAD_LEN];
 	unsigned n_seen;
-	unsigned sent; /* messages sent in this step */
+	unsigned sent;		      /* messages sent in this step */
+	const struct nic_gid *sender; /* of the datagram that is handled; NULL: none */
 	bool served, known;
 	int function; /* the live function's end of its connection */
 } f;
@@ -90,6 +96,16 @@ static void remember(const uint8_t *mad)
 	memcpy(f.seen[f.n_seen++ % SEEN], mad, CM_MAD_LEN);
 }
 
+static bool may_get_answer(const struct nic_gid *host)
+{
+	if (f.sender)
+		return memcmp(host, f.sender, sizeof(*host)) == 0 || memcmp(host, &peer, sizeof(*host)) == 0;
+	for (unsigned i = 0; i < HOSTS; i++) /* a request that has waited is refused */
+		if (memcmp(host, &hosts[i], sizeof(*host)) == 0)
+			return true;
+	return false;
+}
+
 ssize_t __wrap_sendto(int fd, const void *buf, size_t len, int flags, const struct sockaddr *to, socklen_t to_len)
 {
 	struct nic_rx_frame frame = {.flags = NIC_RX_UDP_PAYLOAD | NIC_RX_IP_ID_UNKNOWN,
@@ -102,7 +118,7 @@ ssize_t __wrap_sendto(int fd, const void *buf, size_t len, int flags, const stru
 
 	(void)flags, (void)to_len;
 	CHECK(fd == d.gids[0].sockets[0]);
-	CHECK(pmd_gid_from_sockaddr(to, &frame.dgid) && memcmp(&frame.dgid, &peer, sizeof(peer)) == 0);
+	CHECK(pmd_gid_from_sockaddr(to, &frame.dgid) && may_get_answer(&frame.dgid));
 	mad = nic_gsi_parse(&frame);
 	CHECK(mad);
 	CHECK(cm_mad_parse(mad, CM_MAD_LEN, &parsed) == CM_MAD_OK);
@@ -113,15 +129,17 @@ ssize_t __wrap_sendto(int fd, const void *buf, size_t len, int flags, const stru
 
 /* ---- steps ------------------------------------------------------------------------------------------------------ */
 
-static void arrive(const uint8_t *data, size_t len)
+static void arrive(unsigned host, const uint8_t *data, size_t len)
 {
-	struct sockaddr_in from = {
-		.sin_family = AF_INET, .sin_port = htons(NIC_UDP_PORT), .sin_addr.s_addr = htonl(INADDR_LOOPBACK + 1)};
+	struct sockaddr_in from = {.sin_family = AF_INET, .sin_port = htons(NIC_UDP_PORT)};
 	struct sockaddr_in6 space = {0};
 
+	f.sender = &hosts[host % HOSTS];
+	memcpy(&from.sin_addr, f.sender->raw + 12, sizeof(from.sin_addr));
 	memcpy(&space, &from, sizeof(from));
 	f.sent = 0;
 	cm_datagram(&d, 0, data, len, &space);
+	f.sender = NULL;
 	CHECK(f.sent <= len / PROTO_MAD_LEN);
 	CHECK(d.n_cm_early <= CM_EARLY_MAX);
 }
@@ -162,9 +180,9 @@ static void mad_make(uint8_t *mad)
 
 static void step_mad(void)
 {
-	const struct nic_gsi_addr addr = {.own = peer, .peer = own};
+	unsigned how = byte(), n = 1 + how % MERGED, host = how / MERGED % HOSTS;
+	const struct nic_gsi_addr addr = {.own = hosts[host], .peer = own};
 	uint8_t packets[MERGED][PROTO_MAD_LEN], packet[NIC_FRAME_MAX], mad[CM_MAD_LEN];
-	unsigned n = 1 + byte() % MERGED;
 	size_t cut = byte();
 	uint16_t bth;
 
@@ -173,18 +191,19 @@ static void step_mad(void)
 		CHECK(nic_gsi_build(&addr, mad, packet, &bth) - bth == PROTO_MAD_LEN);
 		memcpy(packets[i], packet + bth, PROTO_MAD_LEN);
 	}
-	arrive(packets[0], n * PROTO_MAD_LEN - (cut < 8 ? cut : 0));
+	arrive(host, packets[0], n * PROTO_MAD_LEN - (cut < 8 ? cut : 0));
 }
 
 static void step_raw(void)
 {
-	size_t len = word() % 600;
+	uint32_t how = word();
+	size_t len = how % 600;
 	uint8_t *exact = malloc(len + 1);
 
 	CHECK(exact);
 	for (size_t i = 0; i < len; i++)
 		exact[1 + i] = byte();
-	arrive(exact + 1, len);
+	arrive(how / 600, exact + 1, len);
 	free(exact);
 }
 
@@ -279,8 +298,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	f.now_ns += LONG_NS;
 	cm_tick(&d);
 	CHECK(d.n_cm_early == 0 && !d.cm[ENDING] && !cm_is_busy(&d) && d.n_cm <= 1);
-	if (d.cm[0])
+	if (d.cm[0]) {
+		CHECK(nic_cm_ids(d.cm[0]) == 0);
 		nic_cm_destroy(d.cm[0]);
+	}
 	close(sv[0]);
 	close(sv[1]);
 	return 0;

@@ -44,7 +44,7 @@ int job_cancel(struct pair *p, struct job *j);
 
 /** Open an endpoint that uses the CQs of end a. @param shared a shared context to bind; NULL: none. */
 struct fid_ep *job_endpoint(struct pair *p, struct fi_info *info, struct fid *shared);
-/** @return the endpoint's address in the pair's address vector, where this function inserts it. */
+/** Insert the endpoint's address in the pair's address vector. @return its fi_addr_t there. */
 fi_addr_t job_address(struct pair *p, struct fid_ep *ep);
 
 #endif

@@ -241,6 +241,7 @@ static int child_anew(struct pair *p)
 	struct fid_eq *eq;
 	uint32_t data = 7, event;
 
+	alarm(PATIENCE_S);
 	if (fi_domain(p->fabric, p->info, &domain, NULL) != -FI_EIO ||
 	    fi_eq_open(p->fabric, NULL, &eq, NULL) != -FI_EIO || fi_wait_open(p->fabric, NULL, &waits) != -FI_EIO)
 		return 10;
