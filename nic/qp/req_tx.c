@@ -365,7 +365,7 @@ static enum sending send_element(struct nic_qp *qp, struct swqe *w, struct nic_t
 	return run && may_send(qp, w, run, 1) && req_run_send(qp, run, frame) ? SENT : HELD;
 }
 
-/* ---- requests without a packet, or on UD --------------------------------------------------------------------- */
+/* ---- local operations, and datagrams of UD QPs --------------------------------------------------------------- */
 
 /* The application may have destroyed the window or the region since it posted the bind. */
 static bool bind_objects_exist(const struct nic *nic, const struct swqe *w)

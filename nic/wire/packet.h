@@ -78,9 +78,9 @@ struct packet {
 	const struct keyed *key;
 };
 
-/** Begin a packet to be sent: set the fields that are mostly constant or that no opcode implies. The caller sets the
- * addresses, the rest of the BTH and the opcode's extension headers. Other fields stay unset: clearing the struct would
- * cost as much as building the packet. */
+/** Begin a packet to be sent: set defaults for fields that rarely vary or do not depend on the opcode. The caller sets
+ * the addresses, the rest of the BTH and the opcode's extension headers. Other fields stay unset: clearing the struct
+ * would cost as much as building the packet. */
 static inline void packet_init(struct packet *p)
 {
 	p->ip_id = 0;

@@ -208,7 +208,7 @@ void pmd_clock_check(void)
 
 /* ---- life --------------------------------------------------------------------------------------------------- */
 
-/** Start measuring. Threads that read the clock meanwhile get the kernel's time until the rate is known. */
+/** Start measuring. Until the rate is known, threads that read the clock get the kernel's time. */
 static void begin(struct pmd_clock *c)
 {
 	struct sample s = sample_take(c);

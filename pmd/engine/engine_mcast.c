@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * engine_mcast.c - multicast groups: the NIC knows which QPs are attached, and the port joins a group as long as any
- * is. Cancellation is disabled meanwhile, because joining and leaving make system calls under the lock. Owns nothing.
+ * engine_mcast.c - multicast groups: the NIC knows which QPs are attached, and the port is a member of a group as long
+ * as any QP is attached to it. Joining and leaving make system calls under the lock, so cancellation is disabled around
+ * them. Owns nothing.
  */
 #include <errno.h>
 #include <pthread.h>

@@ -39,7 +39,7 @@ struct port_udp {
 	unsigned function;
 	struct udp_socket sockets[UDP_SOCKETS]; /* index = entry of the GID table; after these, multicast groups */
 	uint64_t open, hot;			/* bits: open sockets; sockets that every burst visits */
-	unsigned rx_last, tx_last;		/* index of the socket that last received, that last sent */
+	unsigned rx_last, tx_last;		/* index of the socket that last received; of the one that last sent */
 	unsigned dropped;			/* datagrams dropped in this burst */
 	int epoll_fd;	     /* watches all sockets; -1: not needed before a second socket is added or one is removed */
 	int retired_fd;	     /* former wait_fd, now a duplicate of epoll_fd; -1: none */

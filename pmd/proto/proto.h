@@ -225,8 +225,8 @@ int proto_send(int fd, unsigned type, const void *data, size_t len, const int *f
  *
  * @return 1: m is filled in; 0: the peer has closed, and all its messages have been received;
  * -EAGAIN: no message;
- * -EPROTO: no valid header, or another version of the protocol; -EBADMSG, -EMSGSIZE: malformed, or longer than the
- * room; -EMFILE: descriptors were lost because the process has no room for them. After an error other than -EAGAIN, m
+ * -EPROTO: no valid header, or another version of the protocol; -EBADMSG: malformed; -EMSGSIZE: longer than m->room;
+ * -EMFILE: descriptors were lost because the process has no room for them. After an error other than -EAGAIN, m
  * has no descriptors, and the caller must close the connection.
  */
 int proto_recv(int fd, struct proto_msg *m);

@@ -41,7 +41,7 @@ enum daemon_source { SOURCE_NAME, SOURCE_CLIENT, SOURCE_FUNCTION, SOURCE_DATAGRA
 enum slot_state {
 	SLOT_FREE,
 	SLOT_LIVE,     /* a function that has joined or has been adopted */
-	SLOT_ADOPTING, /* a function of a previous daemon, which has been sent PROTO_ADOPT and has not answered */
+	SLOT_ADOPTING, /* a previous daemon's function, which has been sent PROTO_ADOPT and has not answered */
 	SLOT_FOREIGN,  /* a process that is not connected to us listens under the name: ask it again, with back-off */
 };
 

@@ -263,7 +263,7 @@ void triggers_end(struct node *node)
 
 	if (t == NULL)
 		return;
-	/* The run posts no other work any more, so all of this work fits. */
+	/* The run no longer posts other work, so all of this work fits. */
 	for (unsigned i = 0; i < 2 && !node->sim->failed; i++) {
 		nic_trig_retry(node->nic);
 		run(node);

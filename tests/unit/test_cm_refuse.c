@@ -155,7 +155,8 @@ static void cm__CM_04_a_wrong_request_ends_no_connection(void **state)
 	rig_expect(rig, "a>REQ b:REQ b>REP a:REP a>RTU b:RTU");
 	bad.data = NULL;
 	bad.data_len = 0;
-	bad.local_id++; /* from the connection's QP: without its wrong MTU, this REQ would be stale */
+	/* A new REQ from the connected QP: with a valid MTU it would end the connection as stale. */
+	bad.local_id++;
 	bad.tid++;
 	bad.req.mtu = 6;
 	rig_inject(rig, A, &bad);

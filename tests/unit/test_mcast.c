@@ -91,7 +91,7 @@ static void mcast__HV_08_HV_11_the_multicast_qpn_goes_with_a_group_that_was_join
 	assert_int_equal(rig_counter(rig, rx_no_group), 1);
 	other.raw[15]++;
 	assert_int_equal(nic_mcast_attach(rig->qp, &other), 0);
-	assert_true(rig_rx(rig, &p)); /* to another group than the one that the QP is attached to */
+	assert_true(rig_rx(rig, &p)); /* to a group other than the one the QP is attached to */
 	assert_int_equal(rig_counter(rig, rx_no_group), 2);
 	p.dgid = rig->gid;
 	assert_true(rig_rx(rig, &p)); /* to the device's own address */

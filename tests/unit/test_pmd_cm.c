@@ -439,7 +439,7 @@ static void cm__the_daemon_ends_many_connections_of_a_killed_server(void **state
 	pmd_close(side.engine);
 }
 
-/** A port that a function has only bound is not served: the daemon keeps the request, and then refuses it. */
+/** A port that a function has only bound is not served: the daemon holds the request for a while, then refuses it. */
 static void cm__a_request_to_a_port_that_is_only_bound_is_rejected(void **state)
 {
 	(void)state;

@@ -266,8 +266,8 @@ static uint64_t junk_seen(struct end *e)
 	return n;
 }
 
-/** A packet that arrives together with the awaited event is received, although its bell was drained and the waiter
- * returned. */
+/** A packet that arrives together with the awaited event is received even though its bell has been drained and the
+ * waiter has returned. */
 static void wait__packets_that_come_with_the_event_are_received(void **state)
 {
 	struct end a;

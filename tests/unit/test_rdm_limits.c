@@ -136,8 +136,8 @@ static void rdm__requests_and_receives_beyond_the_limits_are_refused(void **stat
 	rdm_rig_destroy(rig);
 }
 
-/** A peer can change a message in shared memory after it was checked for room: the endpoint uses the header that it
- * checked. */
+/** A peer can change a message in shared memory after the endpoint has checked whether the message fits. The endpoint
+ * then still uses the header that it checked. */
 static void rdm__a_header_changed_after_its_check_has_no_effect(void **state)
 {
 	struct rdm_rig *rig = small_rig(63);

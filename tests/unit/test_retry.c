@@ -369,7 +369,7 @@ static void retry__RT_12_destroying_a_qp_takes_its_timers_with_it(void **state)
 
 	rig_post_send(rig, 1, NIC_WR_SEND, 0, 8);
 	rig_drain(rig);
-	for (unsigned i = 0; i < 8; i++) { /* timers of several QPs, which are destroyed in another order */
+	for (unsigned i = 0; i < 8; i++) { /* timers of several QPs, which are destroyed in a different order */
 		more[i] = rig->qp = rig_qp_create(rig);
 		rig->attr.timeout = (uint8_t)(14 - i);
 		rig_to_rts(rig);

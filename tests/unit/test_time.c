@@ -133,7 +133,7 @@ static void time__a_jump_ahead_uses_up_no_try(void **state)
 	}
 }
 
-/** A timer of seconds does not start from the beginning after the process was stopped: it expires soon. */
+/** A long timer does not start over after the process was stopped: it expires soon. */
 static void time__a_long_timer_runs_out_soon_after_a_stop(void **state)
 {
 	struct rig *rig = rig_create(NULL);

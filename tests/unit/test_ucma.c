@@ -467,7 +467,7 @@ static void ucma__multicast_join_and_leave(void **state)
 	join.id = id;
 	for (unsigned i = 0; i < 3; i++) {
 		join.uid = 100 + i;
-		join.join_flags = i % 2; /* member, or only sending */
+		join.join_flags = i % 2; /* full member, or send-only */
 		assert_int_equal(RIG_COMMAND(fd, RDMA_USER_CM_CMD_JOIN_MCAST, join, 4), 0);
 		leave.id = resp.id;
 		if (i < 2) {

@@ -31,7 +31,7 @@ static uint64_t tx_flags(const struct ufi_ep *ep, uint64_t flags)
 	return (ufi_msg_flags(ep, flags) & ~FI_COMPLETION) | (flags & FI_COMPLETION);
 }
 
-/** Return a new work, or -FI_ENOMEM if it is NULL. @return 0 with *out set; a negative fi_errno. */
+/** Store newly allocated work in *out. @return 0; -FI_ENOMEM if `work` is NULL. */
 static int made(struct ufi_work *work, struct ufi_work **out)
 {
 	*out = work;

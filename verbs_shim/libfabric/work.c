@@ -242,7 +242,7 @@ void ufi_works_fini(struct ufi_domain *domain)
 	free(domain->works);
 }
 
-/* ---- queueing to completion ------------------------------------------------------------------------------ */
+/* ---- from queueing to completion ------------------------------------------------------------------------- */
 
 static void use(struct ufi_cntr *cntr)
 {
