@@ -117,15 +117,15 @@ class Points:
 
     # ---- in the daemon ----
 
-    def start_daemon(self, side, point):
-        """A daemon that takes over the processes of the device. @return once it has them all"""
+    def start_daemon(self, side, point, joins=True):
+        """A daemon that takes over the processes of the device. @param joins wait until it has them all"""
         pids = sorted(function["pid"] for function in cm.functions(side))
         cm.kill_daemon(side)
         if not harness.until(PATIENCE_S, lambda: mesh.ask_daemon(side.address) is None):
             raise Failure("a daemon that was killed is there")
         env = dict(mesh.libraries(True), UROCE_TEST_POINT=point)
         daemon = harness.Process([env["UROCE_UROCED"], "--device", side.address, "--foreground"], env=env)
-        if not harness.until(PATIENCE_S, lambda: self.has_joined(side, daemon, pids)):
+        if joins and not harness.until(PATIENCE_S, lambda: self.has_joined(side, daemon, pids)):
             raise Failure(f"the daemon does not get {pids}: {daemon.output()}")
         return daemon
 
@@ -137,7 +137,8 @@ class Points:
     def daemon(self, when, point, how):
         place = self.place
         side = place.server_side if when in ("REFUSE", "GIVE_UP") else place.client_side
-        daemon = self.start_daemon(side, point)
+        # The processes that it takes over give it their records, too.
+        daemon = self.start_daemon(side, point, when != "RECORD")
         client = getattr(self, when.lower())()
         try:
             self.reached(daemon, how)
