@@ -137,9 +137,8 @@ class Points:
     def daemon(self, when, point, how):
         place = self.place
         side = place.server_side if when in ("REFUSE", "GIVE_UP") else place.client_side
-        # The processes that it takes over give it their records, too.
         daemon = self.start_daemon(side, point, when != "RECORD")
-        client = getattr(self, when.lower())()
+        client = None if when == "RECORD" else getattr(self, when.lower())()
         try:
             self.reached(daemon, how)
             if how == "stop":
@@ -151,7 +150,7 @@ class Points:
         finally:
             os.kill(place.server.pid, signal.SIGCONT)
         if when == "RECORD":
-            self.ends_well(client)
+            self.ends_well(place.client(PINGS, "-v"))
         elif client.wait(PATIENCE_S) is None:
             raise Failure(f"the client does not end: {client.output()}")
         if how == "kill" and when in ("LOSE", "GIVE_UP"):  # nobody knows the connections of a process any more when it
@@ -160,9 +159,6 @@ class Points:
         if place.server.popen.poll() is not None and place.was_rejected():
             place.start_server()
         self.settle()
-
-    def record(self):
-        return self.place.client(PINGS, "-v")
 
     def lose(self):
         client = self.place.client(FOREVER)
@@ -228,7 +224,8 @@ def main():
                             ("UDP", harness.one_device_sides(17), cm.UDP),
                             ("two devices", harness.loopback_sides(18), {})):
         chosen = [case for case in cases(env != cm.UDP) if args.point in ("", case[2].split(":")[0])]
-        run(tally, how, sides, env, harness.turn(args, chosen))
+        if chosen:
+            run(tally, how, sides, env, harness.turn(args, chosen))
     tally.finish()
 
 
