@@ -29,14 +29,6 @@ struct side {
 	uint8_t *area;
 };
 
-/** For calls that return 0 or set errno. */
-#define MUST(phase, call)                                                                                              \
-	do {                                                                                                           \
-		errno = 0;                                                                                             \
-		if (!(call))                                                                                           \
-			return failed(f, phase, #call, errno);                                                         \
-	} while (0)
-
 static struct sockaddr_in address(void)
 {
 	struct sockaddr_in at = {.sin_family = AF_INET, .sin_port = htons(PORT)};
@@ -71,10 +63,10 @@ static bool qp_open(struct side *s, struct failure *f)
 {
 	struct ibv_qp_init_attr init = {.qp_type = IBV_QPT_RC, .cap = {4, 4, 1, 1, 0}, .sq_sig_all = 1};
 
-	MUST(PHASE_CONNECT, s->area = calloc(1, AREA));
-	MUST(PHASE_CONNECT, rdma_create_qp(s->id, NULL, &init) == 0);
-	MUST(PHASE_CONNECT, s->mr = rdma_reg_msgs(s->id, s->area, AREA));
-	MUST(PHASE_CONNECT, rdma_post_recv(s->id, NULL, s->area + AT_RECV, BYTES, s->mr) == 0);
+	MUST_TRUE(PHASE_CONNECT, s->area = calloc(1, AREA));
+	MUST_TRUE(PHASE_CONNECT, rdma_create_qp(s->id, NULL, &init) == 0);
+	MUST_TRUE(PHASE_CONNECT, s->mr = rdma_reg_msgs(s->id, s->area, AREA));
+	MUST_TRUE(PHASE_CONNECT, rdma_post_recv(s->id, NULL, s->area + AT_RECV, BYTES, s->mr) == 0);
 	return true;
 }
 
@@ -86,11 +78,11 @@ static bool id_close(struct side *s, struct failure *f)
 	s->mr = NULL;
 	s->area = NULL;
 	if (was.mr)
-		MUST(PHASE_CLOSE, rdma_dereg_mr(was.mr) == 0);
+		MUST_TRUE(PHASE_CLOSE, rdma_dereg_mr(was.mr) == 0);
 	if (was.id && was.id->qp)
 		rdma_destroy_qp(was.id);
 	if (was.id)
-		MUST(PHASE_CLOSE, rdma_destroy_id(was.id) == 0);
+		MUST_TRUE(PHASE_CLOSE, rdma_destroy_id(was.id) == 0);
 	free(was.area);
 	return true;
 }
@@ -107,7 +99,7 @@ static bool event(struct side *s, int phase, enum rdma_cm_event_type want, struc
 
 	if (poll(&p, 1, WAIT_MS) != 1)
 		return failed(f, phase, "no event", 0);
-	MUST(phase, rdma_get_cm_event(s->channel, &e) == 0);
+	MUST_TRUE(phase, rdma_get_cm_event(s->channel, &e) == 0);
 	got = e->event;
 	status = e->status;
 	rdma_ack_cm_event(e);
@@ -137,24 +129,24 @@ static bool talk(struct side *s, struct failure *f)
 	struct rdma_conn_param param = {.responder_resources = 1, .initiator_depth = 1, .retry_count = 7};
 	struct sockaddr_in at = address();
 
-	MUST(PHASE_OPEN, s->channel = rdma_create_event_channel());
-	MUST(PHASE_OPEN, rdma_create_id(s->channel, &s->id, NULL, RDMA_PS_TCP) == 0);
-	MUST(PHASE_OPEN, rdma_resolve_addr(s->id, NULL, (struct sockaddr *)&at, RESOLVE_MS) == 0);
+	MUST_TRUE(PHASE_OPEN, s->channel = rdma_create_event_channel());
+	MUST_TRUE(PHASE_OPEN, rdma_create_id(s->channel, &s->id, NULL, RDMA_PS_TCP) == 0);
+	MUST_TRUE(PHASE_OPEN, rdma_resolve_addr(s->id, NULL, (struct sockaddr *)&at, RESOLVE_MS) == 0);
 	if (!event(s, PHASE_OPEN, RDMA_CM_EVENT_ADDR_RESOLVED, f))
 		return false;
-	MUST(PHASE_CONNECT, rdma_resolve_route(s->id, RESOLVE_MS) == 0);
+	MUST_TRUE(PHASE_CONNECT, rdma_resolve_route(s->id, RESOLVE_MS) == 0);
 	if (!event(s, PHASE_CONNECT, RDMA_CM_EVENT_ROUTE_RESOLVED, f) || !qp_open(s, f))
 		return false;
-	MUST(PHASE_CONNECT, rdma_connect(s->id, &param) == 0);
+	MUST_TRUE(PHASE_CONNECT, rdma_connect(s->id, &param) == 0);
 	if (!event(s, PHASE_CONNECT, RDMA_CM_EVENT_ESTABLISHED, f))
 		return false;
 	fill(s->area, 1);
-	MUST(PHASE_TRANSFER, rdma_post_send(s->id, NULL, s->area, BYTES, s->mr, 0) == 0);
+	MUST_TRUE(PHASE_TRANSFER, rdma_post_send(s->id, NULL, s->area, BYTES, s->mr, 0) == 0);
 	if (!completion(s->id->send_cq, f) || !completion(s->id->recv_cq, f))
 		return false;
 	if (!holds(s->area + AT_RECV, 2))
 		return failed(f, PHASE_TRANSFER, "wrong answer", 0);
-	MUST(PHASE_CLOSE, rdma_disconnect(s->id) == 0);
+	MUST_TRUE(PHASE_CLOSE, rdma_disconnect(s->id) == 0);
 	return event(s, PHASE_CLOSE, RDMA_CM_EVENT_DISCONNECTED, f);
 }
 

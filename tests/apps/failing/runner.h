@@ -3,6 +3,7 @@
 #ifndef RUNNER_H
 #define RUNNER_H
 
+#include <errno.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -33,5 +34,13 @@ bool say(int fd, const void *buf, size_t len);
 bool hear(int fd, void *buf, size_t len);
 
 bool failed(struct failure *failure, int phase, const char *what, int error);
+
+/** Return false from a function with a `struct failure *f` unless the call, which sets errno, is true. */
+#define MUST_TRUE(phase, call)                                                                                         \
+	do {                                                                                                           \
+		errno = 0;                                                                                             \
+		if (!(call))                                                                                           \
+			return failed(f, phase, #call, errno);                                                         \
+	} while (0)
 
 #endif

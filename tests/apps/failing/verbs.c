@@ -73,13 +73,6 @@ static bool holds(const uint8_t *at, uint32_t len, uint32_t seed)
 
 /* ---- open and close ------------------------------------------------------------------------------------------ */
 
-#define MUST(phase, call)                                                                                              \
-	do {                                                                                                           \
-		errno = 0;                                                                                             \
-		if (!(call))                                                                                           \
-			return failed(f, phase, #call, errno);                                                         \
-	} while (0)
-
 /** For calls that return an errno. */
 #define MUST_0(phase, call)                                                                                            \
 	do {                                                                                                           \
@@ -90,15 +83,15 @@ static bool holds(const uint8_t *at, uint32_t len, uint32_t seed)
 
 static bool device_open(struct side *s, struct failure *f)
 {
-	MUST(PHASE_OPEN, s->list = ibv_get_device_list(NULL));
-	MUST(PHASE_OPEN, s->list[0]);
-	MUST(PHASE_OPEN, s->ctx = ibv_open_device(s->list[0]));
+	MUST_TRUE(PHASE_OPEN, s->list = ibv_get_device_list(NULL));
+	MUST_TRUE(PHASE_OPEN, s->list[0]);
+	MUST_TRUE(PHASE_OPEN, s->ctx = ibv_open_device(s->list[0]));
 	MUST_0(PHASE_OPEN, ibv_query_gid(s->ctx, 1, 0, &s->gid));
-	MUST(PHASE_OPEN, s->pd = ibv_alloc_pd(s->ctx));
-	MUST(PHASE_OPEN, s->area = calloc(1, AREA));
-	MUST(PHASE_OPEN, s->mr = ibv_reg_mr(s->pd, s->area, AREA,
-					    IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
-						    IBV_ACCESS_REMOTE_ATOMIC));
+	MUST_TRUE(PHASE_OPEN, s->pd = ibv_alloc_pd(s->ctx));
+	MUST_TRUE(PHASE_OPEN, s->area = calloc(1, AREA));
+	MUST_TRUE(PHASE_OPEN, s->mr = ibv_reg_mr(s->pd, s->area, AREA,
+						 IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
+							 IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC));
 	return true;
 }
 
@@ -106,10 +99,10 @@ static bool qp_open(struct side *s, struct failure *f)
 {
 	struct ibv_qp_init_attr init = {.qp_type = IBV_QPT_RC, .cap = {DEPTH, DEPTH, 1, 1, 0}};
 
-	MUST(PHASE_OPEN, s->channel = ibv_create_comp_channel(s->ctx));
-	MUST(PHASE_OPEN, s->cq = ibv_create_cq(s->ctx, 4 * DEPTH, NULL, s->channel, 0));
+	MUST_TRUE(PHASE_OPEN, s->channel = ibv_create_comp_channel(s->ctx));
+	MUST_TRUE(PHASE_OPEN, s->cq = ibv_create_cq(s->ctx, 4 * DEPTH, NULL, s->channel, 0));
 	init.send_cq = init.recv_cq = s->cq;
-	MUST(PHASE_OPEN, s->qp = ibv_create_qp(s->pd, &init));
+	MUST_TRUE(PHASE_OPEN, s->qp = ibv_create_qp(s->pd, &init));
 	return true;
 }
 
