@@ -18,6 +18,7 @@ from mesh import FIRST, SECOND, Failure, Mesh
 HERE = os.path.dirname(os.path.abspath(__file__))
 LINE = re.compile(r"^\w+ (once|on) (\d+) ([\w-]+)")
 HOWS = ("once", "on")
+PARTS = ("verbs", "fabric", "cm", "alone", "daemon")
 OUTCOMES = ("worked", "error", "for-good", "CRASH", "HANG", "LEAK", "WRONG")
 COUNTS = 24  # offset of the count of calls in struct failing
 SETTLE = 5  # seconds
@@ -106,6 +107,7 @@ class Sweep:
     def beside_others(self, name, what, few, preload=()):
         """On a device that two other processes use meanwhile; they must not be affected."""
         if not os.path.exists(built("tests", "apps", name)):
+            print(f"SKIP: {what}: its library was not installed when uroce was built", flush=True)
             return
         many = Mesh()
         try:
@@ -224,9 +226,11 @@ def main():
     args = harness.options(__doc__, ("--whole", "each call, not some of them"),
                            ("--every", "with --whole, only each Nth call", 1),
                            ("--kind", "only calls of this kind", ""),
-                           ("--only", "only this part: verbs, fabric, cm, alone, daemon", ""),
+                           ("--only", f"only this part: {', '.join(PARTS)}", ""),
                            ("--seed", "of which calls", 1),
                            ("--verbose", "print the outcome of each call in the daemon"))
+    if args.only not in ("", *PARTS) or args.kind not in ("", *kinds()):
+        sys.exit(f"--only is one of {', '.join(PARTS)}; --kind one of {', '.join(kinds())}")
     tally = harness.Tally("failing")
     sweep = Sweep(tally, args)
     if args.only in ("", "verbs"):

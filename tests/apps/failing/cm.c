@@ -10,7 +10,6 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "runner.h"
 
@@ -36,25 +35,6 @@ static struct sockaddr_in address(void)
 	if (inet_pton(AF_INET, getenv("UROCE_DEVICES"), &at.sin_addr) != 1)
 		exit(2);
 	return at;
-}
-
-static uint8_t byte_of(uint32_t seed, uint32_t i)
-{
-	return (uint8_t)(seed * 31 + i * 7 + i / 251);
-}
-
-static void fill(uint8_t *to, uint32_t seed)
-{
-	for (uint32_t i = 0; i < BYTES; i++)
-		to[i] = byte_of(seed, i);
-}
-
-static bool holds(const uint8_t *at, uint32_t seed)
-{
-	for (uint32_t i = 0; i < BYTES; i++)
-		if (at[i] != byte_of(seed, i))
-			return false;
-	return true;
 }
 
 /* ---- both sides ---------------------------------------------------------------------------------------------- */
@@ -89,21 +69,22 @@ static bool id_close(struct side *s, struct failure *f)
 
 /* ---- the victim ---------------------------------------------------------------------------------------------- */
 
-/** Wait for an event. @return whether it is the wanted one */
+/** Wait for an event. Those of PHASE_OPEN depend on no packets. @return whether it is the wanted one */
 static bool event(struct side *s, int phase, enum rdma_cm_event_type want, struct failure *f)
 {
 	struct pollfd p = {.fd = s->channel->fd, .events = POLLIN};
 	struct rdma_cm_event *e;
 	enum rdma_cm_event_type got;
 	int status;
+	bool (*unwanted)(struct failure *, int, const char *, int) = phase == PHASE_OPEN ? failed : lost;
 
 	if (poll(&p, 1, WAIT_MS) != 1)
-		return failed(f, phase, "no event", 0);
+		return unwanted(f, phase, "no event", 0);
 	MUST_TRUE(phase, rdma_get_cm_event(s->channel, &e) == 0);
 	got = e->event;
 	status = e->status;
 	rdma_ack_cm_event(e);
-	return got == want || failed(f, phase, rdma_event_str(got), abs(status));
+	return got == want || unwanted(f, phase, rdma_event_str(got), abs(status));
 }
 
 /** Wait for a completion. An error completion means that the connection was lost; no call has failed. */
@@ -117,11 +98,10 @@ static bool completion(struct ibv_cq *cq, struct failure *f)
 		if (got < 0)
 			return failed(f, PHASE_TRANSFER, "ibv_poll_cq", -got);
 		if (got == 1)
-			return wc.status == IBV_WC_SUCCESS ||
-			       failed(f, PHASE_TRANSFER, ibv_wc_status_str(wc.status), 0);
+			return wc.status == IBV_WC_SUCCESS || lost(f, PHASE_TRANSFER, ibv_wc_status_str(wc.status), 0);
 		poll(NULL, 0, 1);
 	}
-	return failed(f, PHASE_TRANSFER, "no completion", 0);
+	return lost(f, PHASE_TRANSFER, "no completion", 0);
 }
 
 static bool talk(struct side *s, struct failure *f)
@@ -134,17 +114,17 @@ static bool talk(struct side *s, struct failure *f)
 	MUST_TRUE(PHASE_OPEN, rdma_resolve_addr(s->id, NULL, (struct sockaddr *)&at, RESOLVE_MS) == 0);
 	if (!event(s, PHASE_OPEN, RDMA_CM_EVENT_ADDR_RESOLVED, f))
 		return false;
-	MUST_TRUE(PHASE_CONNECT, rdma_resolve_route(s->id, RESOLVE_MS) == 0);
-	if (!event(s, PHASE_CONNECT, RDMA_CM_EVENT_ROUTE_RESOLVED, f) || !qp_open(s, f))
+	MUST_TRUE(PHASE_OPEN, rdma_resolve_route(s->id, RESOLVE_MS) == 0);
+	if (!event(s, PHASE_OPEN, RDMA_CM_EVENT_ROUTE_RESOLVED, f) || !qp_open(s, f))
 		return false;
 	MUST_TRUE(PHASE_CONNECT, rdma_connect(s->id, &param) == 0);
 	if (!event(s, PHASE_CONNECT, RDMA_CM_EVENT_ESTABLISHED, f))
 		return false;
-	fill(s->area, 1);
+	fill(s->area, BYTES, 1);
 	MUST_TRUE(PHASE_TRANSFER, rdma_post_send(s->id, NULL, s->area, BYTES, s->mr, 0) == 0);
 	if (!completion(s->id->send_cq, f) || !completion(s->id->recv_cq, f))
 		return false;
-	if (!holds(s->area + AT_RECV, 2))
+	if (!holds(s->area + AT_RECV, BYTES, 2))
 		return failed(f, PHASE_TRANSFER, "wrong answer", 0);
 	MUST_TRUE(PHASE_CLOSE, rdma_disconnect(s->id) == 0);
 	return event(s, PHASE_CLOSE, RDMA_CM_EVENT_DISCONNECTED, f);
@@ -212,8 +192,8 @@ static void answer(struct side *s)
 
 	if (!s->id || !s->id->qp || ibv_poll_cq(s->id->recv_cq, 1, &wc) != 1 || wc.status != IBV_WC_SUCCESS)
 		return;
-	fill(s->area, 2);
-	if (holds(s->area + AT_RECV, 1))
+	fill(s->area, BYTES, 2);
+	if (holds(s->area + AT_RECV, BYTES, 1))
 		rdma_post_send(s->id, NULL, s->area, BYTES, s->mr, 0);
 }
 
@@ -228,5 +208,4 @@ static void partner_serve(int fd)
 	/* The connection ends with an event, or with the next request, which may have come already. */
 }
 
-const struct scenario scenario = {
-	.victim = victim, .partner_open = partner_open, .partner_serve = partner_serve, .in_band = PHASE_CONNECT};
+const struct scenario scenario = {.victim = victim, .partner_open = partner_open, .partner_serve = partner_serve};

@@ -150,7 +150,7 @@ static bool completions(struct side *s, unsigned n, int watched, struct failure 
 			return failed(f, PHASE_TRANSFER, "fi_cq_read", (int)-got);
 		n -= got == 1;
 		if (got != 1 && (now() > end || (watched >= 0 && poll(&p, 1, 0) != 0)))
-			return failed(f, PHASE_TRANSFER, "no completion", 0);
+			return lost(f, PHASE_TRANSFER, "no completion", 0);
 	}
 	return true;
 }
@@ -162,8 +162,10 @@ static bool completions(struct side *s, unsigned n, int watched, struct failure 
 		ssize_t got;                                                                                           \
 		while ((got = call) == -FI_EAGAIN && now() < end)                                                      \
 			fi_cq_read(s->cq, NULL, 0);                                                                    \
+		if (got == -FI_EAGAIN)                                                                                 \
+			return lost(f, PHASE_TRANSFER, #call, 0);                                                      \
 		if (got)                                                                                               \
-			return failed(f, PHASE_TRANSFER, #call, got == -FI_EAGAIN ? 0 : (int)-got);                    \
+			return failed(f, PHASE_TRANSFER, #call, (int)-got);                                            \
 	} while (0)
 
 static bool transfer(struct side *s, const struct hello *to, struct failure *f)
@@ -249,5 +251,4 @@ static void partner_serve(int fd)
 	side_close(&s, &f);
 }
 
-const struct scenario scenario = {
-	.victim = victim, .partner_open = partner_open, .partner_serve = partner_serve, .in_band = PHASE_TRANSFER};
+const struct scenario scenario = {.victim = victim, .partner_open = partner_open, .partner_serve = partner_serve};

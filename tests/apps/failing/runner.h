@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 enum { PHASE_OPEN, PHASE_CONNECT, PHASE_TRANSFER, PHASE_CLOSE, PHASES };
 
@@ -14,6 +15,7 @@ struct failure {
 	int phase;
 	char what[120]; /* the call or the condition that failed */
 	int error;	/* errno, or a status of the interface */
+	bool lost;	/* no call failed: the connection was lost, or an answer did not come */
 };
 
 struct scenario {
@@ -24,7 +26,6 @@ struct scenario {
 	bool (*partner_open)(void);
 	/** Serve one victim until it has ended. */
 	void (*partner_serve)(int fd);
-	int in_band; /* the first phase that sends packets */
 };
 
 extern const struct scenario scenario;
@@ -33,7 +34,14 @@ extern const struct scenario scenario;
 bool say(int fd, const void *buf, size_t len);
 bool hear(int fd, void *buf, size_t len);
 
+/** Note a failure, unless one has been noted already. @return false */
 bool failed(struct failure *failure, int phase, const char *what, int error);
+/** Like failed(), if no call failed but the connection was lost, or an answer did not come. */
+bool lost(struct failure *failure, int phase, const char *what, int error);
+
+/** Fill a message with bytes that depend on `seed`, or compare it with them. */
+void fill(uint8_t *to, uint32_t len, uint32_t seed);
+bool holds(const uint8_t *at, uint32_t len, uint32_t seed);
 
 /** Return false from a function with a `struct failure *f` unless the call, which sets errno, is true. */
 #define MUST_TRUE(phase, call)                                                                                         \
