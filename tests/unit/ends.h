@@ -23,7 +23,8 @@ struct end {
 };
 
 /** Fill in n devices, on loopback addresses that only this process uses: processes that open the same device would
- *  share it. `more`: UROCE_DEVICES entries to append, or NULL. @return the number of devices */
+ *  share it. From now on, a failed test ends the program. `more`: UROCE_DEVICES entries to append, or NULL. @return the
+ * number of devices */
 int ends_devices(struct pmd_device *devices, unsigned n, const char *more);
 
 void end_open(struct end *e, const struct pmd_device *device);
