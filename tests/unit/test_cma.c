@@ -12,9 +12,12 @@
 #include "cma_rig.h"
 #include "device.h"
 
+static bool no_memory; /* calloc fails */
+
 static int setup(void **state)
 {
 	(void)state;
+	no_memory = false;
 	rig_start();
 	return 0;
 }
@@ -328,6 +331,37 @@ static void cma__time_wait_ends_with_an_event(void **state)
 	assert_int_equal(rig_disconnect(p.client, p.active), 0); /* succeeds: no connection is left to end */
 }
 
+void *__real_calloc(size_t n, size_t size);
+void *__wrap_calloc(size_t n, size_t size);
+
+void *__wrap_calloc(size_t n, size_t size)
+{
+	return no_memory ? NULL : __real_calloc(n, size);
+}
+
+static void cma__a_connection_loses_no_event_for_lack_of_memory(void **state)
+{
+	struct rig_pair p;
+
+	(void)state;
+	rig_pair_start(&p, RDMA_PS_TCP);
+	assert_int_equal(rig_connect(p.client, p.active, NULL, 0), 0);
+	p.passive = rig_event(p.server, UCMA_CONNECT_REQUEST).id;
+	no_memory = true;
+	assert_int_equal(rig_accept(p.server, p.passive, 300, NULL, 0), 0);
+	rig_event(p.client, UCMA_CONNECT_RESPONSE);
+	assert_int_equal(rig_establish(p.client, p.active), 0);
+	rig_event(p.server, UCMA_ESTABLISHED);
+	assert_int_equal(rig_disconnect(p.client, p.active), 0);
+	rig_event(p.server, UCMA_DISCONNECTED);
+	assert_int_equal(rig_disconnect(p.server, p.passive), 0);
+	rig_event(p.client, UCMA_DISCONNECTED);
+	rig_wait_ms(60000);
+	rig_event(p.client, UCMA_TIMEWAIT_EXIT);
+	rig_event(p.server, UCMA_TIMEWAIT_EXIT);
+	no_memory = false;
+}
+
 /* ---- listeners --------------------------------------------------------------------------------------- */
 
 /** A listener bound to `address` gets requests to all devices. */
@@ -623,6 +657,7 @@ int main(void)
 		CASE(cma__a_rej_before_accept_raises_no_event),
 		CASE(cma__notify_establishes_before_the_rtu),
 		CASE(cma__time_wait_ends_with_an_event),
+		CASE(cma__a_connection_loses_no_event_for_lack_of_memory),
 		CASE(cma__a_listener_on_any_address_listens_on_all_devices),
 		CASE(cma__a_loopback_address_that_no_device_has_is_any_address),
 		CASE(cma__an_active_side_may_name_such_an_address_as_its_source),

@@ -36,6 +36,10 @@
 #define CMA_PKEY	     0xffff
 #define CMA_BACKLOG_MAX	     1024
 
+/* The most events of a connection: it is answered, and then either refused, or ended, after which its time-wait ends.
+ */
+#define CMA_CONN_EVENTS 3
+
 /** States of an id, each with the commands that lead out of it. */
 enum cma_state {
 	CMA_IDLE,	    /* bind, resolve address, listen */
@@ -102,7 +106,8 @@ struct cma_id {
 	uint32_t number;
 	uint32_t refs;
 	uint32_t events_reported;
-	uint32_t backlog; /* number of requests that can still be queued before the program reads one */
+	uint32_t backlog;  /* number of requests that can still be queued before the program reads one */
+	struct list spare; /* memory for the events of its connection, which must not be lost */
 
 	pthread_mutex_t op;
 	enum cma_state state;
@@ -137,6 +142,9 @@ struct cma_id *cma_id_new(struct cma_file *file, uint16_t space, uint8_t qp_type
 int cma_id_enter(const struct cma_file *file, uint32_t number, struct cma_id **out);
 void cma_id_leave(struct cma_id *id);
 void cma_id_put(struct cma_id *id);
+/** An event of the id's connection, to be filled in and queued: one of CMA_CONN_EVENTS that were allocated with the id.
+ *  cma_lock held. */
+struct cma_event *cma_id_event(struct cma_id *id);
 /** End the id's connection and ports, and remove it from its file and the table; it is freed with its last reference.
  *  `op` is held before and after. @return the number of its events that the program has read */
 uint32_t cma_id_destroy(struct cma_id *id);

@@ -285,23 +285,20 @@ static void param_fill(struct cma_event *e, struct cma_id *id, const struct nic_
 
 static void event_pass(struct cma_id *id, const struct nic_cm_event *event)
 {
-	struct cma_event *e = calloc(1, sizeof(*e));
+	struct cma_event *e;
 
-	if (!e)
-		return;
-	e->id = id;
-	e->resp.event = seen[event->type].type;
-	e->resp.status = (uint32_t)seen[event->type].status;
-	param_fill(e, id, event);
 	pthread_mutex_lock(&cma_lock);
-	e->resp.uid = id->uid;
-	e->resp.id = id->number;
 	if (id->uid) {
+		e = cma_id_event(id);
+		e->id = id;
+		e->resp.uid = id->uid;
+		e->resp.id = id->number;
+		e->resp.event = seen[event->type].type;
+		e->resp.status = (uint32_t)seen[event->type].status;
+		param_fill(e, id, event);
 		cma_event_queue(e);
-		e = NULL;
 	}
 	pthread_mutex_unlock(&cma_lock);
-	free(e);
 }
 
 void cma_event_from_cm(void *ctx, const struct nic_cm_event *event)

@@ -41,17 +41,47 @@ static void number_give(struct cma_id *id)
 		lowest = id->number;
 }
 
+struct cma_event *cma_id_event(struct cma_id *id)
+{
+	struct list *first = list_first(&id->spare);
+
+	list_remove(first);
+	return list_entry(first, struct cma_event, link);
+}
+
+static bool events_reserve(struct cma_id *id)
+{
+	for (unsigned i = 0; i < CMA_CONN_EVENTS; i++) {
+		struct cma_event *e = calloc(1, sizeof(*e));
+
+		if (!e)
+			return false;
+		list_append(&id->spare, &e->link);
+	}
+	return true;
+}
+
+static void id_free(struct cma_id *id)
+{
+	while (!list_empty(&id->spare))
+		free(cma_id_event(id));
+	free(id);
+}
+
 struct cma_id *cma_id_new(struct cma_file *file, uint16_t space, uint8_t qp_type)
 {
 	struct cma_id *id = calloc(1, sizeof(*id));
 
-	if (!id || number_take(id)) {
-		free(id);
+	if (!id)
+		return NULL;
+	list_init(&id->spare);
+	if (!events_reserve(id) || number_take(id)) {
+		id_free(id);
 		return NULL;
 	}
 	if (!cma_file_add(file, id)) {
 		number_give(id);
-		free(id);
+		id_free(id);
 		return NULL;
 	}
 	pthread_mutex_init(&id->op, NULL);
@@ -72,7 +102,7 @@ void cma_id_put(struct cma_id *id)
 	if (!last)
 		return;
 	pthread_mutex_destroy(&id->op);
-	free(id);
+	id_free(id);
 }
 
 int cma_id_enter(const struct cma_file *file, uint32_t number, struct cma_id **out)
