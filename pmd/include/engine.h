@@ -183,8 +183,8 @@ bool pmd_is_dead(const struct pmd_engine *engine);
 /** How many of the forks that led to this process happened with engines open, or after such a fork, or after
  *  pmd_forks_count. What was made when this number was smaller belongs to an ancestor. */
 unsigned pmd_forks(void);
-/** From now on count each fork: the caller has made an object that a child must not share, and no engine may be open.
- */
+/** From now on count each fork, even while no engine is open: the caller has made an object that a child must not
+ * share. */
 void pmd_forks_count(void);
 /** Register the engines' fork handlers now rather than when the first engine is opened. For a caller that has handlers
  *  of its own: those of locks that are taken while an engine's lock is held must be registered earlier, those of locks

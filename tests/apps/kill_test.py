@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """Processes of a device that die or stop while they exchange data: at random moments, and at each point of
-pmd/base/points.def. The survivors get errors in finite time and go on with each other, and nothing leaks."""
+pmd/base/points.def but those of the connection manager (cm_points_test.py). The survivors get errors in finite time and
+go on with each other, and nothing leaks."""
 import collections
 import os
 import random

@@ -17,6 +17,7 @@
 
 static struct sockaddr_in address; /* of the first device */
 static pthread_t opener;	   /* opens the device */
+static atomic_bool has_opener;	   /* `opener` is valid */
 static atomic_uint looks;	   /* how often it has begun to read the configuration, with locks held or not */
 static atomic_bool bound;
 
@@ -27,7 +28,7 @@ char *getenv(const char *name)
 {
 	size_t len = strlen(name);
 
-	if (opener && pthread_equal(pthread_self(), opener) && strcmp(name, "UROCE_DEVICES") == 0) {
+	if (atomic_load(&has_opener) && pthread_equal(pthread_self(), opener) && strcmp(name, "UROCE_DEVICES") == 0) {
 		atomic_fetch_add(&looks, 1);
 		usleep(STAY_US);
 	}
@@ -69,7 +70,7 @@ static void *bind_first(void *arg)
 {
 	bool done;
 
-	while (!opener)
+	while (!atomic_load(&has_opener))
 		sched_yield();
 	done = bind_id();
 	atomic_store(&bound, true);
@@ -92,6 +93,7 @@ static void fork__during_the_first_open_leaves_no_lock_in_the_child(void **state
 	assert_non_null(list);
 	ibv_free_device_list(list);
 	assert_int_equal(pthread_create(&opener, NULL, bind_first, state), 0);
+	atomic_store(&has_opener, true);
 	alarm(PATIENCE_S);
 	while (!atomic_load(&bound)) {
 		sched_yield();
@@ -99,7 +101,7 @@ static void fork__during_the_first_open_leaves_no_lock_in_the_child(void **state
 			continue;
 		pid[n] = fork();
 		if (pid[n++] == 0) {
-			opener = 0;
+			atomic_store(&has_opener, false);
 			alarm(PATIENCE_S / 2);
 			_exit(!bind_id());
 		}

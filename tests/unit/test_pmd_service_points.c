@@ -2,7 +2,7 @@
 /*
  * test_pmd_service_points.c - a function dies or stops at each test point of starting and ending to serve a port. Other
  * functions are not disturbed, the port is either owned or free, and functions that continue get what they asked for.
- * kill_test.py covers all other points.
+ * kill_test.py and cm_points_test.py cover all other points.
  */
 #include <errno.h>
 #include <setjmp.h>

@@ -23,7 +23,6 @@ void shim_cm_attach(void)
 	if (atomic_exchange(&done, true))
 		return;
 	attach = (void (*)(const struct uroce_cm_source *))dlsym(RTLD_DEFAULT, "uroce_cm_attach");
-	shim_fork_handlers();
 	if (attach)
 		attach(rdmacm_device());
 }

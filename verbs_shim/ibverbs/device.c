@@ -71,7 +71,6 @@ void shim_devices_fork_outer(void)
 
 static void devices_enter(void)
 {
-	shim_fork_handlers();
 	pthread_mutex_lock(&devices_lock);
 }
 

@@ -298,9 +298,8 @@ void shim_sysfs_attach(void);
 void shim_sysfs_bypass(int change);
 /** Give the hooks this library's connection manager (cm_source.c). */
 void shim_cm_attach(void);
-/** Register all fork handlers (forks.c). Call before any lock of this library is taken. */
-void shim_fork_handlers(void);
-/** Register those of device.c: of locks that are taken while an engine's lock is held, and of the other one. */
+/** Register the fork handlers of device.c: of locks that are taken while an engine's lock is held, and of the other
+ * one. */
 void shim_devices_fork_inner(void);
 void shim_devices_fork_outer(void);
 /** Open a device's engine without a context, for the connection manager (device.c). @return 0 or a negative errno. */
