@@ -6,9 +6,15 @@ import os
 import signal
 
 import harness
+import mesh
+from mesh import Failure
 
 UDP = {"UROCE_RING": "off"}
+DATA = ["-S", "1000", "-V"]  # bytes of each of rping's messages, which are checked
+PATIENCE_S = 20  # for what is not timed: a connect that nobody answers gives up after its retries
 GOES_ON_S = 60
+TRIES = 5
+PING = "ping data: "  # what rping -v prints for each answer
 
 
 def devices(side):
@@ -30,6 +36,25 @@ def kill_daemon(side):
                 os.kill(device["daemon"]["pid"], signal.SIGKILL)
                 return True
     return False
+
+
+def start_daemon(side, env, joins=True):
+    """Replace the daemon of the side's device, if there is one. `env`: that of mesh.libraries, and UROCE_TEST_POINT.
+    @param joins wait until the new daemon has all the processes of the old one
+    @return its process"""
+    pids = {function["pid"] for function in functions(side)}
+    kill_daemon(side)
+    if not harness.until(PATIENCE_S, lambda: mesh.ask_daemon(side.address) is None):
+        raise Failure("a daemon that was killed is there")
+    daemon = harness.Process([env["UROCE_UROCED"], "--device", side.address, "--foreground"], env=env)
+
+    def has_joined():
+        said = mesh.ask_daemon(side.address)
+        return said and said["daemon"]["pid"] == daemon.pid and \
+            pids <= {function["pid"] for function in said["functions"] if function["state"] == "live"}
+    if joins and not harness.until(PATIENCE_S, has_joined):
+        raise Failure(f"the daemon does not get {pids}: {daemon.output()}")
+    return daemon
 
 
 def states(side, pid):
@@ -70,7 +95,7 @@ def code_of(argv, code, said):
     """@return a client's exit code; but 0 for an rping that has printed all its pings and then exits with 255: rping
     44's event thread may read the channel once more that its main thread has just closed."""
     if argv[0] == "rping" and code == 255 and "-v" in argv and \
-            said.count("ping data: ") == int(argv[argv.index("-C") + 1]):
+            said.count(PING) == int(argv[argv.index("-C") + 1]):
         print("rping's event thread has read a closed channel", flush=True)
         return 0
     return code
@@ -91,3 +116,73 @@ def pair(server_argv, client_argv, sides, env=None, seconds=60, ends=True, tcp=N
     else:
         server.kill()
     return not any(code != 0 for code in codes), f"exit codes {codes}", server.output(), client.output()
+
+
+def pings(client):
+    """@return how many answers with the right data an rping client with -v has had"""
+    return client.output().count(PING)
+
+
+class Place:
+    """Where rping runs on both sides, and what it leaves behind."""
+
+    def __init__(self, sides, env, port):
+        self.server_side, self.client_side, self.env = *sides, env
+        self.port = port
+        self.server = None
+
+    def rping(self, side, words, point=None):
+        """`point`: as in UROCE_TEST_POINT"""
+        env = dict(self.env, UROCE_TEST_POINT=point) if point else self.env
+        return harness.Process(["rping", "-a", self.server_side.address, *DATA, *words], side, env)
+
+    def start_server(self):
+        """A server that accepts any number of clients. It can listen although its predecessor was just killed."""
+        for _ in range(TRIES):
+            if self.try_server():
+                return
+            if not self.was_rejected():
+                break
+        raise Failure(f"the server has ended: {self.server.output()}")
+
+    def was_rejected(self):
+        """Whether rping has ended because a client that it had accepted was dead: it takes that event as an error."""
+        return harness.until(1, lambda: self.server.popen.poll() is not None) and "_REJECTED" in self.server.output()
+
+    def try_server(self, point=None):
+        """@return whether it lives; then it listens, or has stopped at its point"""
+        self.server = self.rping(self.server_side, ["-s", "-P", "-p", str(self.port)], point)
+        if not harness.until(PATIENCE_S, lambda: self.server.popen.poll() is not None or
+                             mesh.is_stopped(self.server.pid) or self.listens()):
+            raise Failure("the server does not listen")
+        return self.server.popen.poll() is None
+
+    def client(self, count, *more, port=None, point=None):
+        return self.rping(self.client_side, ["-c", "-p", str(port or self.port), "-C", str(count), *more], point)
+
+    def listens(self):
+        return "listen" in self.states()
+
+    def states(self):
+        """@return the states of what the server's process has: its listener and its connections"""
+        return states(self.server_side, self.server.pid)
+
+    def connections(self):
+        return [state for state in self.states() if state not in ("listen", "timewait")]
+
+    def has_none(self, *but):
+        """Whether the server says that it has no connections `but` in these states, or has ended."""
+        states = self.states()
+        return self.server.popen.poll() is not None or \
+            ("listen" in states and set(states) <= {"listen", "timewait", *but})
+
+    def works(self):
+        """A new client connects, exchanges checked data and disconnects."""
+        for _ in range(TRIES):
+            client = self.client(5, "-v")
+            if client.wait(PATIENCE_S) is not None and pings(client) == 5:
+                return
+            if not self.was_rejected():
+                break
+            self.start_server()
+        raise Failure(f"a new client fails: {client.output()}; the server's exit code: {self.server.popen.poll()}")

@@ -3,7 +3,6 @@
 """Processes with connections of the connection manager are killed or stopped at each point of pmd/base/points.def that
 such connections pass, and so is their daemon. Debian's rping on both sides. One that was stopped goes on and gets all
 its data; peers of one that was killed notice; others go on; nothing is left."""
-import contextlib
 import os
 import signal
 import sys
@@ -13,12 +12,15 @@ import census
 import cm
 import harness
 import mesh
-from cm_kill_test import PATIENCE_S, Failure, Place, pings
+from cm import Failure, PATIENCE_S, Place
 
 PORT, OTHER_PORT, UNSERVED_PORT = 7175, 7176, 7177
 PINGS = 3
 STOP_S = 0.3  # how long a process is stopped at least
 FOREVER = 1000000
+# The state of a server that has been told of its client's death before the connection was established. rping's thread
+# takes that event for the one that its accept waits for, and then does not end.
+TOLD = ["dreq-rcvd"]
 # How often a client and a server pass a point that they pass more than once: a client sends REQ, RTU and DREQ (and gets
 # the REP, and perhaps the DREP before it exits); a server gets REQ, RTU and DREQ, and sends REP and DREP.
 PASSES = {"client": {"cm_mad_due": 3, "cm_mad_sent": 3},
@@ -49,15 +51,18 @@ class Points:
         if not harness.until(PATIENCE_S, lambda: "established" in self.other.connections()):
             raise Failure("the other client does not connect")
 
-    def stop(self):
-        for process in (self.place.server, self.other.server, self.long):
-            process.kill()
-
     def descriptors(self):
-        """@return of the processes that stay"""
-        address = self.place.server_side.address
-        return [census.descriptors(process.pid, census.udp_inodes(address))
-                for process in (self.other.server, self.long)]
+        """@return those of the processes that stay, and of the daemons; a daemon keeps the sockets of former
+        processes"""
+        pids, found = [self.other.server.pid, self.long.pid], []
+        for side in (self.place.server_side, self.place.client_side):
+            said = mesh.ask_daemon(side.address)
+            pids += [said["daemon"]["pid"]] if said else []
+        for pid in pids:
+            found.append(census.descriptors(pid, census.udp_inodes(self.place.server_side.address) |
+                                            census.udp_inodes(self.place.client_side.address)))
+            found[-1].pop("UDP socket of the device", None)
+        return found
 
     def undisturbed(self):
         if not cm.goes_on(self.other.client_side, self.long.pid):
@@ -73,15 +78,17 @@ class Points:
 
     def ends_well(self, client):
         code = client.wait(PATIENCE_S)
-        if code is None or pings(client) != PINGS:
-            raise Failure(f"the client gets {pings(client)} of {PINGS} answers (exit code {code}): {client.output()}")
+        if code is None or cm.pings(client) != PINGS:
+            raise Failure(f"the client gets {cm.pings(client)} of {PINGS} answers (exit code {code}): "
+                          f"{client.output()}")
 
-    def settle(self):
-        """Wait until no connection is left, and have a new client connect."""
-        # A server in dreq-rcvd has been told. rping's thread does not end then if it was told before the connection was
-        # established: it takes that event for the one that its accept waits for.
-        if not harness.until(PATIENCE_S, lambda: self.place.has_none("dreq-rcvd")):
+    def settle(self, *but):
+        """Wait until no connection is left, `but` in these states, and have a new client connect."""
+        if not harness.until(PATIENCE_S, lambda: self.place.has_none(*but)):
             raise Failure(f"the server keeps connections: {self.place.states()}")
+        if self.place.connections():
+            self.place.server.kill()
+            self.place.start_server()
         self.place.works()
         self.undisturbed()
 
@@ -94,52 +101,32 @@ class Points:
             self.other.works()
             os.kill(client.pid, signal.SIGCONT)
             self.ends_well(client)
-        self.settle()
+        self.settle(*(TOLD if how == "kill" else ()))
 
     def server(self, point, how):
         self.place.server.kill()
-        lives = self.place.try_server(point)
+        lives = self.place.try_server(point) and not point.startswith("cm_records")  # those come before it listens
         client = self.place.client(PINGS, "-v") if lives else None
         self.reached(self.place.server, how)
         if how == "stop":
             self.other.works()
             os.kill(self.place.server.pid, signal.SIGCONT)
-            if self.was_early(client):
-                client = self.place.client(PINGS, "-v")
-            self.ends_well(client)
+            if not harness.until(PATIENCE_S, self.place.listens):
+                raise Failure("the server does not listen when it goes on")
+            self.ends_well(client or self.place.client(PINGS, "-v"))
         else:
             if client and client.wait(PATIENCE_S) is None:
                 raise Failure("the client does not notice that the server is gone")
             self.place.start_server()
         self.settle()
 
-    def was_early(self, client):
-        """Whether the client was refused because the server had stopped before it listened."""
-        return client.popen.poll() is not None and "_REJECTED" in client.output()
-
     # ---- in the daemon ----
-
-    def start_daemon(self, side, point, joins=True):
-        """A daemon that takes over the processes of the device. @param joins wait until it has them all"""
-        pids = sorted(function["pid"] for function in cm.functions(side))
-        cm.kill_daemon(side)
-        if not harness.until(PATIENCE_S, lambda: mesh.ask_daemon(side.address) is None):
-            raise Failure("a daemon that was killed is there")
-        env = dict(mesh.libraries(True), UROCE_TEST_POINT=point)
-        daemon = harness.Process([env["UROCE_UROCED"], "--device", side.address, "--foreground"], env=env)
-        if joins and not harness.until(PATIENCE_S, lambda: self.has_joined(side, daemon, pids)):
-            raise Failure(f"the daemon does not get {pids}: {daemon.output()}")
-        return daemon
-
-    def has_joined(self, side, daemon, pids):
-        said = mesh.ask_daemon(side.address)
-        return said and said["daemon"]["pid"] == daemon.pid and \
-            sorted(f["pid"] for f in said["functions"] if f["state"] == "live") == pids
 
     def daemon(self, when, point, how):
         place = self.place
         side = place.server_side if when in ("REFUSE", "GIVE_UP") else place.client_side
-        daemon = self.start_daemon(side, point, when != "RECORD")
+        libraries = mesh.libraries(True)
+        daemon = cm.start_daemon(side, dict(libraries, UROCE_TEST_POINT=point), when != "RECORD")
         client = None if when == "RECORD" else getattr(self, when.lower())()
         try:
             self.reached(daemon, how)
@@ -148,19 +135,21 @@ class Points:
                 self.undisturbed()
                 os.kill(daemon.pid, signal.SIGCONT)
             else:
-                self.other.works()  # starts the next daemon
+                cm.start_daemon(side, libraries, joins=False)
+                self.other.works()
         finally:
             os.kill(place.server.pid, signal.SIGCONT)
         if when == "RECORD":
             self.ends_well(place.client(PINGS, "-v"))
-        elif client.wait(PATIENCE_S) is None:
-            raise Failure(f"the client does not end: {client.output()}")
-        if how == "kill" and when in ("LOSE", "GIVE_UP"):  # nobody knows the connections of a process any more when it
-            place.server.kill()                            # and its daemon have been killed at once, as with a host
+        elif client.wait(PATIENCE_S) is None or (when == "REFUSE" and "_REJECTED" not in client.output()):
+            raise Failure(f"the client is not told: {client.output()}")
+        # If a process and its daemon are killed at once, its peers are not told (docs/connections.md): start anew.
+        if how == "kill" and when in ("LOSE", "GIVE_UP"):
+            place.server.kill()
             place.start_server()
         if place.server.popen.poll() is not None and place.was_rejected():
             place.start_server()
-        self.settle()
+        self.settle(*(TOLD if when in ("LOSE", "GIVE_UP") else ()))
 
     def lose(self):
         client = self.place.client(FOREVER)
@@ -194,7 +183,7 @@ def cases(with_daemon):
 
 
 def run(tally, how, sides, env, chosen):
-    points = None
+    points, name = None, how
     try:
         points = Points([PointsSide(side) for side in sides], env)
         points.settle()
@@ -207,20 +196,20 @@ def run(tally, how, sides, env, chosen):
                 else:
                     getattr(points, role)(f"{point}:{what}", what)
                 tally.result(name, True)
-        name = f"nothing is left, {how}"
+        name = f"nothing is left in the others and the daemons, {how}"
         tally.result(name, harness.until(PATIENCE_S, lambda: points.descriptors() == before),
                      f"descriptors {points.descriptors()}; before {before}")
     except Failure as failure:
-        tally.result(name if points else how, False, str(failure), points.place.server.output() if points else "")
+        tally.result(name, False, str(failure), points.place.server.output() if points else "")
     finally:
-        if points:
-            with contextlib.suppress(ProcessLookupError):
-                points.stop()
+        harness.kill_leftovers()
 
 
 def main():
     args = harness.options(__doc__, *harness.EVERY, ("--point", "run only this point", ""))
     harness.need_programs("rping")
+    if args.point not in ("", *(case[2].split(":")[0] for case in cases(True))):
+        sys.exit("no such point")
     tally = harness.Tally("cm_points")
     for how, sides, env in (("shared memory", harness.one_device_sides(17), {}),
                             ("UDP", harness.one_device_sides(17), cm.UDP),
