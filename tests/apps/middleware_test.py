@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """Benchmarks and communication libraries over librdmacm, Debian's packages unmodified: cmtime, qperf, librpma, DAPL,
-UCX, pyverbs, and libfabric's own verbs provider with fi_pingpong and Open MPI. Through shared memory and by the
-kernel's UDP."""
+UCX, pyverbs, libfabric's own verbs provider with fi_pingpong and Open MPI, and programs for TCP (curl, netcat, iperf)
+over rsockets. Through shared memory and by the kernel's UDP."""
 import glob
 import gzip
 import os
@@ -97,6 +97,47 @@ def dapl(tally, how, sides, env):
         dapltest(tally, how, named, env)
 
 
+# ---- programs for TCP, with librspreload ---------------------------------------------------------------------------
+
+RSPRELOAD = glob.glob("/usr/lib/*/rsocket/librspreload.so")
+
+
+def over_rsockets(tally, name, how, sides, env, server, client, files):
+    """@param server, client commands for the shell  @param files (what was sent, what was received)"""
+    ok, reason, *outputs = cm.pair(["sh", "-c", f"exec {server}"], ["sh", "-c", f"exec {client}"], sides,
+                                   dict(env, LD_PRELOAD=RSPRELOAD[0]))
+    tally.result(f"rsockets: {name}, {how}", ok and contents(files[1]).endswith(contents(files[0])),
+                 reason, *outputs)
+
+
+def curl(tally, how, sides, env):
+    """curl gets a file from netcat, and netcat gets one from another netcat."""
+    at, size = sides[0].address, 3000000
+    with tempfile.TemporaryDirectory() as folder:
+        answer, body, got = (os.path.join(folder, name) for name in ("answer", "body", "got"))
+        with open(body, "wb") as f:
+            f.write(os.urandom(size))
+        with open(answer, "wb") as f:
+            f.write(b"HTTP/1.0 200 OK\r\nContent-Length: %d\r\n\r\n" % size + contents(body))
+        over_rsockets(tally, "curl, 3 MB", how, sides, env, f"nc.traditional -l -s {at} -p 8081 -q 1 < {answer}",
+                      f"curl -sS -m 50 -o {got} http://{at}:8081/", (body, got))
+        over_rsockets(tally, "netcat, 3 MB", how, sides, env, f"nc.traditional -l -s {at} -p 8082 > {got}",
+                      f"nc.traditional -q 1 {at} 8082 < {body}", (body, got))
+
+
+def contents(path):
+    with open(path, "rb") as f:
+        return f.read()
+
+
+def iperf(tally, how, sides, env):
+    argv = ["iperf", "-p", "5203"]
+    ok, reason, *outputs = cm.pair([*argv, "-s", "-B", sides[0].address],
+                                   [*argv, "-c", sides[0].address, "-n", "50M"], sides,
+                                   dict(env, LD_PRELOAD=RSPRELOAD[0]), ends=False)
+    tally.result(f"rsockets: iperf, {how}", ok and "50.0 MBytes" in outputs[1], reason, *outputs)
+
+
 # ---- libraries that take no loopback interface -----------------------------------------------------------------------
 
 def ucx(tally, how, sides, env):
@@ -154,6 +195,7 @@ def mpi(tally, how, side, env):
 # ---- all ------------------------------------------------------------------------------------------------------------
 
 TESTS = (("cmtime", cmtime), ("qperf", qperf), ("dapltest", dapl))
+RSOCKET_TESTS = (("nc.traditional", curl), ("iperf", iperf))
 NETWORK_TESTS = (("io_demo", ucx), ("fi_pingpong", pingpong))
 
 
@@ -173,6 +215,7 @@ def main():
                             ("UDP", harness.one_device_sides(13), cm.UDP),
                             ("two devices", harness.loopback_sides(14), {})):
         run(tally, TESTS, how, sides, env)
+        run(tally, RSOCKET_TESTS if RSPRELOAD else (), how, sides, env)
         rpma(tally, how, sides, env)
     if os.geteuid() == 0:
         first, second = harness.veth_sides()
