@@ -13,8 +13,8 @@ import cm
 import harness
 
 PATIENCE_S = 60
-# Commands do not wait for the monitors' map, which follows the answer to the authentication, and are refused if they are
-# sent before it has come ("wrong fsid", EPERM). So commands are repeated, and an OSD that ends so is started again.
+# Commands do not wait for the monitors' map, which follows the answer to the authentication. If they are sent before it
+# has come, they are refused ("wrong fsid", EPERM): they are repeated, and an OSD that ends so is started again.
 TRIES = 20
 BYTES = 20000000
 CONF = """[global]
