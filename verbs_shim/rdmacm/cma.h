@@ -96,6 +96,7 @@ struct cma_conn {
 	bool answered; /* the peer's values are known */
 };
 
+struct cma_event;
 struct cma_file;
 
 struct cma_id {
@@ -106,8 +107,10 @@ struct cma_id {
 	uint32_t number;
 	uint32_t refs;
 	uint32_t events_reported;
-	uint32_t backlog;  /* number of requests that can still be queued before the program reads one */
-	struct list spare; /* memory for the events of its connection, which must not be lost */
+	uint32_t backlog; /* number of requests that can still be queued before the program reads one */
+	/* memory for the events of its connection, which must not be lost */
+	struct cma_event *spare[CMA_CONN_EVENTS];
+	uint32_t n_spare;
 
 	pthread_mutex_t op;
 	enum cma_state state;

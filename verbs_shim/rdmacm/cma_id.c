@@ -43,27 +43,23 @@ static void number_give(struct cma_id *id)
 
 struct cma_event *cma_id_event(struct cma_id *id)
 {
-	struct list *first = list_first(&id->spare);
-
-	list_remove(first);
-	return list_entry(first, struct cma_event, link);
+	return id->spare[--id->n_spare];
 }
 
 static bool events_reserve(struct cma_id *id)
 {
-	for (unsigned i = 0; i < CMA_CONN_EVENTS; i++) {
-		struct cma_event *e = calloc(1, sizeof(*e));
-
-		if (!e)
+	while (id->n_spare < CMA_CONN_EVENTS) {
+		id->spare[id->n_spare] = calloc(1, sizeof(struct cma_event));
+		if (!id->spare[id->n_spare])
 			return false;
-		list_append(&id->spare, &e->link);
+		id->n_spare++;
 	}
 	return true;
 }
 
 static void id_free(struct cma_id *id)
 {
-	while (!list_empty(&id->spare))
+	while (id->n_spare)
 		free(cma_id_event(id));
 	free(id);
 }
@@ -74,7 +70,6 @@ struct cma_id *cma_id_new(struct cma_file *file, uint16_t space, uint8_t qp_type
 
 	if (!id)
 		return NULL;
-	list_init(&id->spare);
 	if (!events_reserve(id) || number_take(id)) {
 		id_free(id);
 		return NULL;
