@@ -274,6 +274,7 @@ static void engine__a_forked_child_has_only_devices_that_it_opens(void **state)
 	pid_t pid;
 
 	(void)state;
+	SKIP_THREADS_AFTER_FORK();
 	open_pair(&a, &b);
 	pid = fork();
 	if (pid == 0) {
