@@ -35,7 +35,8 @@ static struct {
 	pthread_mutex_t lock;
 	struct pmd_engine *engines;
 	unsigned serial; /* number of the next packet pool: pool names must be unique */
-	bool handlers;	 /* fork and exit handlers are registered */
+	bool handlers;	 /* fork handlers are registered */
+	bool flushes;	 /* the exit handler is registered */
 	bool counts;	 /* pmd_forks_count() */
 	unsigned forks;	 /* pmd_forks() */
 } process = {.lock = PTHREAD_MUTEX_INITIALIZER};
@@ -167,15 +168,23 @@ static void exit_flush(void)
 	pthread_mutex_unlock(&process.lock);
 }
 
-/** Register fork and exit handlers. Called before the first engine is opened: then a fork on another thread waits
- *  until pmd_open has finished. process.lock held. */
+/** Register the fork handlers. Called before the first engine is opened: then a fork on another thread waits until
+ *  pmd_open has finished. process.lock held. */
 static void process_handlers(void)
 {
 	if (process.handlers)
 		return;
 	process.handlers = true;
 	pthread_atfork(fork_prepare, fork_parent, fork_child);
-	atexit(exit_flush);
+}
+
+/** Register the exit handler. Not before the first engine is opened: a handler that is registered while libraries are
+ *  loaded runs after those of the program, which may free memory that waits to be sent. process.lock held. */
+static void process_flushes(void)
+{
+	if (!process.flushes)
+		atexit(exit_flush);
+	process.flushes = true;
 }
 
 void pmd_fork_handlers(void)
@@ -413,6 +422,7 @@ int pmd_open(const struct pmd_device *device, pmd_event_fn on_event, void *event
 
 	cancel_state = process_lock();
 	process_handlers();
+	process_flushes();
 	rc = engine_may_open(device, err, err_len);
 	for (e = rc == 0 ? process.engines : NULL; e; e = e->next)
 		if (!e->host.dead && memcmp(&e->device.gid, &device->gid, sizeof(device->gid)) == 0 &&
