@@ -29,6 +29,14 @@ static int teardown(void **state)
 	return 0;
 }
 
+/** Start a pair, and have its active side send a request that the program of the other side reads. */
+static void pair_request(struct rig_pair *p)
+{
+	rig_pair_start(p, RDMA_PS_TCP);
+	assert_int_equal(rig_connect(p->client, p->active, NULL, 0), 0);
+	p->passive = rig_event(p->server, UCMA_CONNECT_REQUEST).id;
+}
+
 /* ---- a whole life ------------------------------------------------------------------------------------ */
 
 static void cma__CM_01_connect_accept_disconnect(void **state)
@@ -198,9 +206,7 @@ static void cma__CM_04_the_program_rejects_with_private_data(void **state)
 	struct rig_pair p;
 
 	(void)state;
-	rig_pair_start(&p, RDMA_PS_TCP);
-	assert_int_equal(rig_connect(p.client, p.active, NULL, 0), 0);
-	p.passive = rig_event(p.server, UCMA_CONNECT_REQUEST).id;
+	pair_request(&p);
 	assert_int_equal(rig_reject(p.server, p.passive, 0, "no", 2), 0);
 	e = rig_event(p.client, UCMA_REJECTED);
 	assert_int_equal(e.status, NIC_CM_REJ_CONSUMER);
@@ -214,9 +220,7 @@ static void cma__destroying_the_id_of_a_request_rejects_it(void **state)
 	struct rig_pair p;
 
 	(void)state;
-	rig_pair_start(&p, RDMA_PS_TCP);
-	assert_int_equal(rig_connect(p.client, p.active, NULL, 0), 0);
-	p.passive = rig_event(p.server, UCMA_CONNECT_REQUEST).id;
+	pair_request(&p);
 	assert_int_equal(rig_destroy(p.server, p.passive, NULL), 0);
 	assert_int_equal(rig_event(p.client, UCMA_REJECTED).status, NIC_CM_REJ_CONSUMER);
 }
@@ -289,9 +293,7 @@ static void cma__a_rej_before_accept_raises_no_event(void **state)
 	struct rig_pair p;
 
 	(void)state;
-	rig_pair_start(&p, RDMA_PS_TCP);
-	assert_int_equal(rig_connect(p.client, p.active, NULL, 0), 0);
-	p.passive = rig_event(p.server, UCMA_CONNECT_REQUEST).id;
+	pair_request(&p);
 	assert_int_equal(rig_destroy(p.client, p.active, NULL), 0); /* sends a REJ */
 	assert_false(rig_readable(p.server));
 	assert_int_equal(rig_accept(p.server, p.passive, 300, NULL, 0), -EINVAL);
@@ -302,9 +304,7 @@ static void cma__notify_establishes_before_the_rtu(void **state)
 	struct rig_pair p;
 
 	(void)state;
-	rig_pair_start(&p, RDMA_PS_TCP);
-	assert_int_equal(rig_connect(p.client, p.active, NULL, 0), 0);
-	p.passive = rig_event(p.server, UCMA_CONNECT_REQUEST).id;
+	pair_request(&p);
 	assert_int_equal(rig_notify(p.server, p.passive, UCMA_EVENT_COMM_EST), -EINVAL);
 	assert_int_equal(rig_accept(p.server, p.passive, 300, NULL, 0), 0);
 	assert_int_equal(rig_notify(p.server, p.passive, UCMA_EVENT_COMM_EST), 0);
@@ -344,9 +344,7 @@ static void cma__a_connection_loses_no_event_for_lack_of_memory(void **state)
 	struct rig_pair p;
 
 	(void)state;
-	rig_pair_start(&p, RDMA_PS_TCP);
-	assert_int_equal(rig_connect(p.client, p.active, NULL, 0), 0);
-	p.passive = rig_event(p.server, UCMA_CONNECT_REQUEST).id;
+	pair_request(&p);
 	no_memory = true;
 	assert_int_equal(rig_accept(p.server, p.passive, 300, NULL, 0), 0);
 	rig_event(p.client, UCMA_CONNECT_RESPONSE);
