@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "runner.h"
+#include "wc.h"
 
 #define PORT	   7475
 #define BYTES	   32768u
@@ -98,7 +99,7 @@ static bool completion(struct ibv_cq *cq, struct failure *f)
 		if (got < 0)
 			return failed(f, PHASE_TRANSFER, "ibv_poll_cq", -got);
 		if (got == 1)
-			return wc.status == IBV_WC_SUCCESS || lost(f, PHASE_TRANSFER, ibv_wc_status_str(wc.status), 0);
+			return wc.status == IBV_WC_SUCCESS || broken(f, PHASE_TRANSFER, wc.status);
 		poll(NULL, 0, 1);
 	}
 	return lost(f, PHASE_TRANSFER, "no completion", 0);

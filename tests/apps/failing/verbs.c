@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "runner.h"
+#include "wc.h"
 
 #define SHORT 64u
 #define LONG  32768u
@@ -191,7 +192,7 @@ static bool completions(struct side *s, unsigned n, bool sleeps, struct failure 
 		if (got < 0)
 			return failed(f, PHASE_TRANSFER, "ibv_poll_cq", -got);
 		if (got == 1 && wc.status != IBV_WC_SUCCESS)
-			return lost(f, PHASE_TRANSFER, ibv_wc_status_str(wc.status), 0);
+			return broken(f, PHASE_TRANSFER, wc.status);
 		n -= (unsigned)got;
 		if (got == 0 && now() > end)
 			return lost(f, PHASE_TRANSFER, "no completion", 0);
@@ -200,7 +201,7 @@ static bool completions(struct side *s, unsigned n, bool sleeps, struct failure 
 		MUST_0(PHASE_TRANSFER, ibv_req_notify_cq(s->cq, 0));
 		got = ibv_poll_cq(s->cq, 1, &wc);
 		if (got == 1 && wc.status != IBV_WC_SUCCESS)
-			return lost(f, PHASE_TRANSFER, ibv_wc_status_str(wc.status), 0);
+			return broken(f, PHASE_TRANSFER, wc.status);
 		if (got == 1) {
 			n--;
 			continue;
