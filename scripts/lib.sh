@@ -16,7 +16,9 @@ PACKAGES_MPI="openmpi-bin libopenmpi-dev"
 PACKAGES_PEERS="infiniband-diags ucx-utils tshark"
 # Programs that connect through librdmacm; their tests skip those that are missing.
 PACKAGES_RDMACM="fio qperf libiscsi-bin qemu-system-x86 seabios qemu-utils qemu-block-extra dapl2-utils
-	python3-pyverbs librpma-dev curl netcat-traditional iperf ceph-mon ceph-osd ceph-common"
+	python3-pyverbs librpma-dev curl netcat-traditional iperf"
+# The same: 200 MB, only where the real programs are run.
+PACKAGES_CEPH="ceph-mon ceph-osd ceph-common"
 # For the test of containers, which skips where it cannot run them: 90 MB with podman's dependencies.
 PACKAGES_CONTAINERS="podman runc"
 # For the demonstration, and for the developer's checks.

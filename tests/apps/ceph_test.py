@@ -4,15 +4,17 @@
 object and reads it back. Ceph exchanges the addresses of its queue pairs over TCP, or connects through librdmacm
 (ms_async_rdma_cm). Through shared memory and by the kernel's UDP."""
 import filecmp
-import json
 import os
+import re
 import tempfile
+import time
 import uuid
 
 import cm
 import harness
 
 PATIENCE_S = 60
+CLUSTER_S = 120  # for all that a cluster does; meson allows 600 for four of them
 # Commands do not wait for the monitors' map, which follows the answer to the authentication. If they are sent before it
 # has come, they are refused ("wrong fsid", EPERM): they are repeated, and an OSD that ends so is started again.
 TRIES = 20
@@ -56,6 +58,7 @@ class Cluster:
     def __init__(self, folder, side, env, more):
         self.side, self.env, self.folder = side, dict(env, CEPH_CONF=os.path.join(folder, "conf")), folder
         self.fsid = str(uuid.uuid4())
+        self.deadline = time.monotonic() + CLUSTER_S
         self.daemons = []
         with open(self.env["CEPH_CONF"], "w") as f:
             f.write(CONF.format(fsid=self.fsid, address=side.address, folder=folder, more=more))
@@ -70,12 +73,16 @@ class Cluster:
         """Run a command to its end. @return what it said"""
         for _ in range(TRIES):
             process = harness.Process(argv, self.side, self.env)
-            code, said = process.wait(PATIENCE_S), process.output()
+            code, said = process.wait(self.left()), process.output()
             if code == 0:
                 return said
             if "EPERM" not in said:
                 break
         raise Failure(f"{' '.join(argv)}: exit code {code}: {said}")
+
+    def left(self):
+        """@return for how many seconds to wait at most"""
+        return min(PATIENCE_S, self.deadline - time.monotonic())
 
     def start_monitor(self):
         monmap = os.path.join(self.folder, "monmap")
@@ -89,16 +96,17 @@ class Cluster:
         self.run("ceph-osd", "-i", "0", "--mkfs", "--osd-uuid", number)
         for _ in range(TRIES):
             osd = self.start("ceph-osd", "-i", "0", "-f")
-            if harness.until(PATIENCE_S, lambda: osd.popen.poll() is not None or self.osds_up() == 1) \
+            if harness.until(self.left(), lambda: osd.popen.poll() is not None or self.osds_up() == 1) \
                     and osd.popen.poll() is None:
-                return
+                return osd
             if "wrong fsid" not in osd.output():
                 break
         raise Failure("the OSD does not start")
 
     def osds_up(self):
         said = self.run("ceph", "osd", "stat", "--format", "json")
-        return json.loads(said[said.index("{"):])["num_up_osds"]  # after warnings, one a line
+        found = re.search(r'"num_up_osds":(\d+)', said)  # after warnings
+        return int(found.group(1)) if found else 0
 
     def says(self):
         return "\n".join(daemon.output()[-2000:] for daemon in self.daemons)
@@ -109,6 +117,8 @@ class Cluster:
 
 
 def store(tally, how, side, env, more):
+    """An object is written and read, by queue pairs of the OSD. With librdmacm, the daemons listen on ports of the
+    device."""
     with tempfile.TemporaryDirectory() as folder:
         sent, got = os.path.join(folder, "sent"), os.path.join(folder, "got")
         with open(sent, "wb") as f:
@@ -116,11 +126,14 @@ def store(tally, how, side, env, more):
         cluster = Cluster(folder, side, env, more)
         try:
             cluster.start_monitor()
-            cluster.start_osd()
+            osd = cluster.start_osd()
             cluster.run("ceph", "osd", "pool", "create", "pool", "8")
             cluster.run("rados", "-p", "pool", "put", "object", sent)
             cluster.run("rados", "-p", "pool", "get", "object", got)
             tally.result(f"Ceph, an object of 20 MB is the same afterwards, {how}", filecmp.cmp(sent, got, False))
+            packets, listens = cm.received(side, osd.pid), cm.listens(side)
+            tally.result(f"Ceph, the OSD uses queue pairs, {how}", packets > 0 and listens == (more == BY_CM),
+                         f"{packets} packets received; listens by librdmacm: {listens}")
         except Failure as failure:
             tally.result(f"Ceph, {how}", False, str(failure), cluster.says())
         finally:
