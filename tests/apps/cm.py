@@ -44,6 +44,9 @@ def start_daemon(side, env, joins=True):
     @return its process"""
     pids = {function["pid"] for function in functions(side)}
     kill_daemon(side)
+    for process in list(harness.Process.running.values()):
+        if "--foreground" in process.argv and side.address in process.argv:
+            process.kill()
     if not harness.until(PATIENCE_S, lambda: mesh.ask_daemon(side.address) is None):
         raise Failure("a daemon that was killed is there")
     daemon = harness.Process([env["UROCE_UROCED"], "--device", side.address, "--foreground"], env=env)
