@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * forks.c - registers all fork handlers when the library is loaded: later, another thread could fork in between. They
- * take locks before a fork, so that the child finds them free. Owns nothing.
+ * forks.c - the fork handlers of the verbs and of their connection manager. They take locks before a fork, so that the
+ * child finds them free. They are registered when the library is loaded: if another thread forked while they were being
+ * registered, its child could find a lock taken. Owns nothing.
  */
 #include "rdmacm/cma.h"
 #include "shim.h"

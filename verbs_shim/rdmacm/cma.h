@@ -36,8 +36,7 @@
 #define CMA_PKEY	     0xffff
 #define CMA_BACKLOG_MAX	     1024
 
-/* The most events of a connection: it is answered, and then either refused, or ended, after which its time-wait ends.
- */
+/* A connection raises at most three events: established or refused, disconnected, end of time-wait. */
 #define CMA_CONN_EVENTS 3
 
 /** States of an id, each with the commands that lead out of it. */
