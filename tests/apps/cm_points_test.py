@@ -52,7 +52,7 @@ class Points:
             raise Failure("the other client does not connect")
 
     def descriptors(self):
-        """@return those of the processes that stay, and of the daemons; a daemon keeps the sockets of former
+        """@return those of the processes that stay, and of the daemons, which keep sockets of the port for former
         processes"""
         pids, found = [self.other.server.pid, self.long.pid], []
         for side in (self.place.server_side, self.place.client_side):
@@ -63,6 +63,18 @@ class Points:
                                             census.udp_inodes(self.place.client_side.address)))
             found[-1].pop("UDP socket of the device", None)
         return found
+
+    def steady(self):
+        """@return descriptors(), once a second has changed nothing: a daemon may still have a process that has ended"""
+        seen = [self.descriptors()]
+
+        def again():
+            time.sleep(1)
+            seen.append(self.descriptors())
+            return seen[-1] == seen[-2]
+        if not harness.until(PATIENCE_S, again):
+            raise Failure(f"descriptors come and go: {seen}")
+        return seen[-1]
 
     def undisturbed(self):
         if not cm.goes_on(self.other.client_side, self.long.pid):
@@ -187,7 +199,7 @@ def run(tally, how, sides, env, chosen):
     try:
         points = Points([PointsSide(side) for side in sides], env)
         points.settle()
-        before = points.descriptors()
+        before = points.steady()
         for role, when, point in chosen:
             for what in ("kill", "stop"):
                 name = f"{what} at {point} as {role}, {how}"
