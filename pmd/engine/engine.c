@@ -179,12 +179,10 @@ static void process_handlers(void)
 }
 
 /** Register the exit handler. Not before the first engine is opened: a handler that is registered while libraries are
- *  loaded runs after those of the program, which may free memory that waits to be sent. process.lock held. */
+ *  loaded runs after all those of the program, which may free memory that waits to be sent. process.lock held. */
 static void process_flushes(void)
 {
-	if (!process.flushes)
-		atexit(exit_flush);
-	process.flushes = true;
+	process.flushes = process.flushes || atexit(exit_flush) == 0;
 }
 
 void pmd_fork_handlers(void)
