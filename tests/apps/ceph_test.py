@@ -117,8 +117,8 @@ class Cluster:
 
 
 def store(tally, how, side, env, more):
-    """An object is written and read, by queue pairs of the OSD. With librdmacm, the daemons listen on ports of the
-    device."""
+    """An object is written and read, and the OSD has queue pairs that receive. With librdmacm, a daemon of Ceph listens
+    on a port of the device."""
     with tempfile.TemporaryDirectory() as folder:
         sent, got = os.path.join(folder, "sent"), os.path.join(folder, "got")
         with open(sent, "wb") as f:

@@ -44,6 +44,7 @@ def start_daemon(side, env, joins=True):
     @return its process"""
     pids = {function["pid"] for function in functions(side)}
     kill_daemon(side)
+    # One that an earlier call has started is a child of this process: reap it.
     for process in list(harness.Process.running.values()):
         if "--foreground" in process.argv and side.address in process.argv:
             process.kill()

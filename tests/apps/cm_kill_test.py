@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """Processes with connections of the connection manager are killed at random moments: while they connect, accept,
-exchange data and disconnect. Debian's rping on both sides. Peers get a DREQ within a second, as from a kernel; ports
-are free at once; the daemon's death disturbs nobody."""
+exchange data and disconnect. Debian's rping on both sides. Peers get a DREQ within a second, as from a kernel
+(judged in long runs only); ports are free at once; the daemon's death disturbs nobody."""
 import random
 import time
 

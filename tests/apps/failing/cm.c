@@ -88,7 +88,7 @@ static bool event(struct side *s, int phase, enum rdma_cm_event_type want, struc
 	return got == want || unwanted(f, phase, rdma_event_str(got), abs(status));
 }
 
-/** Wait for a completion. An error completion means that the connection was lost; no call has failed. */
+/** Wait for a completion. Error completions: see wc.h. */
 static bool completion(struct ibv_cq *cq, struct failure *f)
 {
 	struct ibv_wc wc;

@@ -176,8 +176,7 @@ static bool recv_post(struct side *s, uint32_t at, uint32_t len, uint64_t id, st
 
 /* ---- transfer ------------------------------------------------------------------------------------------------ */
 
-/** Wait for n completions, by polling or (`sleeps`) on the completion channel. An error completion means that the
- * connection was lost. It is reported with errno 0, because no call has failed. */
+/** Wait for n completions, by polling or (`sleeps`) on the completion channel. Error completions: see wc.h. */
 static bool completions(struct side *s, unsigned n, bool sleeps, struct failure *f)
 {
 	struct pollfd p = {.fd = s->channel->fd, .events = POLLIN};

@@ -7,8 +7,8 @@
 
 #include "runner.h"
 
-/** Note an error completion: the connection was lost, or else the request itself has failed, although no call has.
- *  @return false */
+/** Note an error completion, with errno 0 because no call has failed: the connection was lost, or the request itself
+ *  has failed. @return false */
 static inline bool broken(struct failure *f, int phase, enum ibv_wc_status status)
 {
 	bool gone =
