@@ -270,24 +270,24 @@ def kept_device(tally, name, address, faults=()):
 
 
 class Tally:
-    """Counts and prints results; for failures it prints the reason at once."""
+    """Counts and prints results. It prints a failure at once, and again at the end: meson shows the last lines only."""
 
     def __init__(self, name):
-        self.name, self.passed, self.failed, self.started = name, 0, [], time.monotonic()
+        self.name, self.passed, self.failures, self.started = name, 0, [], time.monotonic()
 
     def result(self, case, ok, reason="", *outputs):
         if ok:
             self.passed += 1
             print(f"ok   {case}", flush=True)  # tests/summary.py counts these lines
             return
-        self.failed.append(case)
-        print(f"FAIL {case}: {reason}", flush=True)
+        said = [f"FAIL {case}: {reason}"]
         for output in outputs:
             lines = output.strip().splitlines()
             if len(lines) > 20:  # what the program wrote to stderr comes first
                 lines[5:-15] = ["..."]
-            for line in lines:
-                print(f"     | {line}", flush=True)
+            said += [f"     | {line}" for line in lines]
+        self.failures.append("\n".join(said))
+        print(self.failures[-1], flush=True)
 
     def cases(self, name, code, text):
         """Record the results of one of our programs, which prints "ok" or "FAIL" for each case, preceded by the
@@ -304,8 +304,10 @@ class Tally:
 
     def finish(self):
         seconds = time.monotonic() - self.started
-        print(f"{self.name}: {self.passed} passed, {len(self.failed)} failed in {seconds:.0f} s", flush=True)
-        sys.exit(1 if self.failed else 0)
+        for said in self.failures:
+            print(f"once more: {said}")  # not at the start of a line: tests/summary.py counts those
+        print(f"{self.name}: {self.passed} passed, {len(self.failures)} failed in {seconds:.0f} s", flush=True)
+        sys.exit(1 if self.failures else 0)
 
 
 def options(description, *more):
