@@ -69,18 +69,15 @@ void pmd_lock(struct pmd_engine *e)
  *  sleeping thread if it has work, or if a deadline is earlier than the thread's wake-up time. */
 void pmd_unlock(struct pmd_engine *e)
 {
-	bool kick = false, yield = false;
+	bool kick = false;
 
 	if (!e->host.dead) {
-		yield = pmd_inline_must_yield(e);
 		pmd_engine_events(e);
 		kick = __atomic_load_n(&e->sleeper.wake_ns, __ATOMIC_RELAXED) && pmd_sleep_is_over(e);
 	}
 	pmd_mutex_unlock(&e->lock);
 	if (kick)
 		pmd_engine_wake(e);
-	if (yield)
-		pmd_inline_yield(e);
 }
 
 struct nic *pmd_engine_nic(struct pmd_engine *e)

@@ -259,11 +259,6 @@ unsigned pmd_engine_wait(struct pmd_engine *e, uint64_t timeout_ns);
 /** Give every TX slot an mbuf. @return false: the pool has too few mbufs. */
 bool pmd_engine_tx_refill(struct pmd_engine *e);
 
-/** Whether application threads have made so many empty polls in a row that the caller should yield the CPU; if so, the
- *  count restarts. Lock held. */
-bool pmd_inline_must_yield(struct pmd_engine *e);
-/** Yield the CPU. No lock held. */
-void pmd_inline_yield(struct pmd_engine *e);
 /** An application thread has polled or waited: for the next microseconds it counts as polling. Lock held. */
 void pmd_inline_polled(struct pmd_engine *e, uint64_t now_ns);
 /** Initialise the state of polling. Call before the first step. */

@@ -364,10 +364,39 @@ static bool inline_is_quiet(struct pmd_engine *e)
 	return true;
 }
 
+/** Yield the CPU if it is time to; the lock is released meanwhile. A poll begins with this: what another thread does
+ *  meanwhile is then found by this poll. A program that reads events of connections after a poll that found nothing
+ *  would otherwise learn of a disconnection before it has received the last message. @return whether it was time. */
+static bool inline_yield(struct pmd_engine *e)
+{
+	uint64_t start_ns;
+	int cpu;
+
+	if (e->host.dead || !idle_yield_is_due(&e->polling.yield))
+		return false;
+	pmd_unlock(e);
+	start_ns = pmd_now_ns();
+	cpu = sched_getcpu();
+	__atomic_store_n(&e->polling.yielding_cpu, cpu, __ATOMIC_RELAXED);
+	sched_yield();
+	/* Clear yielding_cpu only if it still names this CPU: by now another thread may be yielding another CPU. If
+	 * another thread is yielding this same CPU, its value is cleared too; then the engine's thread only misses one
+	 * chance to leave packets to that thread. */
+	__atomic_compare_exchange_n(&e->polling.yielding_cpu, &cpu, -1, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+	__atomic_store_n(&e->polling.yielded, idle_yield_outcome(pmd_clock_age(pmd_now_ns(), start_ns)),
+			 __ATOMIC_RELAXED);
+	pmd_lock(e);
+	return true;
+}
+
 bool pmd_progress(struct pmd_engine *e, unsigned completions)
 {
-	if (e->host.dead || inline_is_quiet(e))
+	bool yielded = inline_yield(e);
+
+	if (e->host.dead)
 		return false;
+	if (inline_is_quiet(e))
+		return yielded;
 	e->host.rx_until = nic_completions(e->host.nic) + completions;
 	inline_step(e);
 	e->host.rx_until = UINT64_MAX;
@@ -378,7 +407,9 @@ bool pmd_try_progress(struct pmd_engine *e)
 {
 	if (e->host.dead || !pmd_mutex_trylock(&e->lock))
 		return false;
-	inline_step(e);
+	inline_yield(e);
+	if (!e->host.dead)
+		inline_step(e);
 	pmd_unlock(e);
 	return true;
 }
@@ -386,26 +417,6 @@ bool pmd_try_progress(struct pmd_engine *e)
 bool pmd_has_moved(const struct pmd_engine *e)
 {
 	return !e->host.dead && __atomic_load_n(&e->polling.moved, __ATOMIC_RELAXED);
-}
-
-bool pmd_inline_must_yield(struct pmd_engine *e)
-{
-	return idle_yield_is_due(&e->polling.yield);
-}
-
-void pmd_inline_yield(struct pmd_engine *e)
-{
-	uint64_t start_ns = pmd_now_ns();
-	int cpu = sched_getcpu();
-
-	__atomic_store_n(&e->polling.yielding_cpu, cpu, __ATOMIC_RELAXED);
-	sched_yield();
-	/* Clear yielding_cpu only if it still names this CPU: by now another thread may be yielding another CPU. If
-	 * another thread is yielding this same CPU, its value is cleared too; then the engine's thread only misses one
-	 * chance to leave packets to that thread. */
-	__atomic_compare_exchange_n(&e->polling.yielding_cpu, &cpu, -1, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
-	__atomic_store_n(&e->polling.yielded, idle_yield_outcome(pmd_clock_age(pmd_now_ns(), start_ns)),
-			 __ATOMIC_RELAXED);
 }
 
 /** Receive from links as part of a doorbell. Otherwise the engine's thread would have to wake for a program that posts

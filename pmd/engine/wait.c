@@ -188,14 +188,14 @@ static bool wait_spin(struct pmd_engine *e)
 		return false;
 	do {
 		pmd_lock(e);
-		pmd_progress(e, 1);
+		pmd_progress(e, 1); /* yields the CPU after many empty polls */
 		over = wait_is_over(e);
 		if (over) {
 			idle_spin_paid(&e->waiter.spin);
 			/* The engine's thread may have begun to serve just as the spin began: kick it, too. */
 			call = wait_end(e) || !__atomic_load_n(&e->thread.polled, __ATOMIC_RELAXED);
 		}
-		pmd_unlock(e); /* yields the CPU after many empty polls */
+		pmd_unlock(e);
 	} while (!over && pmd_now_ns() < end_ns);
 	if (call)
 		pmd_engine_kick(e);

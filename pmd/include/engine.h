@@ -78,16 +78,17 @@ void pmd_unlock(struct pmd_engine *engine);
 
 /**
  * Make progress in the calling thread, lock held: receive packets, run due timers, transmit what is due, deliver
- * events. Called by every polling verb; the work per call is bounded.
+ * events. Called by every polling verb; the work per call is bounded. A thread that polls (by this call or
+ * pmd_try_progress) about a hundred times in a row without finding anything yields the CPU at the beginning of its next
+ * poll, and the lock is released meanwhile.
  * @param completions how many completions the caller has room for, at least 1: once there are that many new
  * completions, further packets may wait for the next call.
- * @return false: there was nothing to do.
+ * @return false: there was nothing to do, and the lock was not released.
  */
 bool pmd_progress(struct pmd_engine *engine, unsigned completions);
 
 /** Like pmd_progress, but takes the lock itself, and returns false at once if another thread holds the lock: that
- *  thread makes progress. A thread that polls (by this call or pmd_progress) about a hundred times in a row without
- *  finding anything yields the CPU at its next unlock. */
+ *  thread makes progress. */
 bool pmd_try_progress(struct pmd_engine *engine);
 
 /** Whether the last progress call received or sent packets: then another call is likely to find more. No lock

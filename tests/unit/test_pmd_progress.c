@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -533,6 +534,49 @@ static void progress__due_work_is_done_whether_or_not_polls_find_packets(void **
 		}
 }
 
+/* ---- yields ---------------------------------------------------------------------------------------------------- */
+
+static struct program *yields_to; /* NULL: yields are the kernel's alone */
+static unsigned yields;
+
+/** In place of libc's: end a sends a message to end b while b's poller yields the CPU. */
+int sched_yield(void)
+{
+	if (yields_to) {
+		yields++;
+		uc_send(&yields_to->a, yields_to->a_to_b);
+	}
+	return (int)syscall(SYS_sched_yield);
+}
+
+/** Messages that arrive while a poll yields the CPU are found by that poll. If only the next poll found them, a program
+ * that reads other events after an empty poll would learn of the disconnection before the last message. */
+static void progress__a_poll_finds_what_arrives_while_it_yields(void **state)
+{
+	struct program t;
+	struct nic_wc wc;
+	int got;
+
+	(void)state;
+	program_open(&t);
+	post_empty_recv(&t.b, t.b_to_a);
+	yields_to = &t;
+	yields = 0;
+	for (unsigned polls = 0; yields < 3; polls++) {
+		unsigned before = yields;
+
+		assert_true(polls < MOST_POLLS);
+		pmd_lock(t.b.engine);
+		got = pmd_progress(t.b.engine, 1) ? nic_cq_poll(t.b.rcq, 1, &wc) : 0;
+		pmd_unlock(t.b.engine);
+		assert_int_equal(got, yields - before);
+		if (got)
+			post_empty_recv(&t.b, t.b_to_a);
+	}
+	yields_to = NULL;
+	program_close(&t);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -544,6 +588,7 @@ int main(void)
 		cmocka_unit_test(thread__ends_when_its_descriptors_are_closed),
 		cmocka_unit_test(thread__a_pinned_thread_accepts_links_of_new_peers),
 		cmocka_unit_test(progress__due_work_is_done_whether_or_not_polls_find_packets),
+		cmocka_unit_test(progress__a_poll_finds_what_arrives_while_it_yields),
 	};
 
 	if (ends_devices(device, 3, NULL) != 3)

@@ -124,7 +124,7 @@ int shim_poll_cq(struct ibv_cq *ibv, int n, struct ibv_wc *wc)
 	got = nic_cq_poll(cq, n, (struct nic_wc *)wc);
 	if (!got && pmd_progress(ctx->engine, n > 0 ? (unsigned)n : 1))
 		got = nic_cq_poll(cq, n, (struct nic_wc *)wc);
-	shim_leave(ctx); /* unlocking yields the CPU after many empty polls */
+	shim_leave(ctx);
 	return got;
 }
 

@@ -139,7 +139,7 @@ static int cntr_wait(struct fid_cntr *fid, uint64_t threshold, int timeout)
 		if (!ufi_enter(cntr->domain))
 			return -FI_EIO;
 		looked = cntr_look_or_begin(cntr, threshold, errors, &begun);
-		ufi_leave(cntr->domain); /* unlocking yields the CPU after many empty polls */
+		ufi_leave(cntr->domain);
 		if (looked != -FI_EAGAIN || rc)
 			return looked == -FI_EAGAIN ? rc : looked;
 		rc = ufi_wait_sleep(&cntr->wait, cntr->domain->fabric, begun, deadline_ns);

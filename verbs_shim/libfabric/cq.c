@@ -167,7 +167,7 @@ static ssize_t cq_sreadfrom(struct fid_cq *fid, void *buf, size_t count, fi_addr
 		if (!ufi_enter(cq->domain))
 			return -FI_EIO;
 		got = cq_poll_or_wait(cq, buf, count, source, &r);
-		ufi_leave(cq->domain); /* unlocking yields the CPU after many empty polls */
+		ufi_leave(cq->domain);
 		if (!r.waits)
 			return got;
 		rc = ufi_wait_sleep(&cq->wait, cq->domain->fabric, r.begun, deadline_ns);

@@ -157,7 +157,6 @@ static int recv_peek(struct ufi_ep *ep, const struct ufi_recv *r, const struct n
 		teller = ufi_srx_reporter(container_of(ep, struct ufi_srx, ep));
 	if (!teller || !teller->rx_cq)
 		return -FI_ENOCQ;
-	pmd_progress(core->domain->engine, 1);
 	rc = nic_rdm_rq_peek(core->rq, request, &found);
 	if (rc && rc != -ENOMSG)
 		return rc;
@@ -212,6 +211,8 @@ ssize_t ufi_recv(struct ufi_ep *ep, const struct ufi_recv *r)
 		return rc;
 	if (!ufi_enter(core->domain))
 		return -FI_EIO;
+	if (r->flags & FI_PEEK)
+		pmd_progress(core->domain->engine, 1); /* first: the lock may be released meanwhile */
 	rc = recv_translate(core, r, &ufi_at_once, &request);
 	if (!rc)
 		rc = r->flags & FI_PEEK ? recv_peek(ep, r, &request) : nic_rdm_rq_recv(core->rq, &request);
