@@ -180,7 +180,6 @@ static void pep_end(struct ufi_pep *pep)
 /* The list of all passive endpoints of the process: a handle does not tell which fabric it belongs to. No other lock
  * is held or taken while all_lock is held, except by a fork. */
 static pthread_mutex_t all_lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_once_t all_once = PTHREAD_ONCE_INIT;
 static struct ufi_pep *all;
 
 static void all_take(void)
@@ -193,8 +192,11 @@ static void all_release(void)
 	pthread_mutex_unlock(&all_lock);
 }
 
-static void all_register(void)
+/* All fork handlers of the provider are registered when it is loaded: the child of a fork during the registration could
+ * find a lock taken. */
+static void __attribute__((constructor)) handlers_register(void)
 {
+	pmd_fork_handlers();
 	pthread_atfork(all_take, all_release, all_release);
 }
 
@@ -313,7 +315,6 @@ int ufi_pep_open(struct fid_fabric *fabric, struct fi_info *info, struct fid_pep
 	pep->next = pep->fabric->peps;
 	pep->fabric->peps = pep;
 	ufi_unlock(&pep->fabric->lock);
-	pthread_once(&all_once, all_register);
 	all_take();
 	pep->next_of_all = all;
 	all = pep;

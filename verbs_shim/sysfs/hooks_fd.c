@@ -57,26 +57,28 @@ static bool owns_marks(void)
 	return owner == (pid_t)syscall(SYS_getpid);
 }
 
-static void fork_child(void)
+static void owner_set(void)
 {
 	owner = (pid_t)syscall(SYS_getpid);
+}
+
+/** When the library is loaded: the child of a fork during the first open owns its bitmap, too. */
+static void __attribute__((constructor)) owner_init(void)
+{
+	owner_set();
+	pthread_atfork(NULL, NULL, owner_set);
 }
 
 /* ---- open, write, close ------------------------------------------------------------------------------ */
 
 int sysfs_cm_open(int flags)
 {
-	static atomic_bool registered;
 	const struct uroce_cm_source *s = atomic_load(&source);
 	int fd;
 
 	if (!s) {
 		errno = ENODEV;
 		return -1;
-	}
-	if (!atomic_exchange(&registered, true)) {
-		owner = (pid_t)syscall(SYS_getpid);
-		pthread_atfork(NULL, NULL, fork_child);
 	}
 	fd = s->open(flags);
 	if (fd >= FDS) {
