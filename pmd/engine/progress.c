@@ -11,7 +11,6 @@
  * it serves.
  */
 #include <sched.h>
-#include <string.h>
 
 #include <rte_mbuf.h>
 
@@ -26,10 +25,8 @@
 #define DOORBELLS_SILENT   16 /* if this many doorbells in a row have nothing to send, the last one receives packets */
 #define SETTLE_STEPS	   8
 #define SETTLE_SENDS	   64
-#define AWAY_NS		   1000000	 /* after this time without a step, packets are received before timers run */
-#define BEHIND_STEPS	   64		 /* upper limit for the steps in which timers wait after AWAY_NS */
-#define RESOLVE_NS	   1000000000ull /* when pmd_resolve gives up: a full table may evict every answer at once */
-#define RESOLVE_PAUSE_NS   50000
+#define AWAY_NS		   1000000 /* after this time without a step, packets are received before timers run */
+#define BEHIND_STEPS	   64	   /* upper limit for the steps in which timers wait after AWAY_NS */
 #define QUIET_NS	   1500	 /* this long after the last full step, a poll takes one again, with timers and port */
 #define DOORBELL_STEP_NS   20000 /* this long after the last full step, a doorbell that received packets takes one */
 #define CONTROL_STEPS	   256	 /* a thread that does not sleep handles control connections every so many steps */
@@ -364,18 +361,22 @@ static bool inline_is_quiet(struct pmd_engine *e)
 	return true;
 }
 
-/** Yield the CPU if it is time to; the lock is released meanwhile. A poll begins with this: what another thread does
- *  meanwhile is then found by this poll. A program that reads events of connections after a poll that found nothing
- *  would otherwise learn of a disconnection before it has received the last message. @return whether it was time. */
+/**
+ * Yield the CPU if that is due and no link has packets, which this poll would find. A poll begins with this, so that it
+ * returns what arrives meanwhile. If a poll ended with it, a program that reads events of connections after an empty
+ * poll would often learn of the disconnection before it has received the last message.
+ * @return whether it yielded. Then it has released the lock, and the caller must take it again.
+ */
 static bool inline_yield(struct pmd_engine *e)
 {
 	uint64_t start_ns;
 	int cpu;
 
-	if (e->host.dead || !idle_yield_is_due(&e->polling.yield))
+	if (e->host.dead || !idle_yield_is_due(&e->polling.yield) || (e->host.links && pmd_links_ready(e->host.links)))
 		return false;
-	pmd_unlock(e);
 	start_ns = pmd_now_ns();
+	__atomic_store_n(&e->polling.last_ns, start_ns, __ATOMIC_RELAXED);
+	pmd_unlock(e);
 	cpu = sched_getcpu();
 	__atomic_store_n(&e->polling.yielding_cpu, cpu, __ATOMIC_RELAXED);
 	sched_yield();
@@ -385,7 +386,6 @@ static bool inline_yield(struct pmd_engine *e)
 	__atomic_compare_exchange_n(&e->polling.yielding_cpu, &cpu, -1, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
 	__atomic_store_n(&e->polling.yielded, idle_yield_outcome(pmd_clock_age(pmd_now_ns(), start_ns)),
 			 __ATOMIC_RELAXED);
-	pmd_lock(e);
 	return true;
 }
 
@@ -393,10 +393,12 @@ bool pmd_progress(struct pmd_engine *e, unsigned completions)
 {
 	bool yielded = inline_yield(e);
 
+	if (yielded)
+		pmd_lock(e);
 	if (e->host.dead)
 		return false;
 	if (inline_is_quiet(e))
-		return yielded;
+		return yielded; /* the caller must look again: another thread may have had the lock */
 	e->host.rx_until = nic_completions(e->host.nic) + completions;
 	inline_step(e);
 	e->host.rx_until = UINT64_MAX;
@@ -407,7 +409,8 @@ bool pmd_try_progress(struct pmd_engine *e)
 {
 	if (e->host.dead || !pmd_mutex_trylock(&e->lock))
 		return false;
-	inline_yield(e);
+	if (inline_yield(e) && !pmd_mutex_trylock(&e->lock))
+		return false;
 	if (!e->host.dead)
 		inline_step(e);
 	pmd_unlock(e);
@@ -468,28 +471,6 @@ void pmd_doorbell(struct pmd_engine *e)
 	if (found && now_ns - e->steps.full_ns >= DOORBELL_STEP_NS &&
 	    now_ns - e->polling.stepped_ns >= DOORBELL_STEP_NS)
 		inline_step(e);
-}
-
-void pmd_resolve(struct pmd_engine *e, const struct nic_gid *dgid)
-{
-	const struct timespec pause = {.tv_nsec = RESOLVE_PAUSE_NS};
-	bool asking = e->host.port->ops->resolve != NULL;
-	uint64_t end_ns = asking ? pmd_now_ns() + RESOLVE_NS : 0;
-	int cancel;
-
-	if (!asking)
-		return;
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
-	while (asking && pmd_now_ns() < end_ns) {
-		pmd_lock(e);
-		asking = !e->host.dead && e->host.port->ops->resolve(e->host.port, dgid, pmd_now_ns());
-		if (!e->host.dead) /* a step even if no answer is pending: resolve() may have set a deadline */
-			pmd_engine_step(e, THREAD_RX_BUDGET, true);
-		pmd_unlock(e);
-		if (asking)
-			nanosleep(&pause, NULL);
-	}
-	pthread_setcancelstate(cancel, NULL);
 }
 
 void pmd_settle(struct pmd_engine *e)

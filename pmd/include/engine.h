@@ -78,9 +78,9 @@ void pmd_unlock(struct pmd_engine *engine);
 
 /**
  * Make progress in the calling thread, lock held: receive packets, run due timers, transmit what is due, deliver
- * events. Called by every polling verb; the work per call is bounded. A thread that polls (by this call or
- * pmd_try_progress) about a hundred times in a row without finding anything yields the CPU at the beginning of its next
- * poll, and the lock is released meanwhile.
+ * events. Called by every polling verb; the work per call is bounded. After many empty polls in a row, by whichever
+ * threads, the call begins by yielding the CPU, and releases the lock meanwhile. So do not use after the call what was
+ * read under the lock before it.
  * @param completions how many completions the caller has room for, at least 1: once there are that many new
  * completions, further packets may wait for the next call.
  * @return false: there was nothing to do, and the lock was not released.
