@@ -155,10 +155,11 @@ static ssize_t eq_read(struct fid_eq *fid, uint32_t *event, void *buf, size_t le
 	if (ufi_is_inherited(&eq->lock))
 		return -FI_EIO;
 	got = eq_look(eq, event, buf, len, flags);
-	if (got != -FI_EAGAIN)
-		return got;
-	ufi_fabric_progress(eq->fabric);
-	return eq_look(eq, event, buf, len, flags);
+	/* The next call reports what this progress brings: before it, the program can read the last message of a
+	 * connection that it will then find shut down. */
+	if (got == -FI_EAGAIN)
+		ufi_fabric_progress(eq->fabric);
+	return got;
 }
 
 static ssize_t eq_sread(struct fid_eq *fid, uint32_t *event, void *buf, size_t len, int timeout, uint64_t flags)

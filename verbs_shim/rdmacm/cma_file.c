@@ -419,11 +419,10 @@ int cma_event_read(struct cma_file *f, int fd, bool block, int cancel, struct rd
 	while (!event_take(f, out)) {
 		int err = 0;
 
-		if (pmd_progress_is_inline()) {
+		/* The next call reports what this progress brings: before it, the program can poll the last message of
+		 * a connection that it will then find disconnected. */
+		if (pmd_progress_is_inline())
 			cma_device_open_each(progress, NULL);
-			if (event_take(f, out))
-				break;
-		}
 		err = block ? event_wait(fd, cancel) : -EAGAIN;
 		if (err)
 			return err;
