@@ -65,7 +65,8 @@ class Points:
         return found
 
     def steady(self):
-        """@return descriptors(), once a second has changed nothing: a daemon may still have a process that has ended"""
+        """@return descriptors(), as soon as they stay the same for a second: a daemon may still count a process that
+        has ended"""
         seen = [self.descriptors()]
 
         def again():

@@ -62,7 +62,8 @@ static void owner_set(void)
 	owner = (pid_t)syscall(SYS_getpid);
 }
 
-/** When the library is loaded: the child of a fork during the first open owns its bitmap, too. */
+/** Runs when the library is loaded: a child that was forked while the first open registered the handler would not own
+ *  its bitmap. */
 static void __attribute__((constructor)) owner_init(void)
 {
 	owner_set();
@@ -80,6 +81,8 @@ int sysfs_cm_open(int flags)
 		errno = ENODEV;
 		return -1;
 	}
+	if (owner == 0) /* the constructor of another library opens it before ours has run */
+		owner_set();
 	fd = s->open(flags);
 	if (fd >= FDS) {
 		s->closing(fd);
