@@ -42,6 +42,7 @@ static int fds[FDS_MAX];
 static unsigned n_fds;
 bool rig_deaf;
 unsigned rig_messages;
+void (*rig_progress)(void);
 
 static struct message {
 	struct nic_cm_route route;
@@ -104,6 +105,8 @@ void pmd_expect_sleep(struct pmd_engine *engine)
 bool pmd_try_progress(struct pmd_engine *engine)
 {
 	assert_false(engine->locked);
+	if (rig_progress)
+		rig_progress();
 	return false;
 }
 
@@ -115,7 +118,7 @@ bool pmd_mcast_supported(const struct pmd_engine *engine)
 
 bool pmd_progress_is_inline(void)
 {
-	return false;
+	return rig_progress;
 }
 
 unsigned pmd_forks(void)

@@ -34,6 +34,8 @@ void rig_wait_ms(unsigned ms);
 extern bool rig_deaf;
 /** How many messages the connection managers have sent so far. */
 extern unsigned rig_messages;
+/** If not NULL, the engines have no threads, and each call that makes progress calls this function. */
+extern void (*rig_progress)(void);
 /** How many ports are bound; how many ids all connection managers have. */
 unsigned rig_ports(void);
 unsigned rig_cm_ids(void);

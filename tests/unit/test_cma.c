@@ -528,6 +528,32 @@ static void cma__reading_without_events(void **state)
 	assert_int_equal(RIG_COMMAND(blocking, RDMA_USER_CM_CMD_GET_EVENT, cmd, sizeof(resp)), -EAGAIN);
 }
 
+static struct rig_pair progressing;
+
+static void raise_user_event(void)
+{
+	struct ucma_write_cm_event cmd = {.event = UCMA_USER, .id = progressing.active};
+
+	rig_progress = NULL;
+	assert_int_equal(RIG_COMMAND(progressing.client, UCMA_CMD_WRITE_CM_EVENT, cmd, 0), 0);
+}
+
+/** If the engines have no threads, a read makes progress. What that brings is reported by the next read, and in between
+ *  the program can poll its CQ: its peer may have disconnected right after the last message. */
+static void cma__the_next_read_reports_what_a_read_brings(void **state)
+{
+	struct rdma_ucm_event_resp resp;
+	const struct rdma_ucm_get_event cmd = {.response = (uintptr_t)&resp};
+
+	(void)state;
+	rig_pair_start(&progressing, RDMA_PS_TCP);
+	assert_int_equal(fcntl(progressing.client, F_SETFL, O_NONBLOCK), 0);
+	rig_progress = raise_user_event;
+	assert_int_equal(RIG_COMMAND(progressing.client, RDMA_USER_CM_CMD_GET_EVENT, cmd, sizeof(resp)), -EAGAIN);
+	assert_null(rig_progress);
+	rig_event(progressing.client, UCMA_USER);
+}
+
 struct reader {
 	int fd;
 	struct rdma_ucm_event_resp resp;
@@ -665,6 +691,7 @@ int main(void)
 		CASE(cma__CM_09_sidr_refusals),
 		CASE(cma__duplicated_descriptors_share_one_file),
 		CASE(cma__reading_without_events),
+		CASE(cma__the_next_read_reports_what_a_read_brings),
 		CASE(cma__a_reader_waits_for_an_event),
 		CASE(cma__a_signal_ends_the_wait),
 		CASE(cma__migrating_an_id_moves_its_events),
