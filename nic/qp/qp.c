@@ -55,15 +55,17 @@ static int sq_init(struct send_queue *sq, const struct nic_qp_init *init)
 	size_t tail = cap->max_send_sge * sizeof(struct nic_sge);
 	uint32_t size = round_up_pow2(cap->max_send_wr ? cap->max_send_wr : 1);
 
+	sq->max_inline = cap->max_inline_data;
 	if (init->max_fetch) /* inline operands follow the SGEs; other inline data takes the place of the SGEs */
 		tail += cap->max_inline_data;
 	else if (tail < cap->max_inline_data)
 		tail = cap->max_inline_data;
+	else /* all of the room is granted, as by hardware: programs send inline data without having asked for it */
+		sq->max_inline = (uint32_t)tail;
 	sq->operands = (uint32_t)(sizeof(struct swqe) + tail);
 	sq->stride = (sq->operands + 4 * init->max_atomic_arg + 15) & ~15u;
 	sq->capacity = cap->max_send_wr;
 	sq->max_sge = cap->max_send_sge;
-	sq->max_inline = cap->max_inline_data;
 	sq->max_atomic_arg = init->max_atomic_arg;
 	sq->max_fetch = init->max_fetch;
 	sq->mask = size - 1;
@@ -166,6 +168,7 @@ int qp_create_at(struct nic *nic, struct nic_qp_init *init, uint32_t qpn, struct
 	qp->send_flags = NIC_SEND_FENCE | NIC_SEND_SIGNALED | NIC_SEND_SOLICITED | NIC_SEND_INLINE;
 	cross_init(qp, init);
 	qp_hold_by_state(qp);
+	init->cap.max_inline_data = qp->sq.max_inline;
 	qp->cap = init->cap;
 	qp->heap_pos = HEAP_NONE;
 	list_init(&qp->ready);

@@ -104,6 +104,29 @@ static void post__RQ_13_inline_message_over_the_path_mtu_is_segmented(void **sta
 	rig_destroy(rig);
 }
 
+static void post__inline_data_may_fill_the_room_of_the_sges(void **state)
+{
+	const struct rig_opts opts = {.cap = {.max_send_sge = 4, .max_inline_data = 1}, .max_fetch = RIG_NO_ELEMENTS};
+	struct rig *rig = rig_ready(&opts);
+	struct nic_qp_init granted;
+	struct nic_qp_attr attr;
+	struct nic_send_wr wr;
+	struct packet p;
+
+	nic_qp_query(rig->qp, &attr, &granted);
+	assert_int_equal(granted.cap.max_inline_data, 4 * sizeof(struct nic_sge));
+	wr = rig_wr(rig, 1, NIC_WR_SEND, 40, granted.cap.max_inline_data + 1);
+	wr.flags = NIC_SEND_INLINE;
+	assert_int_equal(nic_post_send(rig->qp, &wr), -EINVAL);
+	wr = rig_wr(rig, 1, NIC_WR_SEND, 40, granted.cap.max_inline_data);
+	wr.flags = NIC_SEND_INLINE;
+	rig_post(rig, &wr);
+	p = rig_expect_tx(rig, SEND_ONLY, RIG_SQ_PSN);
+	assert_int_equal(p.payload_len, granted.cap.max_inline_data);
+	assert_memory_equal(p.payload, rig->arena + 40, p.payload_len);
+	rig_destroy(rig);
+}
+
 static void post__RQ_16_sends_are_refused_before_rts_and_flushed_in_err(void **state)
 {
 	static const enum nic_qp_type types[] = {NIC_QPT_RC, NIC_QPT_UC};
@@ -255,6 +278,7 @@ int main(void)
 		cmocka_unit_test(post__RQ_13_inline_size_and_opcodes_are_limited),
 		cmocka_unit_test(post__RQ_13_inline_data_needs_no_sges),
 		cmocka_unit_test(post__RQ_13_inline_message_over_the_path_mtu_is_segmented),
+		cmocka_unit_test(post__inline_data_may_fill_the_room_of_the_sges),
 		cmocka_unit_test(post__RQ_16_sends_are_refused_before_rts_and_flushed_in_err),
 		cmocka_unit_test(post__RQ_16_in_sqd_wrs_wait),
 		cmocka_unit_test(post__RQ_17_too_many_sges_and_operations_of_other_services_are_refused),
