@@ -34,6 +34,8 @@ def programs(to):
          ["ucmatose", "-s", to, "-c", "20", "-C", "10"], "return status 0"),
         ("udaddy, 5 connections", ["udaddy", "-b", to, "-c", "5"], ["udaddy", "-s", to, "-c", "5"], "return status 0"),
         ("rdma_server and rdma_client", ["rdma_server", "-s", to], ["rdma_client", "-s", to], "end 0"),
+        ("rdma_xserver and rdma_xclient, RC", ["rdma_xserver", "-c", "r"], ["rdma_xclient", "-c", "r", "-s", to],
+         "end 0"),
     ]
     cases.append(("rstream, data verified", ["rstream", "-b", to, "-T", "v"], ["rstream", "-s", to, "-T", "v"],
                   "1m_bw"))
@@ -91,7 +93,7 @@ def multicast(tally, how, receivers, sender, group):
                  and all("data transfers complete" in output for output in outputs), f"exit codes {codes}", *outputs)
 
 
-def copy(tally, sides, env):
+def copy(tally, how, sides, env):
     """rcopy: a file over rsockets is the same afterwards."""
     with tempfile.TemporaryDirectory() as folder:
         source, target = os.path.join(folder, "source"), os.path.join(folder, "target")
@@ -102,7 +104,7 @@ def copy(tally, sides, env):
         client = harness.Process(["rcopy", source, f"{sides[0].address}:{target}"], sides[1], env)
         code = client.wait(SECONDS)
         server.kill()
-        tally.result("rcopy, 5 MB", ready and code == 0 and os.path.exists(target)
+        tally.result(f"rcopy, 5 MB, {how}", ready and code == 0 and os.path.exists(target)
                      and filecmp.cmp(source, target, False), f"exit code {code}", server.output(), client.output())
 
 
@@ -162,7 +164,8 @@ def main():
     else:
         print("SKIP: two hosts: needs root to make network namespaces", flush=True)
     multicast(tally, "three processes on two devices", (*two, two[0]), two[1], f"239.99.{os.getpid() % 250}.2")
-    copy(tally, two, None)
+    for how, sides, env in (("shared memory", device, None), ("UDP", device, cm.UDP), ("two devices", two, None)):
+        copy(tally, how, sides, env)
     refused(tally, two)
     status(tally, two)
     tally.finish()
