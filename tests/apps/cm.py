@@ -96,7 +96,7 @@ def listens(side):
 
 
 def code_of(argv, code, said):
-    """@return a client's exit code; but 0 for an rping that has printed all its pings and then exits with 255: rping
+    """@return a program's exit code; but 0 for an rping that has printed all its pings and then exits with 255: rping
     44's event thread may read the channel once more that its main thread has just closed."""
     if argv[0] == "rping" and code == 255 and "-v" in argv and \
             said.count(PING) == int(argv[argv.index("-C") + 1]):
@@ -116,7 +116,8 @@ def pair(server_argv, client_argv, sides, env=None, seconds=60, ends=True, tcp=N
     client = harness.Process(client_argv, sides[1], env)
     codes = [code_of(client_argv, client.wait(seconds), client.output())]
     if ends:
-        codes.append(server.wait(10))
+        code = server.wait(10)
+        codes.append(code_of(server_argv, code, server.output()))
     else:
         server.kill()
     return not any(code != 0 for code in codes), f"exit codes {codes}", server.output(), client.output()
