@@ -107,7 +107,7 @@ def connections(tally, what, a, b):
         client = harness.Process(client_argv, b)
         codes = client.wait(60), server.wait(10)
         outputs = server.output(), client.output()
-        codes = cm.code_of(client_argv, codes[0], outputs[1]), codes[1]
+        codes = cm.code_of(client_argv, codes[0], outputs[1]), cm.code_of(server_argv, codes[1], outputs[0])
         tally.result(f"{what}: {' '.join(client_argv[:2])}", codes == (0, 0) and all(words in said for said in outputs),
                      f"exit codes {codes}", *outputs)
 

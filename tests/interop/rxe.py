@@ -53,15 +53,17 @@ CM_CASES = [
     ("ucmatose, 5 connections", "ucmatose -b TO -c 5 -C 5", "ucmatose -s TO -c 5 -C 5", "return status 0"),
     ("udaddy, 3 connections", "udaddy -b TO -c 3", "udaddy -s TO -c 3", "return status 0"),
     ("rdma_server and rdma_client", "rdma_server -s TO", "rdma_client -s TO", "end 0"),
-    ("rstream, data verified", "rstream -b TO -T v -S 4096 -C 20 -I 5", "rstream -s TO -T v -S 4096 -C 20 -I 5",
-     "custom"),
+    ("rdma_xserver and rdma_xclient, RC", "rdma_xserver -c r", "rdma_xclient -c r -s TO", "end 0"),
+    *((f"{name}, data verified", f"{name} -b TO -T v -S 4096 -C 20 -I 5", f"{name} -s TO -T v -S 4096 -C 20 -I 5",
+       "custom") for name in ("rstream", "riostream")),
 ]
 # perftest 4.5 crashes if it connects before the server listens again, which uroce waits for and rxe does not: uroce
 # listens.
 CM_PERFTEST = [(f"{command} -R", f"{command} -R -F -n 50", f"{command} -R -F -n 50 TO", "---")
-               for command in ("ib_send_lat", "ib_write_bw", "ib_read_bw", "ib_atomic_lat", "ib_send_bw -c UD")]
-CM_PROGRAMS = ("rping", "ucmatose", "udaddy", "rdma_server", "rdma_client", "rstream",
-               *(case[1].split()[0] for case in CM_PERFTEST))
+               for command in ("ib_send_lat", "ib_send_bw", "ib_write_lat", "ib_write_bw", "ib_read_lat", "ib_read_bw",
+                               "ib_atomic_lat", "ib_atomic_bw", "ib_send_lat -c UD", "ib_send_bw -c UD")]
+GROUP, GROUP_HEX = "239.77.0.1", "01004DEF"  # as in /proc/net/igmp
+CM_PROGRAMS = {"mckey", *(command.split()[0] for case in CM_CASES + CM_PERFTEST for command in case[1:3])}
 
 # The DREQ (QP 1 in the BTH, attribute 0x0015 in the MAD header) of the guest is spared: the kernel sends that of a
 # process that has ended once only, so a server whose DREQ is lost would wait for ever.
@@ -177,6 +179,33 @@ def cm_cases(guest, tally, cases, servers=BOTH, how=""):
                 check_lives(guest)
 
 
+def cm_multicast(guest, tally):
+    """HV-17: each message to a group reaches the member on the other side."""
+    receive, send = (f"mckey -m {GROUP} -C 20 -S 1000 {option}-b " for option in ("", "-s "))
+    name = "rxe__HV_17_multicast mckey"
+    if not is_wanted(name):
+        return
+
+    def host_has_joined():
+        with open("/proc/net/igmp") as f:
+            return GROUP_HEX in f.read()
+    for sender in BOTH:
+        if sender == "uroce":
+            channel = guest.start(receive + GUEST_IP)
+            joined = harness.until(20, lambda: GROUP_HEX in guest.sh("cat /proc/net/igmp"))
+            host = harness.Process((send + HOST_IP).split(), host_side("udp"))
+        else:
+            host = harness.Process((receive + HOST_IP).split(), host_side("udp"))
+            joined = harness.until(20, host_has_joined)
+            channel = guest.start(send + GUEST_IP)
+        code = host.wait(30)
+        guest_code, output = guest.finish(channel, 20)
+        tally.result(f"{name}, {sender} sends", joined and code == 0 and guest_code == 0,
+                     f"joined: {joined}, uroce side: exit code {code}, rxe side: {guest_code}", host.output(), output)
+        if guest_code is None:
+            guest.sh("killall -9 mckey || true")
+
+
 def cm_ends(guest, tally):
     """CM-10: requests that are refused, and clients that are killed."""
     if not is_wanted("rxe__CM_10_ends"):
@@ -234,6 +263,7 @@ def inside(folder, elf, image):
             guest.sh(LOSS_OFF)
         cm_cases(guest, tally, CM_CASES)
         cm_cases(guest, tally, CM_PERFTEST, ("uroce",))
+        cm_multicast(guest, tally)
         cm_ends(guest, tally)
         check_lives(guest)
         guest.sh(LOSS_ON.format(percent=1))
@@ -256,7 +286,7 @@ def main():
     try:
         elf, modules = kernel.prepare(folder)
         image = os.path.join(folder, "initramfs.gz")
-        programs = [initramfs.program_path(name) for name in CM_PROGRAMS]
+        programs = [initramfs.program_path(name) for name in sorted(CM_PROGRAMS)]
         initramfs.build(modules, [harness.verify_path(), *programs], image)
     except (kernel.Unavailable, initramfs.Missing) as reason:
         harness.skip(str(reason))
