@@ -103,8 +103,8 @@ struct nic_qp_attr {
 	uint16_t pkey_index;
 };
 
-/** Create a QP. The capabilities actually granted, at least those asked for, are written to init->cap. @return 0,
- * -EINVAL, -ENOMEM. */
+/** Create a QP. The capabilities actually granted are written to init->cap: perhaps more inline data than was asked
+ * for, and with an SRQ no receives. @return 0, -EINVAL, -ENOMEM. */
 int nic_qp_create(struct nic *nic, struct nic_qp_init *init, struct nic_qp **out);
 /** Destroy a QP, and remove its completions from its CQs (10.2.4.4). @return 0; -EBUSY: it is attached to a multicast
  *  group (10.2.2.5). */

@@ -51,6 +51,7 @@ static uint32_t pick_qpn(struct nic *nic)
 
 static int sq_init(struct send_queue *sq, const struct nic_qp_init *init)
 {
+	uint32_t most_inline = init->pd->nic->cfg.limits.max_inline;
 	const struct nic_qp_cap *cap = &init->cap;
 	size_t tail = cap->max_send_sge * sizeof(struct nic_sge);
 	uint32_t size = round_up_pow2(cap->max_send_wr ? cap->max_send_wr : 1);
@@ -60,8 +61,8 @@ static int sq_init(struct send_queue *sq, const struct nic_qp_init *init)
 		tail += cap->max_inline_data;
 	else if (tail < cap->max_inline_data)
 		tail = cap->max_inline_data;
-	else /* all of the room is granted, as by hardware: programs send inline data without having asked for it */
-		sq->max_inline = (uint32_t)tail;
+	else /* grant all of the room, as hardware does: programs send inline data without having asked for it */
+		sq->max_inline = tail < most_inline ? (uint32_t)tail : most_inline;
 	sq->operands = (uint32_t)(sizeof(struct swqe) + tail);
 	sq->stride = (sq->operands + 4 * init->max_atomic_arg + 15) & ~15u;
 	sq->capacity = cap->max_send_wr;
