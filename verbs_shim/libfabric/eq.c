@@ -155,7 +155,7 @@ static ssize_t eq_read(struct fid_eq *fid, uint32_t *event, void *buf, size_t le
 	if (ufi_is_inherited(&eq->lock))
 		return -FI_EIO;
 	got = eq_look(eq, event, buf, len, flags);
-	/* The next call reports what this progress brings: before it, the program can read the last message of a
+	/* The next call reports what this progress brings: before that call, the program can read the last message of a
 	 * connection that it will then find shut down. */
 	if (got == -FI_EAGAIN)
 		ufi_fabric_progress(eq->fabric);
@@ -170,6 +170,8 @@ static ssize_t eq_sread(struct fid_eq *fid, uint32_t *event, void *buf, size_t l
 	ssize_t got;
 	int rc = 0;
 
+	if (timeout == 0)
+		return eq_read(fid, event, buf, len, flags);
 	if (ufi_is_inherited(&eq->lock))
 		return -FI_EIO;
 	for (;;) {

@@ -419,8 +419,8 @@ int cma_event_read(struct cma_file *f, int fd, bool block, int cancel, struct rd
 	while (!event_take(f, out)) {
 		int err = 0;
 
-		/* The next call reports what this progress brings: before it, the program can poll the last message of
-		 * a connection that it will then find disconnected. */
+		/* A non-blocking read leaves what this progress brings to the next read: before that, the program can
+		 * poll the last message of a connection that it will then find disconnected. */
 		if (pmd_progress_is_inline())
 			cma_device_open_each(progress, NULL);
 		err = block ? event_wait(fd, cancel) : -EAGAIN;
