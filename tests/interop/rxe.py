@@ -17,6 +17,7 @@ import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "apps"))
+import cm  # noqa: E402
 import harness  # noqa: E402
 import initramfs  # noqa: E402
 import kernel  # noqa: E402
@@ -163,7 +164,10 @@ def cm_case_run(guest, case, server_of):
     if guest_code is None:
         guest.start(f"killall -9 {(client if server_of == 'uroce' else server).split()[0]}").close()
     client_output = guest_output if server_of == "uroce" else host.output()
-    return (listens and code == 0 and guest_code == 0 and words in client_output,
+    commands = (server, client) if server_of == "uroce" else (client, server)
+    codes = tuple(cm.code_of(command.split(), *ended) for command, ended in
+                  zip(commands, ((code, host.output()), (guest_code, guest_output))))
+    return (listens and codes == (0, 0) and words in client_output,
             f"uroce side: exit code {code}, rxe side: {guest_code}", host.output(), guest_output)
 
 
