@@ -87,7 +87,7 @@ def series(tally, name, place, rounds, one_round):
         place.works()
         for number in range(rounds):
             took.append(one_round(place, rng))
-        if not harness.until(PATIENCE_S, lambda: place.states() == ["listen"]):
+        if not harness.until(PATIENCE_S, lambda: place.has_none() and "timewait" not in place.states()):
             raise Failure(f"the server keeps {place.states()}")
     except Failure as failure:
         tally.result(f"{name}, {number + 1} of {rounds}", False, str(failure), place.server.output())
