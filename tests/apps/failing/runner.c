@@ -37,7 +37,7 @@
 
 #define HANG_S	   60
 #define SETTLE_MS  3000
-#define BASELINES  4 /* processes without a failure that a suspected leak is compared with */
+#define REPEATS	   4 /* processes of each kind that a suspected leak is seen in */
 #define PARTNER_MS 20000
 
 static const char *const phases[] = {"open", "connect", "transfer", "close"};
@@ -325,25 +325,28 @@ static bool is_bad(const char *outcome)
 	return outcome[0] >= 'A' && outcome[0] <= 'Z';
 }
 
-static void raise_to(struct report *like, const struct report *r)
-{
-	like->descriptors = r->descriptors > like->descriptors ? r->descriptors : like->descriptors;
-	like->threads = r->threads > like->threads ? r->threads : like->threads;
-	like->blocks = r->blocks > like->blocks ? r->blocks : like->blocks;
-	like->mappings = r->mappings > like->mappings ? r->mappings : like->mappings;
-}
+#define MORE(a, b) ((a) > (b) ? (a) : (b))
+#define LESS(a, b) ((a) < (b) ? (a) : (b))
 
-/** What a process without a failure holds depends on how fast its peers answer: if a ring is late, packets go by the
- * port. So run more processes without a failure, and raise `like` to the most that any of them holds.
- * @return whether the process that `report` is of holds no more. */
-static bool holds_no_more(struct report *like, bool alone, int kind)
+/** Whether a process with the failure holds no more than one without, judged by several of each. A process without a
+ * failure holds less if a peer's ring is late, and packets go by the port; one with a failure holds more while somebody
+ * asks for its status. So `like` becomes the most of several processes without a failure, and `report` the least of
+ * several with the same failure. */
+static bool holds_no_more(struct report *like, bool alone, int kind, long n, bool on)
 {
-	struct report suspect = *report;
+	struct report suspect = *report, *r = report;
 
-	for (unsigned i = 0; i < BASELINES; i++) {
+	for (unsigned i = 0; i < REPEATS; i++) {
 		run_victim(alone, kind, 0, false);
-		if (report->first && report->second)
-			raise_to(like, report);
+		like->descriptors = MORE(r->descriptors, like->descriptors);
+		like->threads = MORE(r->threads, like->threads);
+		like->blocks = MORE(r->blocks, like->blocks);
+		like->mappings = MORE(r->mappings, like->mappings);
+		run_victim(alone, kind, n, on);
+		suspect.descriptors = LESS(r->descriptors, suspect.descriptors);
+		suspect.threads = LESS(r->threads, suspect.threads);
+		suspect.blocks = LESS(r->blocks, suspect.blocks);
+		suspect.mappings = LESS(r->mappings, suspect.mappings);
 	}
 	*report = suspect;
 	return suspect.descriptors <= like->descriptors && suspect.threads <= like->threads &&
@@ -369,7 +372,7 @@ static int sweep(bool alone, int kind, bool on, long first, long step, long most
 
 		e = run_victim(alone, kind, n, on);
 		outcome = verdict(&e, &like, cut_off, why, sizeof(why));
-		if (!strcmp(outcome, "LEAK") && holds_no_more(&like, alone, kind))
+		if (!strcmp(outcome, "LEAK") && holds_no_more(&like, alone, kind, n, on))
 			outcome = verdict(&e, &like, cut_off, why, sizeof(why));
 		if (!e.hang && report->calls < n && !is_bad(outcome))
 			break;
