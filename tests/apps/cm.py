@@ -136,6 +136,7 @@ class Place:
         self.server_side, self.client_side, self.env = *sides, env
         self.port = port
         self.server = None
+        self.mixed = 0  # how often rping has mixed up two requests
 
     def rping(self, side, words, point=None):
         """`point`: as in UROCE_TEST_POINT"""

@@ -16,6 +16,7 @@ GONE_S = 1.0  # a connection to a process that was killed ends within this time
 # A machine that runs other things may stall the test itself: so many rounds may take longer than GONE_S. A short run
 # prints only how many did.
 LATE, LONG_RUN = 0.05, 50
+MIXED_MOST = 5  # rounds of a series in which rping mixes up two requests
 
 
 def moment(rng):
@@ -61,8 +62,26 @@ def both_die(place, rng):
 
 
 def daemon_dies(place, rng):
-    """A connection lives on, and new ones are made, before and after the next daemon comes."""
+    """A connection lives on, and new ones are made, before and after the next daemon comes. rping 44's server may mix
+    up two requests that come at once (rdma-core has mended that since): it loses one of them, and says that it cannot
+    set up the queue pair of the other a second time. Such a round is not judged, but few may end in this way."""
     client = place.client(1000000)
+    try:
+        daemon_dies_beside(client, place, rng)
+    except Failure as failure:
+        place.mixed += place.unaccepted() > 0
+        if not place.unaccepted() or place.mixed > MIXED_MOST:
+            raise
+        print(f"rping has mixed up two requests: {failure}", flush=True)
+        client.kill()
+        place.server.kill()
+        place.start_server()
+        place.works()
+    finally:
+        client.kill()
+
+
+def daemon_dies_beside(client, place, rng):
     moment(rng)
     # The client, which starts its device's daemon, may not have done so yet.
     if not harness.until(PATIENCE_S, lambda: cm.kill_daemon(place.client_side)):
@@ -76,7 +95,6 @@ def daemon_dies(place, rng):
     if not harness.until(PATIENCE_S, place.has_none):
         raise Failure(f"the server keeps connections: {place.states()}")
     place.works()
-    return None
 
 
 def series(tally, name, place, rounds, one_round):
