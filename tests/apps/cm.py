@@ -178,7 +178,7 @@ class Place:
         return [state for state in self.states() if state not in ("listen", "timewait")]
 
     def unaccepted(self):
-        """@return how many connections rping could not accept, because their clients were gone: it keeps their ids"""
+        """@return how many connections rping says it could not accept: it keeps their ids"""
         return sum(self.server.output().count(words) for words in ("setup_qp failed", "connect error"))
 
     def has_none(self, *but):
