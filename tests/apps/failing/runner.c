@@ -37,7 +37,7 @@
 
 #define HANG_S	   60
 #define SETTLE_MS  3000
-#define REPEATS	   4 /* processes of each kind that a suspected leak is seen in */
+#define REPEATS	   4 /* how often a suspected leak is repeated, with and without the failure */
 #define PARTNER_MS 20000
 
 static const char *const phases[] = {"open", "connect", "transfer", "close"};
@@ -220,6 +220,13 @@ static void victim(bool alone, int kind, int64_t n, bool on)
 	_exit(0);
 }
 
+/** The call that fails, the n-th of its kind (0: none), and with `on` all after it. */
+struct call {
+	bool alone, on;
+	int kind;
+	int64_t n;
+};
+
 struct ended {
 	bool hang;
 	int status;
@@ -242,8 +249,8 @@ static void read_sentences(FILE *f, struct ended *e)
 	}
 }
 
-/** Run the scenario in a new process in which the n-th call fails. */
-static struct ended run_victim(bool alone, int kind, int64_t n, bool on)
+/** Run the scenario in a new process in which this call fails. */
+static struct ended run_victim(const struct call *c)
 {
 	static unsigned count;
 	struct ended e = {0};
@@ -258,12 +265,12 @@ static struct ended run_victim(bool alone, int kind, int64_t n, bool on)
 
 		snprintf(device, sizeof(device), "127.%d.%u.%u", 100 + getppid() % 100, count / 250 + 1,
 			 count % 250 + 1);
-		if (alone)
+		if (c->alone)
 			setenv("UROCE_DEVICES", device, 1);
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		dup2(fileno(f), STDERR_FILENO);
 		fclose(f);
-		victim(alone, kind, n, on);
+		victim(c->alone, c->kind, c->n, c->on);
 	}
 	for (unsigned ms = 0; waitpid(pid, &e.status, WNOHANG) != pid; ms++) {
 		usleep(1000);
@@ -283,10 +290,25 @@ static struct ended run_victim(bool alone, int kind, int64_t n, bool on)
 	return e;
 }
 
-/** Judge the outcome. `cut_off`: from the failure on, every send or every receive on a socket fails. So the process
- * cannot learn of new shared memory rings, and may lose its connection without an errno. */
-static const char *verdict(const struct ended *e, const struct report *like, bool cut_off, char *why, size_t len)
+/** Whether a process holds more than `like`; then say what in `why`. */
+static bool holds_more(const struct report *r, const struct report *like, char *why, size_t len)
 {
+	if (r->descriptors <= like->descriptors && r->threads <= like->threads && r->mappings <= like->mappings &&
+	    r->blocks <= like->blocks)
+		return false;
+	snprintf(why, len, "%u descriptors, %u threads, %ld blocks, %ld mappings; without a failure %u, %u, %ld, %ld",
+		 r->descriptors, r->threads, (long)r->blocks, (long)r->mappings, like->descriptors, like->threads,
+		 (long)like->blocks, (long)like->mappings);
+	return true;
+}
+
+/** Judge the outcome: `report` and `e`. */
+static const char *verdict(const struct ended *e, const struct call *c, const struct report *like, char *why,
+			   size_t len)
+{
+	/* From the failure on, every send or every receive on a socket fails: the process cannot learn of new shared
+	 * memory rings, and may lose its connection without an errno. */
+	bool cut_off = c->on && (c->kind == FAILING_recvmsg || c->kind == FAILING_sendmsg);
 	const struct report *r = report;
 	/* The second run may fail as well, if a message on stderr announces that. DPDK prints its message once, perhaps
 	 * in the first run. Through libfabric only DPDK's message is on stderr, because providers write to libfabric's
@@ -309,74 +331,87 @@ static const char *verdict(const struct ended *e, const struct report *like, boo
 		snprintf(why, len, "then: %s %s (%s)", phases[r->again.phase], r->again.what, e->second);
 		return "WRONG";
 	}
-	if (r->descriptors > like->descriptors || r->threads > like->threads || r->mappings > like->mappings ||
-	    r->blocks > like->blocks) {
-		snprintf(why, len,
-			 "%u descriptors, %u threads, %ld blocks, %ld mappings; without a failure %u, %u, %ld, %ld",
-			 r->descriptors, r->threads, (long)r->blocks, (long)r->mappings, like->descriptors,
-			 like->threads, (long)like->blocks, (long)like->mappings);
+	if (holds_more(r, like, why, len))
 		return "LEAK";
-	}
 	return r->first ? "worked" : for_good ? "for-good" : "error";
 }
+
+#define MORE(a, b) ((a) > (b) ? (a) : (b))
 
 static bool is_bad(const char *outcome)
 {
 	return outcome[0] >= 'A' && outcome[0] <= 'Z';
 }
 
-#define MORE(a, b) ((a) > (b) ? (a) : (b))
-#define LESS(a, b) ((a) < (b) ? (a) : (b))
-
-/** Whether a process with the failure holds no more than one without, judged by several of each. A process without a
- * failure holds less if a peer's ring is late, and packets go by the port; one with a failure holds more while somebody
- * asks for its status. So `like` becomes the most of several processes without a failure, and `report` the least of
- * several with the same failure. */
-static bool holds_no_more(struct report *like, bool alone, int kind, long n, bool on)
+static void raise_to(struct report *most, const struct report *r)
 {
-	struct report suspect = *report, *r = report;
-
-	for (unsigned i = 0; i < REPEATS; i++) {
-		run_victim(alone, kind, 0, false);
-		like->descriptors = MORE(r->descriptors, like->descriptors);
-		like->threads = MORE(r->threads, like->threads);
-		like->blocks = MORE(r->blocks, like->blocks);
-		like->mappings = MORE(r->mappings, like->mappings);
-		run_victim(alone, kind, n, on);
-		suspect.descriptors = LESS(r->descriptors, suspect.descriptors);
-		suspect.threads = LESS(r->threads, suspect.threads);
-		suspect.blocks = LESS(r->blocks, suspect.blocks);
-		suspect.mappings = LESS(r->mappings, suspect.mappings);
-	}
-	*report = suspect;
-	return suspect.descriptors <= like->descriptors && suspect.threads <= like->threads &&
-	       suspect.blocks <= like->blocks && suspect.mappings <= like->mappings;
+	most->descriptors = MORE(r->descriptors, most->descriptors);
+	most->threads = MORE(r->threads, most->threads);
+	most->blocks = MORE(r->blocks, most->blocks);
+	most->mappings = MORE(r->mappings, most->mappings);
 }
 
-static int sweep(bool alone, int kind, bool on, long first, long step, long most)
+/** Repeat a process that held more than one without a failure. Without a failure a process holds less when a peer's
+ * ring comes late and packets go by the port; any process holds a descriptor more while it answers a request for its
+ * status. So it is a leak only if it shows again, compared with the most that several processes without a failure
+ * held. @return the outcome; `report` and `e` are those of the run that it is about */
+static const char *repeat_suspect(const struct call *c, const struct report *like, struct ended *e, char *why,
+				  size_t len)
 {
-	struct report like;
-	struct ended e = run_victim(alone, kind, 0, false);
+	struct call none = {.alone = c->alone, .kind = c->kind};
+	struct report most = *like, suspect = *report;
+	struct ended first = *e;
+	unsigned seen = 0;
+	const char *outcome;
+	char held[300];
+
+	for (unsigned i = 0; i < REPEATS; i++) {
+		*e = run_victim(&none);
+		if (strcmp(verdict(e, &none, report, why, len), "worked")) {
+			snprintf(why, len, "without a failure, too");
+			return "WRONG";
+		}
+		raise_to(&most, report);
+	}
+	for (unsigned i = 0; seen < REPEATS && i < 2 * REPEATS; i++) {
+		*e = run_victim(c);
+		outcome = verdict(e, c, &most, why, len);
+		if (is_bad(outcome))
+			return outcome;
+		seen += report->calls >= c->n; /* if not, it made fewer calls this time, and none failed */
+	}
+	*report = suspect;
+	*e = first;
+	outcome = verdict(e, c, seen ? report : &most, why, len); /* compared with itself it holds no more */
+	if (!is_bad(outcome) && holds_more(report, &most, held, sizeof(held)))
+		snprintf(why, len, "held more, but not again: %s", held);
+	return outcome;
+}
+
+static int sweep(struct call c, long first, long step, long most)
+{
+	struct call none = {.alone = c.alone, .kind = c.kind};
+	struct ended e = run_victim(&none);
+	struct report like = *report;
 	int bad = 0;
 	char why[600];
 
-	like = *report;
 	if (!report->first || !report->second) {
-		printf("%s without a failure: %s %s: errno %d; %s\n", kinds[kind], phases[report->failure.phase],
+		printf("%s without a failure: %s %s: errno %d; %s\n", kinds[c.kind], phases[report->failure.phase],
 		       report->failure.what, report->failure.error, e.sentence);
 		return 2;
 	}
-	for (long i = 0, n = first; i < most; i++, n += step) {
-		bool cut_off = on && (kind == FAILING_recvmsg || kind == FAILING_sendmsg);
+	c.n = first;
+	for (long i = 0; i < most; i++, c.n += step) {
 		const char *outcome;
 
-		e = run_victim(alone, kind, n, on);
-		outcome = verdict(&e, &like, cut_off, why, sizeof(why));
-		if (!strcmp(outcome, "LEAK") && holds_no_more(&like, alone, kind, n, on))
-			outcome = verdict(&e, &like, cut_off, why, sizeof(why));
-		if (!e.hang && report->calls < n && !is_bad(outcome))
+		e = run_victim(&c);
+		outcome = verdict(&e, &c, &like, why, sizeof(why));
+		if (!strcmp(outcome, "LEAK"))
+			outcome = repeat_suspect(&c, &like, &e, why, sizeof(why));
+		if (!e.hang && report->calls < c.n && !is_bad(outcome))
 			break;
-		printf("%s %s %ld %s", kinds[kind], on ? "on" : "once", n, outcome);
+		printf("%s %s %ld %s", kinds[c.kind], c.on ? "on" : "once", (long)c.n, outcome);
 		if (!report->first)
 			printf(" %s %s errno %d", phases[report->failure.phase], report->failure.what,
 			       report->failure.error);
@@ -425,11 +460,12 @@ int main(int argc, char **argv)
 			printf("the partner cannot open the device\n");
 			return 3;
 		}
-		run_victim(false, kind, 0, false); /* a first run lets the partner allocate what it keeps */
+		run_victim(&(struct call){.kind = kind}); /* a first run lets the partner allocate what it keeps */
 		usleep(100000);
 		before = partner_descriptors(partner);
 	}
-	bad = sweep(alone, kind, !strcmp(argv[2], "on"), atol(argv[3]), atol(argv[4]), atol(argv[5]));
+	bad = sweep((struct call){.alone = alone, .kind = kind, .on = !strcmp(argv[2], "on")}, atol(argv[3]),
+		    atol(argv[4]), atol(argv[5]));
 	if (partner && waitpid(partner, NULL, WNOHANG) != 0) {
 		printf("%s: the partner has ended\n", kinds[kind]);
 		bad = 1;
