@@ -106,25 +106,31 @@ static void post__RQ_13_inline_message_over_the_path_mtu_is_segmented(void **sta
 
 static void post__inline_data_may_fill_the_room_of_the_sges(void **state)
 {
-	const struct rig_opts opts = {.cap = {.max_send_sge = 4, .max_inline_data = 1}, .max_fetch = RIG_NO_ELEMENTS};
-	struct rig *rig = rig_ready(&opts);
-	struct nic_qp_init granted;
-	struct nic_qp_attr attr;
-	struct nic_send_wr wr;
-	struct packet p;
+	static const uint32_t limits[] = {1024, 40}, rooms[] = {4 * sizeof(struct nic_sge), 40};
 
-	nic_qp_query(rig->qp, &attr, &granted);
-	assert_int_equal(granted.cap.max_inline_data, 4 * sizeof(struct nic_sge));
-	wr = rig_wr(rig, 1, NIC_WR_SEND, 40, granted.cap.max_inline_data + 1);
-	wr.flags = NIC_SEND_INLINE;
-	assert_int_equal(nic_post_send(rig->qp, &wr), -EINVAL);
-	wr = rig_wr(rig, 1, NIC_WR_SEND, 40, granted.cap.max_inline_data);
-	wr.flags = NIC_SEND_INLINE;
-	rig_post(rig, &wr);
-	p = rig_expect_tx(rig, SEND_ONLY, RIG_SQ_PSN);
-	assert_int_equal(p.payload_len, granted.cap.max_inline_data);
-	assert_memory_equal(p.payload, rig->arena + 40, p.payload_len);
-	rig_destroy(rig);
+	for (unsigned i = 0; i < 2; i++) {
+		const struct rig_opts opts = {.nic.limits.max_inline = limits[i],
+					      .cap = {.max_send_sge = 4, .max_inline_data = 1},
+					      .max_fetch = RIG_NO_ELEMENTS};
+		struct rig *rig = rig_ready(&opts);
+		struct nic_qp_init granted;
+		struct nic_qp_attr attr;
+		struct nic_send_wr wr;
+		struct packet p;
+
+		nic_qp_query(rig->qp, &attr, &granted);
+		assert_int_equal(granted.cap.max_inline_data, rooms[i]);
+		wr = rig_wr(rig, 1, NIC_WR_SEND, 40, rooms[i] + 1);
+		wr.flags = NIC_SEND_INLINE;
+		assert_int_equal(nic_post_send(rig->qp, &wr), -EINVAL);
+		wr = rig_wr(rig, 1, NIC_WR_SEND, 40, rooms[i]);
+		wr.flags = NIC_SEND_INLINE;
+		rig_post(rig, &wr);
+		p = rig_expect_tx(rig, SEND_ONLY, RIG_SQ_PSN);
+		assert_int_equal(p.payload_len, rooms[i]);
+		assert_memory_equal(p.payload, rig->arena + 40, p.payload_len);
+		rig_destroy(rig);
+	}
 }
 
 static void post__RQ_16_sends_are_refused_before_rts_and_flushed_in_err(void **state)
