@@ -140,7 +140,7 @@ class Process:
 
     def __init__(self, argv, side=None, env=None):
         self.argv = argv
-        self.out = tempfile.TemporaryFile("w+", errors="replace")
+        self.out = tempfile.TemporaryFile()
         environment = dict(os.environ, **(env or {}))
         command = argv
         if side:
@@ -170,8 +170,9 @@ class Process:
         Process.running.pop(self.pid, None)
 
     def output(self):
-        self.out.seek(0)
-        return self.out.read()
+        # Not by seek(): the program writes at the same offset.
+        out = self.out.fileno()
+        return os.pread(out, os.fstat(out).st_size, 0).decode(errors="replace")
 
     def wait_listen(self, port, seconds):
         """Wait until a process listens on the TCP port in the namespace. @return whether one does."""

@@ -109,15 +109,16 @@ def copy(tally, how, sides, env):
 
 
 def refused(tally, sides):
-    """Nobody listens on the port: the client gets an error at once, and no crash. Another program keeps the device
-    open: if nobody did, nobody would answer."""
-    keeper = harness.Process(["rping", "-s", "-a", sides[0].address, "-p", "7175"], sides[0])
-    harness.until(20, lambda: cm.listens(sides[0]))
+    """Nobody listens on the port: the request is rejected, and the client ends with an error. Another program keeps
+    the device open: if nobody did, nobody would answer."""
+    keeper = harness.Process(["rping", "-s", "-a", sides[0].address, "-p", "7176"], sides[0])
+    is_open = harness.until(20, lambda: cm.listens(sides[0]))
     for argv in (["rping", "-c", "-a", sides[0].address, "-C", "1"], ["ucmatose", "-s", sides[0].address, "-c", "1"]):
         client = harness.Process(argv, sides[1])
         code = client.wait(SECONDS)
-        tally.result(f"{argv[0]} without a server ends with an error", code not in (None, 0) and code > 0,
-                     f"exit code {code}", client.output())
+        tally.result(f"{argv[0]} without a server is rejected, and ends with an error",
+                     is_open and code is not None and code > 0 and "RDMA_CM_EVENT_REJECTED" in client.output(),
+                     f"exit code {code}, somebody has the device open: {is_open}", client.output())
     keeper.kill()
 
 

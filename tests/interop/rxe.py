@@ -135,7 +135,8 @@ def host_states():
     """@return the states of uroce's connection manager IDs"""
     said = harness.uroce("status", HOST_IP, "--json")
     devices = json.loads(said.stdout)["devices"] if said.returncode == 0 else []
-    return [cm["state"] for device in devices for function in device["functions"] for cm in function.get("cm", [])]
+    return [entry["state"] for device in devices for function in device["functions"]
+            for entry in function.get("cm", [])]
 
 
 def host_listens():
@@ -159,15 +160,16 @@ def cm_case_run(guest, case, server_of):
         channel = guest.start(server)
         listens = harness.until(20, lambda: guest_listens(guest))
         host = harness.Process(client.split(), side)
+    host_command, guest_command = (command.split() for command in
+                                   ((server, client) if server_of == "uroce" else (client, server)))
     code = host.wait(60)
+    code = cm.code_of(host_command, code, host.output())
     guest_code, guest_output = guest.finish(channel, 20 if code == 0 else 3)
+    guest_code = cm.code_of(guest_command, guest_code, guest_output)
     if guest_code is None:
-        guest.start(f"killall -9 {(client if server_of == 'uroce' else server).split()[0]}").close()
+        guest.start(f"killall -9 {guest_command[0]}").close()
     client_output = guest_output if server_of == "uroce" else host.output()
-    commands = (server, client) if server_of == "uroce" else (client, server)
-    codes = tuple(cm.code_of(command.split(), *ended) for command, ended in
-                  zip(commands, ((code, host.output()), (guest_code, guest_output))))
-    return (listens and codes == (0, 0) and words in client_output,
+    return (listens and code == 0 and guest_code == 0 and words in client_output,
             f"uroce side: exit code {code}, rxe side: {guest_code}", host.output(), guest_output)
 
 
