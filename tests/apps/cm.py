@@ -16,6 +16,7 @@ GOES_ON_S = 60
 TRIES = 5
 CLOSED_MAX = 3
 closed = []  # runs of rping whose event thread has read a closed channel
+FOREVER = 2**31 - 1  # pings: the most that rping counts; a million end within a minute
 PING = "ping data: "  # what rping -v prints for each answer
 
 

@@ -9,7 +9,7 @@ import time
 import cm
 import harness
 import mesh
-from cm import Failure, PATIENCE_S, Place
+from cm import FOREVER, Failure, PATIENCE_S, Place
 
 PORT = 7174
 GONE_S = 1.0  # a connection to a process that was killed ends within this time
@@ -28,7 +28,7 @@ def moment(rng):
 
 def client_dies(place, rng):
     """@return how long the server kept the connection"""
-    client = place.client(rng.choice((3, 1000000)))
+    client = place.client(rng.choice((3, FOREVER)))
     moment(rng)
     client.kill()
     killed = time.monotonic()
@@ -41,7 +41,7 @@ def client_dies(place, rng):
 
 def server_dies(place, rng):
     """@return how long the client went on; None if it was not connected yet, because then it repeats its request"""
-    client = place.client(1000000, "-v")
+    client = place.client(FOREVER, "-v")
     moment(rng)
     place.server.kill()
     killed = time.monotonic()
@@ -54,7 +54,7 @@ def server_dies(place, rng):
 
 
 def both_die(place, rng):
-    client = place.client(1000000)
+    client = place.client(FOREVER)
     moment(rng)
     place.server.kill()
     client.kill()
@@ -68,7 +68,7 @@ def daemon_dies(place, rng):
     up two requests that come at once (rdma-core has mended that since): it loses one of them, and the other gets an
     error when it is set up a second time. Such a round is not judged, but few may end in this way."""
     server, before = place.server, len(place.server.output())
-    client = place.client(1000000)
+    client = place.client(FOREVER)
     try:
         daemon_dies_beside(client, place, rng)
     except Failure as failure:

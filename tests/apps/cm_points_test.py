@@ -12,12 +12,11 @@ import census
 import cm
 import harness
 import mesh
-from cm import Failure, PATIENCE_S, Place
+from cm import FOREVER, Failure, PATIENCE_S, Place
 
 PORT, OTHER_PORT, UNSERVED_PORT = 7175, 7176, 7177
 PINGS = 3
 STOP_S = 0.3  # how long a process is stopped at least
-FOREVER = 1000000
 # The state of a server that has been told of its client's death before the connection was established. rping's thread
 # takes that event for the one that its accept waits for, and then does not end.
 TOLD = ["dreq-rcvd"]
