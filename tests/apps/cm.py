@@ -16,7 +16,7 @@ GOES_ON_S = 60
 TRIES = 5
 CLOSED_MAX = 3
 closed = []  # runs of rping whose event thread has read a closed channel
-FOREVER = 2**31 - 1  # pings: the most that rping counts; a million end within a minute
+FOREVER = 2**31 - 1  # pings: the most that rping counts; a million end after some minutes
 PING = "ping data: "  # what rping -v prints for each answer
 
 
@@ -186,8 +186,8 @@ class Place:
         return sum(self.server.output().count(words) for words in ("setup_qp failed", "connect error"))
 
     def has_none(self, *but):
-        """Whether the server says that it has no connections `but` in these states and the ids that it could not
-        accept, or has ended."""
+        """Whether the server has ended, or says that it has no connections `but` those in these states, and the ids
+        that it could not accept."""
         states = self.states()
         left = [state for state in states if state not in ("listen", "timewait", *but)]
         return self.server.popen.poll() is not None or \
