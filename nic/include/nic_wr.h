@@ -87,7 +87,7 @@ struct nic_bind {
 	struct nic_mr *mr;
 	uint64_t addr, len;
 	uint32_t access;
-	uint32_t rkey; /* the new R_Key, whose low byte is the consumer's choice; type 1: the other bytes are ignored */
+	uint32_t rkey; /* its low byte becomes that of the window's R_Key; the other bytes are ignored */
 };
 
 struct nic_send_wr {

@@ -75,7 +75,7 @@ bool mw_bind_check(const struct nic_qp *qp, const struct nic_bind *bind)
 		return false; /* o10-37.2.40, C10-72 */
 	if (bind->access & ~known || (type1 && (bind->access & NIC_ACCESS_ZERO_BASED)))
 		return false; /* o10-36.2.2 */
-	if (!type1 && (mw->mkey.valid || (bind->rkey ^ mw->mkey.key) >> 8))
+	if (!type1 && mw->mkey.valid)
 		return false; /* o10-37.2.30: a type 2 window must be free */
 	if (!(mr->mkey.access & NIC_ACCESS_MW_BIND))
 		return false; /* C10-73 */
@@ -85,8 +85,9 @@ bool mw_bind_check(const struct nic_qp *qp, const struct nic_bind *bind)
 	       bind->len <= mr->mkey.len - (bind->addr - mr->mkey.va); /* C10-75 */
 }
 
-/* A type 1 window gets a new key with each bind, and its old key is invalid at once (C10-68). The low byte of the new
- * key comes from the request, because the caller must know the key before the bind runs. A count of the
+/* A window gets a new key with each bind, and its old key is invalid at once (C10-68). The low byte of the new key
+ * comes from the request (o10-37.2.32 for type 2); the other bytes name the window, and those of the request are
+ * ignored, as adapters ignore them. For type 1 the caller, too, must know the key before the bind runs. A count of the
  * window's binds would not do: the caller cannot know which of the binds before this one will fail and not count. */
 void mw_bind(struct nic_qp *qp, const struct nic_bind *bind)
 {
@@ -94,7 +95,7 @@ void mw_bind(struct nic_qp *qp, const struct nic_bind *bind)
 	struct mkey *m = &mw->mkey;
 
 	unbind(mw);
-	m->key = m->kind == MKEY_MW1 ? (m->key & ~0xffu) | (bind->rkey & 0xff) : bind->rkey;
+	m->key = (m->key & ~0xffu) | (bind->rkey & 0xff);
 	if (!bind->len)
 		return;
 	mw->mr = bind->mr;

@@ -434,6 +434,34 @@ static void mw__MW_01_type_1_binds_by_verb_only_and_type_2_by_work_request_only(
 	assert_int_equal(ibv_dereg_mr(mr), 0);
 }
 
+/* Programs may bind a type 2 window with any key: the request gives the low byte, as with adapters. */
+static void mw__MW_11_a_bind_takes_only_the_low_byte_of_the_key(void **state)
+{
+	struct rig *rig = *state;
+	struct rig_end *end = &rig->end[1];
+	struct ibv_mr *mr = ibv_reg_mr(end->pd, end->buf, 4096, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND);
+	struct ibv_mw *mw = ibv_alloc_mw(end->pd, IBV_MW_TYPE_2);
+	struct ibv_sge sge = rig_sge(&rig->end[0], 0, 64);
+	struct ibv_send_wr wr = {.opcode = IBV_WR_BIND_MW, .send_flags = IBV_SEND_SIGNALED}, *bad = NULL;
+
+	rig_connect(rig, IBV_QPT_RC);
+	wr.bind_mw.bind_info = (struct ibv_mw_bind_info){mr, (uintptr_t)end->buf, 64, IBV_ACCESS_REMOTE_WRITE};
+	wr.bind_mw.mw = mw;
+	wr.bind_mw.rkey = ~mw->rkey;
+	assert_int_equal(ibv_post_send(end->qp, &wr, &bad), 0);
+	assert_int_equal(rig_wait(end->cq).status, IBV_WC_SUCCESS);
+	wr = (struct ibv_send_wr){
+		.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE, .send_flags = IBV_SEND_SIGNALED};
+	wr.wr.rdma.remote_addr = (uintptr_t)end->buf;
+	wr.wr.rdma.rkey = mw->rkey ^ 0xff;
+	memset(rig->end[0].buf, 0x33, 64);
+	assert_int_equal(ibv_post_send(rig->end[0].qp, &wr, &bad), 0);
+	assert_int_equal(rig_wait(rig->end[0].cq).status, IBV_WC_SUCCESS);
+	assert_memory_equal(end->buf, rig->end[0].buf, 64);
+	assert_int_equal(ibv_dealloc_mw(mw), 0);
+	assert_int_equal(ibv_dereg_mr(mr), 0);
+}
+
 /* A context is closed while another context keeps the NIC running: the objects that the program left are destroyed,
  * so a peer gets no response from the QP. */
 static void context__closing_destroys_leftover_objects(void **state)
@@ -634,6 +662,7 @@ int main(void)
 		T(mw__type_1_gets_a_new_key_with_each_bind),
 		T(mw__type_1_survives_binds_that_fail),
 		T(mw__MW_01_type_1_binds_by_verb_only_and_type_2_by_work_request_only),
+		T(mw__MW_11_a_bind_takes_only_the_low_byte_of_the_key),
 		T(context__closing_destroys_leftover_objects),
 		cmocka_unit_test_setup_teardown(context__closing_sends_the_delayed_ack, rig_setup_inline, rig_teardown),
 		T(channel__CQ_04_one_event_per_arming_and_destroy_waits_for_acks),
