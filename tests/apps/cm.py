@@ -157,8 +157,10 @@ class Place:
         raise Failure(f"the server has ended: {self.server.output()}")
 
     def was_rejected(self):
-        """Whether rping has ended because a client that it had accepted was dead: it takes that event as an error."""
-        return harness.until(1, lambda: self.server.popen.poll() is not None) and "_REJECTED" in self.server.output()
+        """Whether rping has ended, without a crash, because a client that it had accepted was dead: it takes that event
+        as an error."""
+        return harness.until(1, lambda: self.server.popen.poll() is not None) and \
+            self.server.popen.returncode >= 0 and "_REJECTED" in self.server.output()
 
     def try_server(self, point=None):
         """@return whether it lives; then it listens, or has stopped at its point"""

@@ -37,7 +37,7 @@
 
 #define HANG_S	   60
 #define SETTLE_MS  3000
-#define REPEATS	   4 /* how often a suspected leak is repeated, with and without the failure */
+#define REPEATS	   4 /* repetitions of a suspected leak, each next to a run without the failure */
 #define PARTNER_MS 20000
 
 static const char *const phases[] = {"open", "connect", "transfer", "close"};
