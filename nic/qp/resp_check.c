@@ -18,73 +18,91 @@
 #include "resp_check.h"
 #include "resp_elem.h"
 
-static bool consumes_wqe(const struct opcode *op)
-{
-	return (op->kind == OP_SEND && op_starts(op)) || (op->kind == OP_WRITE && op->extra == OP_IMM);
-}
+#define NEVER (1u << 7) /* the right that no QP has: the request is not supported */
 
+/* The right that a request needs. */
 static uint32_t access_of(const struct opcode *op)
 {
-	switch (op->kind) {
-	case OP_WRITE:
-		return NIC_ACCESS_REMOTE_WRITE;
-	case OP_READ_REQ:
-		return NIC_ACCESS_REMOTE_READ;
-	case OP_CMP_SWAP:
-	case OP_FETCH_ADD:
-	case OP_MASKED_CMP_SWAP:
-	case OP_MASKED_FETCH_ADD:
-	case OP_ELEMENTS:
-	case OP_FETCH_ELEMENTS:
-		return NIC_ACCESS_REMOTE_ATOMIC;
-	default:
-		return 0;
+	static const uint8_t access[] = {
+		[OP_WRITE] = NIC_ACCESS_REMOTE_WRITE,
+		[OP_READ_REQ] = NIC_ACCESS_REMOTE_READ,
+		[OP_CMP_SWAP] = NIC_ACCESS_REMOTE_ATOMIC,
+		[OP_FETCH_ADD] = NIC_ACCESS_REMOTE_ATOMIC,
+		[OP_MASKED_CMP_SWAP] = NIC_ACCESS_REMOTE_ATOMIC,
+		[OP_MASKED_FETCH_ADD] = NIC_ACCESS_REMOTE_ATOMIC,
+		[OP_ELEMENTS] = NIC_ACCESS_REMOTE_ATOMIC,
+		[OP_FETCH_ELEMENTS] = NIC_ACCESS_REMOTE_ATOMIC,
+		[OP_FLUSH] = NEVER,
+		[OP_ATOMIC_WRITE] = NEVER,
+		[OP_CONGESTION] = 0, /* the last kind */
+	};
+
+	return access[op->kind];
+}
+
+/* A FIRST or MIDDLE must be full; with a reference, as long as the full packets that it stands for. */
+static bool payload_fits(const struct nic_qp *qp, const struct packet *p)
+{
+	uint32_t len = p->payload_len;
+
+	if (__builtin_expect(p->reference != NULL, 0)) {
+		if (!refer_fits(qp, p))
+			return false;
+	} else if (len > qp->pmtu) {
+		return false;
 	}
+	if (p->op->pos == OP_ONLY)
+		return true;
+	return p->op->pos == OP_LAST ? len > 0 : len == refer_psns(qp, p) * qp->pmtu;
 }
 
 static enum error_id check_lengths(const struct nic_qp *qp, const struct packet *p)
 {
-	uint32_t len = p->payload_len;
+	const struct opcode *op = p->op;
 
-	if (p->op->payload) {
-		/* A FIRST or MIDDLE must be full; with a reference, as long as the full packets that it stands for. */
-		if ((p->op->pos & (OP_FIRST | OP_MIDDLE)) && len != refer_psns(qp, p) * qp->pmtu)
-			return ERR_packet_length;
-		if ((len > qp->pmtu && !p->reference) || !refer_fits(qp, p) || (p->op->pos == OP_LAST && !len))
-			return ERR_packet_length;
-	}
-	if ((op_is_masked(p->op) && !extended_fits(p)) || (op_is_elements(p->op) && !resp_elements_fit(qp, p)))
+	if (op->payload && !payload_fits(qp, p))
+		return ERR_packet_length;
+	if ((op_is_masked(op) && !extended_fits(p)) || (op_is_elements(op) && !resp_elements_fit(qp, p)))
 		return ERR_atomic_size;
-	if (op_has(p->op, HDR_RETH) && p->dma_len > NIC_MSG_MAX)
+	if (op_has(op, HDR_RETH) && p->dma_len > NIC_MSG_MAX)
 		return ERR_dma_length;
-	if (p->op->kind == OP_WRITE) {
-		uint32_t left = op_starts(p->op) ? p->dma_len : qp->resp.left;
+	if (op->kind == OP_WRITE) {
+		uint32_t left = op_starts(op) ? p->dma_len : qp->resp.left;
 
-		if (op_ends(p->op) ? left != len : left <= len)
+		if (op_ends(op) ? left != p->payload_len : left <= p->payload_len)
 			return ERR_dma_length;
 	}
 	return ERR_none;
 }
 
-/* Check R_Key, rights and range. The first packet is checked for the whole range of the message, every later packet for
- * the rest of the range (RL-09, RL-10). */
-static enum error_id check_memory(const struct nic_qp *qp, const struct packet *p, uint8_t **app)
+/* Check the R_Key, its rights and the range of a WRITE or READ. The first packet is checked for the whole range of the
+ * message, every later packet for the rest of the range (RL-09, RL-10). */
+static enum error_id check_range(const struct nic_qp *qp, const struct packet *p, uint32_t access, uint8_t **app)
 {
-	bool starts = op_starts(p->op), elements = op_is_elements(p->op), atomic = op_is_atomic(p->op);
+	bool starts = op_starts(p->op);
 	uint64_t va = starts ? p->va : qp->resp.va;
-	uint32_t rkey = starts ? p->rkey : qp->resp.rkey;
-	uint32_t len = elements ? resp_elements_size(p)
-		       : atomic ? resp_atomic_size(p)
-		       : starts ? p->dma_len
-				: qp->resp.left;
-	uint32_t align = elements ? nic_elem_align(elem_type_of_wire(p->element.datatype)) : atomic ? len : 1;
+	uint32_t rkey = starts ? p->rkey : qp->resp.rkey, len = starts ? p->dma_len : qp->resp.left;
 
 	if (!len)
 		return ERR_none; /* C9-88: zero length, R_Key not validated */
-	if (mem_check_remote(qp->nic, qp->pd, qp->qpn, rkey, va, len, access_of(p->op), app) != MEM_OK)
+	if (mem_check_remote(qp->nic, qp->pd, qp->qpn, rkey, va, len, access, app) != MEM_OK)
+		return ERR_remote_key;
+	return ERR_none;
+}
+
+/* As check_range(), for atomics and operations on elements; also check the alignment. */
+static enum error_id check_operand(const struct nic_qp *qp, const struct packet *p, uint32_t access, uint8_t **app)
+{
+	bool elements = op_is_elements(p->op);
+	uint32_t len = elements ? resp_elements_size(p) : resp_atomic_size(p);
+	uint32_t align = elements ? nic_elem_align(elem_type_of_wire(p->element.datatype)) : len;
+
+	if (!len)
+		return ERR_none;
+	if (mem_check_remote(qp->nic, qp->pd, qp->qpn, p->rkey, p->va, len, access, app) != MEM_OK)
 		return ERR_remote_key;
 	/* For elements only `app` counts: `va` may be an offset, whose alignment means nothing. */
-	if (((elements ? 0 : va) | (uintptr_t)*app) & (align - 1))
+	if (((elements ? 0 : p->va) | (uintptr_t)*app) & (align - 1))
 		return ERR_misaligned;
 	return ERR_none;
 }
@@ -96,28 +114,35 @@ static bool have_receive(const struct nic_qp *qp, const struct packet *p)
 	return qp->resp.have_wqe || rq_peek(qp->srq ? &qp->srq->rq : &qp->rq);
 }
 
+/* Whether the QP executes such requests at all (RO-03, RO-04). */
+static bool is_enabled(const struct nic_qp *qp, const struct opcode *op, uint32_t access)
+{
+	if ((access & qp->attr.qp_access_flags) != access)
+		return false;
+	if ((needs_resource(op) && !qp->attr.max_dest_rd_atomic) || (op_is_elements(op) && !qp->sq.max_fetch))
+		return false;
+	return !qp->owner || op->extra == OP_PLAIN;
+}
+
 unsigned resp_check(const struct nic_qp *qp, const struct packet *p, uint8_t **app)
 {
 	const struct responder *resp = &qp->resp;
 	const struct opcode *op = p->op;
+	uint32_t access = access_of(op);
 	enum error_id error;
 
 	if (!op_may_follow(resp->open, op))
 		return ERR_opcode_sequence;
-	if ((access_of(op) & qp->attr.qp_access_flags) != access_of(op) || op->kind == OP_FLUSH ||
-	    op->kind == OP_ATOMIC_WRITE)
-		return ERR_opcode_unsupported; /* RO-03 */
-	if ((needs_resource(op) && !qp->attr.max_dest_rd_atomic) || (op_is_elements(op) && !qp->sq.max_fetch))
-		return ERR_opcode_unsupported; /* RO-04 */
-	if (qp->owner && op->extra != OP_PLAIN)
+	if (!is_enabled(qp, op, access))
 		return ERR_opcode_unsupported;
 	error = check_lengths(qp, p);
 	if (error != ERR_none)
 		return error;
-	if (consumes_wqe(op) && !have_receive(qp, p))
+	if ((op->traits & OP_NEEDS_RECV) && !have_receive(qp, p))
 		return CHECK_RNR;
-	if (access_of(op)) {
-		error = check_memory(qp, p, app);
+	if (access) {
+		error = op_is_atomic(op) || op_is_elements(op) ? check_operand(qp, p, access, app)
+							       : check_range(qp, p, access, app);
 		if (error != ERR_none)
 			return error;
 	}

@@ -16,12 +16,13 @@ struct packet;
 enum {
 	CHECK_RNR = ERR_COUNT, /* no receive WQE */
 	CHECK_UNREAD,	       /* the payload cannot be fetched: treat the packet as lost */
+	CHECK_NO_MEMORY,       /* for the original elements: drop the packet */
 };
 
 /** Whether a request with this opcode takes a responder resource. */
 static inline bool needs_resource(const struct opcode *op)
 {
-	return op->kind == OP_READ_REQ || op_is_atomic(op) || op->kind == OP_FETCH_ELEMENTS;
+	return op->traits & OP_IS_ANSWERED;
 }
 
 /** @return enum error_id, or CHECK_RNR. *app: the memory that a WRITE, READ or atomic accesses, if any. */

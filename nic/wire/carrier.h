@@ -11,26 +11,22 @@
 /* Up to this many bytes after the BTH, copying them behind the masked headers costs less than a second CRC call. */
 #define CRC_COPY_MAX 256
 
-/** Fold a 32-bit sum of 16-bit words to their one's complement sum. */
-static inline uint16_t csum_fold(uint32_t sum)
+/** Fold a sum of up to 65536 32-bit words to the one's complement sum of their 16-bit words. */
+static inline uint16_t csum_fold(uint64_t sum)
 {
-	sum = (sum & 0xffff) + (sum >> 16);
-	return (uint16_t)(sum + (sum >> 16));
-}
+	uint32_t folded = (uint32_t)((sum & 0xffff) + (sum >> 16 & 0xffff) + (sum >> 32));
 
-static inline uint32_t csum_words(uint32_t word)
-{
-	return (word >> 16) + (word & 0xffff);
+	folded = (folded & 0xffff) + (folded >> 16);
+	return (uint16_t)(folded + (folded >> 16));
 }
 
 /** IPv4 header checksum, from the fields of *p: to sum the header just written would stall on store forwarding. */
 static inline uint16_t ipv4_csum(const struct packet *p, uint32_t total)
 {
-	uint32_t sum = ((uint32_t)IPV4_VERSION << 8 | p->tclass) + total + p->ip_id + p->ip_frag;
+	uint32_t words = ((uint32_t)IPV4_VERSION << 8 | p->tclass) + total + p->ip_id + p->ip_frag +
+			 ((uint32_t)p->hop_limit << 8 | IP_PROTO_UDP);
 
-	sum += (uint32_t)p->hop_limit << 8 | IP_PROTO_UDP;
-	sum += csum_words(wire_get32(p->sgid.raw + 12)) + csum_words(wire_get32(p->dgid.raw + 12));
-	return (uint16_t)~csum_fold(sum);
+	return (uint16_t)~csum_fold((uint64_t)wire_get32(p->sgid.raw + 12) + wire_get32(p->dgid.raw + 12) + words);
 }
 
 /** Write IP and UDP headers; if `masked`, with ones in the fields that the ICRC masks. @return offset of the BTH. */

@@ -7,8 +7,6 @@
  */
 #include "opcode.h"
 
-#include <stddef.h>
-
 /* Sets of extension headers, for the last column of the rows. */
 #define H_NONE	      0
 #define H_DETH	      HDR_DETH
@@ -117,6 +115,22 @@
 	 IF_HDR(bits, HDR_ATOMICACK, 8) + IF_HDR(bits, HDR_IMM, 4) + IF_HDR(bits, HDR_IETH, 4) +                       \
 	 IF_HDR(bits, HDR_CNP, 16) + IF_HDR(bits, HDR_EXTATOMIC, 16) + IF_HDR(bits, HDR_ELEMENT, 20))
 
+/* Sets of kinds, and the traits of a row by them. */
+#define KIND(k)	       (1 << OP_##k)
+#define RESPONSE_KINDS (KIND(READ_RESP) | KIND(ACK) | KIND(ATOMIC_ACK) | KIND(EXT_ATOMIC_ACK) | KIND(ELEMENTS_ACK))
+#define MASKED_KINDS   (KIND(MASKED_CMP_SWAP) | KIND(MASKED_FETCH_ADD))
+#define ATOMIC_KINDS   (KIND(CMP_SWAP) | KIND(FETCH_ADD) | MASKED_KINDS)
+#define ELEMENT_KINDS  (KIND(ELEMENTS) | KIND(FETCH_ELEMENTS))
+#define ANSWERED_KINDS (KIND(READ_REQ) | ATOMIC_KINDS | KIND(FETCH_ELEMENTS))
+
+#define IF_KIND(kinds, k, trait) (((kinds)&KIND(k)) != 0 ? (trait) : 0)
+#define TRAITS(k, p, x)                                                                                                \
+	(IF_KIND(RESPONSE_KINDS, k, OP_IS_RESPONSE) | IF_KIND(ATOMIC_KINDS, k, OP_IS_ATOMIC) |                         \
+	 IF_KIND(MASKED_KINDS, k, OP_IS_MASKED) | IF_KIND(ELEMENT_KINDS, k, OP_IS_ELEMENTS) |                          \
+	 IF_KIND(ANSWERED_KINDS, k, OP_IS_ANSWERED) |                                                                  \
+	 IF_KIND(KIND(SEND), k, (OP_##p & (OP_FIRST | OP_ONLY)) != 0 ? OP_NEEDS_RECV : 0) |                            \
+	 IF_KIND(KIND(WRITE), k, OP_##x == OP_IMM ? OP_NEEDS_RECV : 0))
+
 #define TABLE_ROW(svc, low, text, k, p, x, pl, h)                                                                      \
 	[OP_##svc | (low)] = {                                                                                         \
 		.name = text,                                                                                          \
@@ -125,12 +139,13 @@
 		.kind = OP_##k,                                                                                        \
 		.pos = OP_##p,                                                                                         \
 		.extra = OP_##x,                                                                                       \
+		.traits = TRAITS(k, p, x),                                                                             \
 		.payload = pl,                                                                                         \
 		.hdrs = {h},                                                                                           \
 		.hdr_len = HDR_LEN(h),                                                                                 \
 	},
 
-static const struct opcode op_table[256] = {OPCODE_ROWS(TABLE_ROW)};
+const struct opcode op_table[256] = {OPCODE_ROWS(TABLE_ROW)};
 
 /* The reverse index: from (service, kind, position, extra) to the opcode's value. An entry is the complement of the
  * value. No opcode has the value 0xff, so no entry is 0, and the zeroes in the gaps mean "none". Positions are 1, 2, 4
@@ -139,25 +154,4 @@ static const struct opcode op_table[256] = {OPCODE_ROWS(TABLE_ROW)};
 #define INDEX_ROW(svc, low, text, k, p, x, pl, h)                                                                      \
 	[OP_##svc >> 5][OP_##k][OP_##p >> 1][OP_##x] = 0xff ^ (OP_##svc | (low)),
 
-static const uint8_t op_index[8][32][8][4] = {OPCODE_ROWS(INDEX_ROW)};
-
-const struct opcode *op_get(uint8_t value)
-{
-	const struct opcode *op = &op_table[value];
-
-	return op->name ? op : NULL;
-}
-
-const struct opcode *op_find(enum op_service service, enum op_kind kind, enum op_pos pos, enum op_extra extra)
-{
-	uint8_t inverse = op_index[(unsigned)service >> 5][kind][(unsigned)pos >> 1][extra];
-
-	return inverse ? &op_table[0xff ^ inverse] : NULL;
-}
-
-bool op_may_follow(const struct opcode *open, const struct opcode *next)
-{
-	if (!open)
-		return op_starts(next);
-	return next->service == open->service && next->kind == open->kind && !op_starts(next);
-}
+const uint8_t op_index[8][32][8][4] = {OPCODE_ROWS(INDEX_ROW)};

@@ -7,6 +7,7 @@
 #define NIC_OPCODE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 /** Service bits of an opcode (bits 7..5). OP_EXT: manufacturer-specific, for RC; see extended.md, elem.md. */
@@ -59,23 +60,49 @@ enum op_hdr {
 	HDR_ELEMENT = 1 << 11,	 /* 20 bytes */
 };
 
+/** What the row of an opcode implies. */
+enum op_trait {
+	OP_IS_RESPONSE = 1 << 0, /* it goes from a responder to a requester */
+	OP_IS_ATOMIC = 1 << 1,	 /* request: an atomic, masked or not */
+	OP_IS_MASKED = 1 << 2,	 /* request: a masked atomic */
+	OP_IS_ELEMENTS = 1 << 3, /* request: an operation on elements */
+	OP_IS_ANSWERED = 1 << 4, /* request: its response carries data, so it takes a responder resource */
+	OP_NEEDS_RECV = 1 << 5,	 /* request: it needs a receive WQE, unless the message has one already */
+};
+
 struct opcode {
-	const char *name; /* "RC SEND ONLY" */
+	const char *name; /* "RC SEND ONLY"; NULL: reserved or unknown */
 	uint8_t value;
 	uint8_t service; /* enum op_service */
 	uint8_t kind;	 /* enum op_kind */
 	uint8_t pos;	 /* enum op_pos */
 	uint8_t extra;	 /* enum op_extra */
+	uint8_t traits;	 /* enum op_trait */
 	bool payload;	 /* may carry payload */
-	struct op_hdrs hdrs;
 	uint8_t hdr_len; /* BTH and extension headers, bytes */
+	struct op_hdrs hdrs;
 };
 
+extern const struct opcode op_table[256];
+/** From (service, kind, position, extra) to the complement of the opcode's value; 0: none (op_find). */
+extern const uint8_t op_index[8][32][8][4];
+
 /** Row of an opcode; NULL when the value is reserved or unknown (HV-02). */
-const struct opcode *op_get(uint8_t value);
+static inline const struct opcode *op_get(uint8_t value)
+{
+	const struct opcode *op = &op_table[value];
+
+	return op->name ? op : NULL;
+}
 
 /** Row of the opcode for building a packet; NULL when the service has no such packet. */
-const struct opcode *op_find(enum op_service service, enum op_kind kind, enum op_pos pos, enum op_extra extra);
+static inline const struct opcode *op_find(enum op_service service, enum op_kind kind, enum op_pos pos,
+					   enum op_extra extra)
+{
+	uint8_t inverse = op_index[(unsigned)service >> 5][kind][(unsigned)pos >> 1][extra];
+
+	return inverse ? &op_table[0xff ^ inverse] : NULL;
+}
 
 static inline bool op_has(const struct opcode *op, enum op_hdr hdr)
 {
@@ -85,23 +112,22 @@ static inline bool op_has(const struct opcode *op, enum op_hdr hdr)
 /** Whether packets with this opcode go from a responder to a requester. */
 static inline bool op_is_response(const struct opcode *op)
 {
-	return op->kind == OP_READ_RESP || op->kind == OP_ACK || op->kind == OP_ATOMIC_ACK ||
-	       op->kind == OP_EXT_ATOMIC_ACK || op->kind == OP_ELEMENTS_ACK;
+	return op->traits & OP_IS_RESPONSE;
 }
 
 static inline bool op_is_masked(const struct opcode *op)
 {
-	return op->kind == OP_MASKED_CMP_SWAP || op->kind == OP_MASKED_FETCH_ADD;
+	return op->traits & OP_IS_MASKED;
 }
 
 static inline bool op_is_atomic(const struct opcode *op)
 {
-	return op->kind == OP_CMP_SWAP || op->kind == OP_FETCH_ADD || op_is_masked(op);
+	return op->traits & OP_IS_ATOMIC;
 }
 
 static inline bool op_is_elements(const struct opcode *op)
 {
-	return op->kind == OP_ELEMENTS || op->kind == OP_FETCH_ELEMENTS;
+	return op->traits & OP_IS_ELEMENTS;
 }
 
 static inline bool op_starts(const struct opcode *op)
@@ -118,6 +144,11 @@ static inline bool op_ends(const struct opcode *op)
  * Whether `next` may follow on a request stream (9.7.4.1): a FIRST or ONLY if no message is open, else a MIDDLE or LAST
  * of the same kind. `open` is the opcode of the open message's latest packet; NULL: no message is open.
  */
-bool op_may_follow(const struct opcode *open, const struct opcode *next);
+static inline bool op_may_follow(const struct opcode *open, const struct opcode *next)
+{
+	if (__builtin_expect(!open, 1))
+		return op_starts(next);
+	return next->service == open->service && next->kind == open->kind && !op_starts(next);
+}
 
 #endif

@@ -31,11 +31,10 @@ static inline bool ipv4_csum_holds(const uint8_t *ip)
 	memcpy(words, ip, sizeof(words));
 	memcpy(&last, ip + sizeof(words), sizeof(last));
 	sum = (words[0] & UINT32_MAX) + (words[0] >> 32) + (words[1] & UINT32_MAX) + (words[1] >> 32) + last;
-	sum = (sum & 0xffff) + (sum >> 16 & 0xffff) + (sum >> 32);
-	return csum_fold((uint32_t)sum) == 0xffff;
+	return csum_fold(sum) == 0xffff;
 }
 
-static inline enum packet_verdict parse_ipv4(const uint8_t *ip, uint32_t len, struct packet *out)
+static inline enum packet_verdict parse_ipv4(const uint8_t *ip, uint32_t len, struct packet *out, uint32_t *payload)
 {
 	uint32_t total;
 
@@ -50,6 +49,7 @@ static inline enum packet_verdict parse_ipv4(const uint8_t *ip, uint32_t len, st
 	if (ip[IPV4_PROTO] != IP_PROTO_UDP || (out->ip_frag & IPV4_FRAG_ANY) != 0)
 		return PACKET_NOT_ROCE;
 
+	*payload = total - IPV4_LEN;
 	out->v4 = true;
 	out->ip_id = wire_get16(ip + IPV4_ID);
 	out->flow_label = 0;
@@ -60,7 +60,7 @@ static inline enum packet_verdict parse_ipv4(const uint8_t *ip, uint32_t len, st
 	return PACKET_OK;
 }
 
-static inline enum packet_verdict parse_ipv6(const uint8_t *ip, uint32_t len, struct packet *out)
+static inline enum packet_verdict parse_ipv6(const uint8_t *ip, uint32_t len, struct packet *out, uint32_t *payload)
 {
 	uint32_t word;
 	uint32_t plen;
@@ -73,6 +73,7 @@ static inline enum packet_verdict parse_ipv6(const uint8_t *ip, uint32_t len, st
 	if (ip[IPV6_NEXT] != IP_PROTO_UDP)
 		return PACKET_NOT_ROCE; /* extension headers, including the fragment header, are not parsed */
 
+	*payload = plen;
 	word = wire_get32(ip);
 	out->v4 = false;
 	out->ip_id = 0;
@@ -97,17 +98,15 @@ static inline enum packet_verdict parse_carrier(const struct nic_rx_frame *frame
 	if (frame->len == 0)
 		return PACKET_BAD_IP;
 	if (ip[0] >> 4 == 4) {
-		verdict = parse_ipv4(ip, frame->len, out);
+		verdict = parse_ipv4(ip, frame->len, out, &ip_payload);
 		if (verdict != PACKET_OK)
 			return verdict;
 		udp = ip + IPV4_LEN;
-		ip_payload = wire_get16(ip + IPV4_TOTAL) - IPV4_LEN;
 	} else if (ip[0] >> 4 == IPV6_VERSION) {
-		verdict = parse_ipv6(ip, frame->len, out);
+		verdict = parse_ipv6(ip, frame->len, out, &ip_payload);
 		if (verdict != PACKET_OK)
 			return verdict;
 		udp = ip + IPV6_LEN;
-		ip_payload = wire_get16(ip + IPV6_PLEN);
 	} else {
 		return PACKET_NOT_ROCE;
 	}
@@ -159,9 +158,7 @@ static inline void parse_bth(const uint8_t *bth, struct packet *out)
 	out->migreq = (w0 >> 22) & 1;
 	out->pad = (w0 >> 20) & 3;
 	out->pkey = (uint16_t)w0;
-	out->fecn = w1 >> 31;
-	out->becn = (w1 >> 30) & 1;
-	out->resv6 = (w1 >> 24) & BTH_RESV6_MASK;
+	out->ecn = (uint8_t)(w1 >> 24);
 	out->dest_qpn = w1 & 0xffffff;
 	out->ackreq = w2 >> 31;
 	out->resv7 = (w2 >> 24) & BTH_RESV7_MASK;
@@ -194,6 +191,8 @@ static inline __attribute__((always_inline)) void parse_extensions(const struct 
 		parse_aeth(h, out);
 		return;
 	}
+	if (op->hdrs.bits == 0)
+		return;
 	if (op_has(op, HDR_XRCETH)) {
 		out->xrc_srqn = wire_get24(h + XRCETH_SRQN);
 		h += XRCETH_LEN;
@@ -268,7 +267,8 @@ static inline unsigned put_masked(const uint8_t *bth, uint32_t len, const struct
 }
 
 /** Whether the ICRC holds; `len` bytes at `bth` are the UDP payload, ICRC included. May recover out->ip_id. */
-static inline bool icrc_holds(const struct nic_rx_frame *frame, const uint8_t *bth, uint32_t len, struct packet *out)
+static inline __attribute__((always_inline)) bool icrc_holds(const struct nic_rx_frame *frame, const uint8_t *bth,
+							     uint32_t len, struct packet *out)
 {
 	uint8_t block[HEADERS_MAX + CRC_COPY_MAX];
 	uint32_t rest = len - BTH_LEN - ICRC_LEN;
@@ -379,12 +379,10 @@ static inline __attribute__((always_inline)) enum packet_verdict parse_transport
 	out->ip_id_recovered = false;
 	out->no_icrc = false;
 	out->key = end == KEYED_TAG_LEN ? key : NULL;
-	out->ecn_ce = ((out->tclass & 3) == 3) | ((frame->flags & NIC_RX_ECN_CE) != 0);
 	out->reference = frame->reference;
 	out->offer = NULL;
 	out->shared = frame->body != NULL;
-	if (op->hdrs.bits)
-		parse_extensions(op, bth + BTH_LEN, out);
+	parse_extensions(op, bth + BTH_LEN, out);
 	if (__builtin_expect(frame->reference != NULL, 0))
 		return parse_reference(frame->reference, body, out);
 	if (end == KEYED_TAG_LEN)

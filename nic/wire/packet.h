@@ -29,8 +29,9 @@ struct packet {
 	uint16_t udp_csum; /* as received; 0 for our own packets */
 
 	/* BTH */
-	bool se, migreq, ackreq, fecn, becn;
-	uint8_t resv6, resv7; /* ignored, kept so that a packet re-encodes bit for bit */
+	bool se, migreq, ackreq;
+	uint8_t ecn; /* FECN, BECN and resv6 as on the wire; ignored, as is resv7: kept to re-encode bit for bit */
+	uint8_t resv7;
 	uint8_t pad;
 	uint16_t pkey;
 	uint32_t dest_qpn, psn;
@@ -65,13 +66,13 @@ struct packet {
 	bool offers;	      /* our own packets: the frame's pieces are an offered message, not the packet's payload */
 	const uint8_t *ip;    /* IP header as received; NULL if the carrier hides it */
 	bool ip_id_recovered; /* the carrier hides the IPv4 ID; the ICRC matched only an ID other than 0 */
-	bool ecn_ce;	      /* congestion experienced */
 	bool shared;	      /* others may write to the payload's memory */
 
 	uint32_t peer;	   /* received packets: nic_rx_frame.peer */
 	uint8_t addresses; /* received bare packets: nic_rx_frame.addresses */
 	bool bare;	   /* starts at the BTH; the addressing fields above are unused */
 	bool no_icrc;	   /* our own packets: zeroes instead of the ICRC */
+	uint32_t place;	   /* our own packets: offset of the payload; set by packet_open */
 	bool summed;	   /* packet_open has begun the ICRC */
 	uint32_t icrc;	   /* if summed: the ICRC so far */
 	/** NULL: the packet ends with an ICRC; else with a tag under this key. Ignored with no_icrc. */
@@ -86,9 +87,9 @@ static inline void packet_init(struct packet *p)
 	p->ip_id = 0;
 	p->ip_frag = 0x4000;
 	p->udp_csum = 0;
-	p->se = p->ackreq = p->fecn = p->becn = false;
+	p->se = p->ackreq = false;
 	p->migreq = true;
-	p->resv6 = p->resv7 = 0;
+	p->ecn = p->resv7 = 0;
 	p->referred = 0;
 	p->offers = false;
 	p->pkey = 0xffff;

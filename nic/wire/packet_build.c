@@ -14,16 +14,11 @@
 #include "packet.h"
 #include "wire.h"
 
-static inline uint8_t bth_ecn_byte(const struct packet *p)
-{
-	return (uint8_t)(p->fecn << 7 | p->becn << 6 | (p->resv6 & BTH_RESV6_MASK));
-}
-
 static inline void put_bth(const struct packet *p, uint8_t *bth, bool masked)
 {
 	wire_put32(bth, (uint32_t)p->op->value << 24 | (uint32_t)p->se << 23 | (uint32_t)p->migreq << 22 |
 				(uint32_t)(p->pad & 3) << 20 | p->pkey);
-	wire_put32(bth + BTH_ECN, (uint32_t)(masked ? 0xff : bth_ecn_byte(p)) << 24 | p->dest_qpn);
+	wire_put32(bth + BTH_ECN, (uint32_t)(masked ? 0xff : p->ecn) << 24 | p->dest_qpn);
 	wire_put32(bth + BTH_ACK, (uint32_t)p->ackreq << 31 | (uint32_t)(p->resv7 & BTH_RESV7_MASK) << 24 | p->psn);
 }
 
@@ -39,18 +34,10 @@ static inline void put_aeth(const struct packet *p, uint8_t *h)
 	wire_put32(h, (uint32_t)p->syndrome << 24 | (p->msn & 0xffffff));
 }
 
-static inline void put_extensions(const struct packet *p, uint8_t *h)
+static void put_any_extensions(const struct packet *p, uint8_t *h)
 {
 	const struct opcode *op = p->op;
 
-	if (op->hdrs.bits == HDR_RETH) {
-		put_reth(p, h);
-		return;
-	}
-	if (op->hdrs.bits == HDR_AETH) {
-		put_aeth(p, h);
-		return;
-	}
 	if (op_has(op, HDR_XRCETH)) {
 		wire_put32(h, p->xrc_srqn);
 		h += XRCETH_LEN;
@@ -105,25 +92,35 @@ static inline void put_extensions(const struct packet *p, uint8_t *h)
 		memset(h, 0, CNP_LEN);
 }
 
+/** Write extension headers. RETH alone and AETH alone, the most frequent, come first. */
+static inline void put_extensions(const struct packet *p, uint8_t *h)
+{
+	uint16_t bits = p->op->hdrs.bits;
+
+	if (bits == HDR_RETH)
+		put_reth(p, h);
+	else if (bits == HDR_AETH)
+		put_aeth(p, h);
+	else if (bits)
+		put_any_extensions(p, h);
+}
+
 /** Write all headers; if `masked`, with ones in the fields that the ICRC masks. @return offset of the payload. */
 static inline unsigned put_headers(const struct packet *p, uint8_t *buf, unsigned udp_payload, bool masked)
 {
 	unsigned carrier = p->bare ? 0 : put_carrier(p, buf, udp_payload, masked);
 
 	put_bth(p, buf + carrier, masked);
-	if (p->op->hdrs.bits)
-		put_extensions(p, buf + carrier + BTH_LEN);
+	put_extensions(p, buf + carrier + BTH_LEN);
 	return carrier + p->op->hdr_len;
 }
 
-/** Write the ICRC and the real values of masked fields. `payload` is the payload's offset. @return packet length. */
-static inline unsigned put_icrc(const struct packet *p, uint8_t *buf, unsigned payload, uint32_t icrc)
+/** Write the ICRC at `end` and the real values of masked fields. @return packet length. */
+static inline unsigned put_icrc(const struct packet *p, uint8_t *buf, unsigned end, uint32_t icrc)
 {
-	unsigned end = payload + p->payload_len + p->pad;
-
 	wire_put32le(buf + end, icrc);
 	unmask_carrier(p, buf);
-	buf[payload - p->op->hdr_len + BTH_ECN] = bth_ecn_byte(p);
+	buf[p->place - p->op->hdr_len + BTH_ECN] = p->ecn;
 	return end + ICRC_LEN;
 }
 
@@ -132,28 +129,25 @@ static inline unsigned udp_payload_len(const struct packet *p)
 	return p->op->hdr_len + p->payload_len + p->pad + ICRC_LEN;
 }
 
-static inline unsigned payload_offset(const struct packet *p)
-{
-	return p->bare ? p->op->hdr_len : packet_payload_offset(p->op, p->v4);
-}
-
 uint8_t *packet_open(struct packet *p, uint8_t *buf)
 {
-	unsigned len = udp_payload_len(p), payload;
+	unsigned len = udp_payload_len(p);
 
 	p->payload = NULL; /* the caller puts it in place before packet_close() */
 	p->summed = false;
-	if (p->no_icrc)
-		return buf + put_headers(p, buf, len, false);
-	if (__builtin_expect(p->key != NULL, 0))
-		return buf + put_headers(p, buf, len - ICRC_LEN + KEYED_TAG_LEN, true);
-	/* Write masked headers: for a short packet, one CRC call over the whole packet then gives the ICRC. */
-	payload = put_headers(p, buf, len, true);
-	if (p->payload_len > CRC_COPY_MAX) {
-		p->summed = true;
-		p->icrc = icrc_update(ICRC_START, buf, payload);
+	if (p->no_icrc) {
+		p->place = put_headers(p, buf, len, false);
+	} else if (__builtin_expect(p->key != NULL, 0)) {
+		p->place = put_headers(p, buf, len - ICRC_LEN + KEYED_TAG_LEN, true);
+	} else {
+		/* Write masked headers: for a short packet, one CRC call over the whole packet gives the ICRC. */
+		p->place = put_headers(p, buf, len, true);
+		if (p->payload_len > CRC_COPY_MAX) {
+			p->summed = true;
+			p->icrc = icrc_update(ICRC_START, buf, p->place);
+		}
 	}
-	return buf + payload;
+	return buf + p->place;
 }
 
 void packet_copy(struct packet *p, uint8_t *place, const void *src, uint32_t len)
@@ -165,9 +159,9 @@ void packet_copy(struct packet *p, uint8_t *place, const void *src, uint32_t len
 }
 
 /** End a packet with a tag. */
-static __attribute__((noinline)) unsigned close_keyed(const struct packet *p, uint8_t *buf, unsigned payload)
+static __attribute__((noinline)) unsigned close_keyed(const struct packet *p, uint8_t *buf, unsigned end)
 {
-	unsigned bth = payload - p->op->hdr_len, end = payload + p->payload_len + p->pad;
+	unsigned bth = p->place - p->op->hdr_len;
 
 	buf[bth + BTH_FLAGS] |= BTH_TVER_KEYED;
 	mask_fragmentation(buf, p->v4);
@@ -175,13 +169,13 @@ static __attribute__((noinline)) unsigned close_keyed(const struct packet *p, ui
 	if (p->v4)
 		wire_put32(buf + IPV4_ID, (uint32_t)p->ip_id << 16 | p->ip_frag);
 	unmask_carrier(p, buf);
-	buf[bth + BTH_ECN] = bth_ecn_byte(p);
+	buf[bth + BTH_ECN] = p->ecn;
 	return end + KEYED_TAG_LEN;
 }
 
 unsigned packet_close(struct packet *p, uint8_t *buf)
 {
-	unsigned payload = payload_offset(p), pad = payload + p->payload_len, end = pad + p->pad;
+	unsigned pad = p->place + p->payload_len, end = pad + p->pad;
 
 	wire_put32(buf + pad, 0); /* zero pad (RQ-06); also clears bytes of ICRC or tag, which are written next */
 	if (p->no_icrc) {
@@ -189,10 +183,10 @@ unsigned packet_close(struct packet *p, uint8_t *buf)
 		return end + ICRC_LEN;
 	}
 	if (__builtin_expect(p->key != NULL, 0))
-		return close_keyed(p, buf, payload);
+		return close_keyed(p, buf, end);
 	if (p->summed)
-		return put_icrc(p, buf, payload, icrc_update(p->icrc, buf + pad, p->pad));
-	return put_icrc(p, buf, payload, icrc_update(ICRC_START, buf, end));
+		return put_icrc(p, buf, end, icrc_update(p->icrc, buf + pad, p->pad));
+	return put_icrc(p, buf, end, icrc_update(ICRC_START, buf, end));
 }
 
 unsigned packet_encode(const struct packet *p, uint8_t *buf)

@@ -148,7 +148,7 @@ enum { UDP_SPORT = 0, UDP_DPORT = 2, UDP_LENGTH = 4, UDP_CSUM = 6 };
 #define BTH_TVER_KEYED 15 /* tver of packets that end with a tag (keyed.md); 0: with an ICRC; others are unknown */
 enum { BTH_OPCODE = 0, BTH_FLAGS = 1, BTH_PKEY = 2, BTH_ECN = 4, BTH_QPN = 5, BTH_ACK = 8, BTH_PSN = 9 };
 enum { BTH_FLAG_SE = 0x80, BTH_FLAG_MIG = 0x40, BTH_PAD_SHIFT = 4, BTH_PAD_MASK = 0x30, BTH_TVER_MASK = 0x0f };
-enum { BTH_ECN_F = 0x80, BTH_ECN_B = 0x40, BTH_RESV6_MASK = 0x3f };
+enum { BTH_ECN_F = 0x80, BTH_ECN_B = 0x40 };
 enum { BTH_ACK_REQ = 0x80, BTH_RESV7_MASK = 0x7f };
 
 /* ---- XRCETH, 4 bytes, after the BTH of every XRC request (IBTA A14) -----------------------------------

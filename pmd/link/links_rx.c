@@ -94,7 +94,7 @@ static bool rx_forwarded(struct pmd_host *host, const struct link_in *in, const 
 	frame = (struct nic_rx_frame){
 		.data = copy + sizeof(f),
 		.len = len - (uint32_t)sizeof(f),
-		.flags = NIC_RX_UDP_PAYLOAD | (f.flags & (NIC_RX_IP_ID_UNKNOWN | NIC_RX_ECN_CE)),
+		.flags = NIC_RX_UDP_PAYLOAD | (f.flags & NIC_RX_IP_ID_UNKNOWN),
 		.sgid = f.sgid,
 		.dgid = f.dgid,
 		.udp_sport = f.udp_sport,

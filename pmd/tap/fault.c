@@ -393,7 +393,7 @@ static struct fault_held *rx_damaged(struct pmd_fault *f, unsigned path, const s
 	h->rx.body = NULL;
 	if (frame->flags & NIC_RX_NO_ICRC) {
 		h->rx.len = nic_frame_ip(frame, h->data, h->size);
-		h->rx.flags = (frame->flags & NIC_RX_ECN_CE) | NIC_RX_NO_KEY;
+		h->rx.flags = NIC_RX_NO_KEY;
 	} else {
 		nic_frame_copy(frame, h->data);
 	}

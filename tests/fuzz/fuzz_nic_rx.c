@@ -550,7 +550,7 @@ static void send_raw(void)
 
 	if (len > fuzz_left)
 		len = (uint32_t)fuzz_left;
-	receive(fuzz_in, len, flags & (NIC_RX_UDP_PAYLOAD | NIC_RX_IP_ID_UNKNOWN | NIC_RX_NO_ICRC | NIC_RX_ECN_CE));
+	receive(fuzz_in, len, flags & (NIC_RX_UDP_PAYLOAD | NIC_RX_IP_ID_UNKNOWN | NIC_RX_NO_ICRC));
 	fuzz_in += len;
 	fuzz_left -= len;
 }

@@ -320,7 +320,7 @@ static void req__packets_are_addressed_as_the_path_says(void **state)
 			assert_int_equal(p.flow_label, 0x54321);
 		assert_int_equal(p.dest_qpn, RIG_PEER_QPN);
 		assert_int_equal(p.pkey, 0xffff);
-		assert_int_equal(p.resv6 | p.resv7, 0);
+		assert_int_equal(p.ecn | p.resv7, 0);
 		rig_destroy(rig);
 	}
 }

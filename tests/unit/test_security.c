@@ -4,6 +4,7 @@
  * and congestion notification packets (CC-03).
  */
 #include "rig.h"
+#include "wire.h"
 
 /* Check that the numbers look random: each of the bits [low, high) is set in a third to two thirds of them. */
 static void assert_spread(const uint32_t *v, unsigned n, unsigned low, unsigned high)
@@ -468,7 +469,7 @@ static void cc__CC_03_cnps_are_ignored_and_never_answered(void **state)
 
 	rig_post_send(rig, 1, NIC_WR_SEND, 0, 2 * RIG_MTU);
 	rig_expect_tx(rig, SEND_FIRST, RIG_SQ_PSN);
-	p.becn = true;
+	p.ecn = BTH_ECN_B;
 	assert_true(rig_rx(rig, &p));
 	p.dest_qpn = 0x9999; /* an unknown QPN */
 	assert_true(rig_rx(rig, &p));
