@@ -100,9 +100,9 @@ uint32_t path_route(const struct nic *nic, const struct nic_gid *dgid, uint32_t 
 }
 
 /*
- * Whether a delayed ACK is sent before the requests or after them. Hardware sends it before them; if it comes after
- * them, a polling peer gets the reply sooner. The ACK goes first on lossless paths, where packets are sent one by one
- * and the order costs little. It also goes first if a CQ of the QP is armed: the application then sleeps until
+ * Whether a delayed ACK is sent before the pending requests or after them. Hardware sends it before them; if it comes
+ * after them, a polling peer gets the reply sooner. The ACK goes first on lossless paths, where packets are sent one by
+ * one and the order costs little. It also goes first if a CQ of the QP is armed: the application then sleeps until
  * completions arrive. The peer's application most likely sleeps too. The completion of the message that it sent must
  * wake it before the reply arrives: perftest assumes that the first event reports that completion, and overruns its
  * send queue if the event reports the reply.
@@ -114,28 +114,34 @@ static bool ack_goes_first(const struct nic_qp *qp)
 		qp->send_cq->arm != CQ_UNARMED);
 }
 
-/* Responses and requests alternate when the QP has both, but an ACK that is due goes first. */
-static inline void take_turn(struct nic_qp *qp)
-{
-	qp->resp_turn = !qp->resp_turn || (qp->resp.ack_due && !qp->resp.res_todo);
-}
-
 /* Whether the QP has nothing to send, not even a delayed ACK. */
 static inline bool is_idle(const struct nic_qp *qp)
 {
 	return !req_pending(qp) && !qp->resp.res_todo && !qp->resp.ack_queued;
 }
 
-/* Build one packet of the QP. */
-static bool qp_tx(struct nic_qp *qp, uint32_t path, struct nic_tx_frame *frame)
+/* Build one packet of a QP that has requests to send. Responses and requests alternate when the QP has both, but an ACK
+ * that is due goes first. */
+static bool tx_requests(struct nic_qp *qp, uint32_t path, struct nic_tx_frame *frame)
 {
 	frame->ordered = ack_goes_first(qp);
 	if (frame->ordered && !qp->resp.ack_due)
 		resp_ack_due(qp);
-	take_turn(qp);
+	if (!resp_pending(qp))
+		return req_tx(qp, path, frame);
+	qp->resp_turn = !qp->resp_turn || (qp->resp.ack_due && !qp->resp.res_todo);
 	if (qp->resp_turn)
-		return (resp_pending(qp) && resp_tx(qp, frame)) || (req_pending(qp) && req_tx(qp, path, frame));
-	return (req_pending(qp) && req_tx(qp, path, frame)) || (resp_pending(qp) && resp_tx(qp, frame));
+		return resp_tx(qp, frame) || (req_pending(qp) && req_tx(qp, path, frame));
+	return req_tx(qp, path, frame) || (resp_pending(qp) && resp_tx(qp, frame));
+}
+
+/* Build one packet of the QP. */
+static inline bool qp_tx(struct nic_qp *qp, uint32_t path, struct nic_tx_frame *frame)
+{
+	if (req_pending(qp))
+		return tx_requests(qp, path, frame);
+	frame->ordered = false;
+	return resp_tx(qp, frame);
 }
 
 /* Settle after QPs of the path have sent. @return whether that may have given the path new packets to send. */
@@ -150,51 +156,57 @@ static inline bool settle(struct nic *nic, uint32_t index)
 	return true;
 }
 
+/* Build packets of one QP into [frame, end), up to the end of its turn. @return behind the last one. */
+static inline struct nic_tx_frame *qp_turn(struct nic_qp *qp, struct path *path, uint32_t index,
+					   struct nic_tx_frame *frame, struct nic_tx_frame *end)
+{
+	const struct nic_tx_frame *first = frame;
+
+	while (frame != end && path->turn < TX_TURN && qp_path(qp) == index) {
+		frame->no_icrc = path->flags & NIC_PATH_NO_ICRC;
+		if (!qp_tx(qp, index, frame))
+			break;
+		path->turn += frame->n_pieces ? REFERENCE_TURN : 1;
+		frame++;
+		if (is_idle(qp))
+			return frame; /* the common case: saves asking requester and responder once more */
+	}
+	/*
+	 * Send a delayed ACK right after what the QP sends: otherwise the peer could receive the application's reply to
+	 * a message long before the ACK that completes the message. Sending two packets in one burst costs the port or
+	 * link little more than sending one.
+	 */
+	if (frame != first && frame != end && qp->resp.ack_queued && !qp->resp.ack_due) {
+		resp_ack_due(qp);
+		frame->no_icrc = path->flags & NIC_PATH_NO_ICRC;
+		frame->ordered = false;
+		frame += resp_tx(qp, frame);
+	}
+	return frame;
+}
+
 unsigned nic_path_tx(struct nic *nic, uint32_t index, struct nic_tx_frame *frames, unsigned n, uint64_t now_ns)
 {
+	struct nic_tx_frame *frame = frames, *end = frames + (nic->port_up ? n : 0);
 	struct path *path = &nic->paths[index];
-	unsigned got = 0;
 
 	nic_see_time(nic, now_ns);
 	do {
-		while (nic->port_up && got < n && !list_empty(&path->ready)) {
+		while (frame != end && !list_empty(&path->ready)) {
 			struct nic_qp *qp = list_entry(list_first(&path->ready), struct nic_qp, ready);
-			unsigned before = got;
+			bool again;
 
-			while (got < n && path->turn < TX_TURN && qp_path(qp) == index) {
-				struct nic_tx_frame *frame = &frames[got];
-
-				frame->no_icrc = path->flags & NIC_PATH_NO_ICRC;
-				if (!qp_tx(qp, index, frame))
-					break;
-				path->turn += frame->n_pieces ? REFERENCE_TURN : 1;
-				got++;
-				if (is_idle(qp)) { /* the common case: saves asking requester and responder once more */
-					take_turn(qp);
-					break;
-				}
-			}
-			/*
-			 * Send a delayed ACK right after what the QP sends: otherwise the peer could receive the
-			 * application's reply to a message long before the ACK that completes the message. Sending two
-			 * packets in one burst costs the port or link little more than sending one.
-			 */
-			if (got > before && got < n && qp->resp.ack_queued && !qp->resp.ack_due) {
-				resp_ack_due(qp);
-				frames[got].no_icrc = path->flags & NIC_PATH_NO_ICRC;
-				frames[got].ordered = false;
-				got += resp_tx(qp, &frames[got]);
-			}
-			if (got == n && path->turn < TX_TURN && qp_path(qp) == index &&
-			    (req_pending(qp) || resp_pending(qp)))
+			frame = qp_turn(qp, path, index, frame, end);
+			again = path->turn >= TX_TURN || qp_path(qp) != index;
+			if (frame == end && !again && (req_pending(qp) || resp_pending(qp)))
 				break; /* the QP's turn continues with the next call */
 			list_remove(&qp->ready);
-			if (path->turn >= TX_TURN || qp_path(qp) != index)
+			if (again)
 				qp_ready(qp); /* at the end of the list, after the other QPs */
 			path->turn = 0;
 		}
-	} while (settle(nic, index) && got < n && !list_empty(&path->ready) && nic->port_up);
-	return got;
+	} while (settle(nic, index) && frame != end && !list_empty(&path->ready));
+	return (unsigned)(frame - frames);
 }
 
 /* Take the QP off this path's list; if its next packet takes another path, put the QP on that path's list. */

@@ -52,7 +52,7 @@
  * resp.have_wqe | qp_recv.c resp.c | reset
  * resp.wqe | qp.c |
  * resp.ack_queued resp.ack_lazy resp.ack_due | resp_ack.c resp.c resp_tx.c | cancelled; sent
- * resp.ack_node | qp.c resp_ack.c resp.c resp_tx.c | creation; cancelled; sent
+ * resp.ack_node | qp.c resp_ack.c resp.c | creation; cancelled
  * resp.syndrome | resp_ack.c resp.c | the next request replaces a NAK
  * resp.nak_psn resp.ack_at | resp_ack.c |
  * resp.unacked | resp.c resp_tx.c | counted; sent

@@ -38,20 +38,13 @@ void qp_address_whole(const struct nic_qp *qp, struct packet *p)
 	address(qp, p);
 }
 
-uint8_t *qp_open(struct packet *p, struct nic_tx_frame *frame, uint32_t payload_len)
-{
-	p->payload_len = payload_len;
-	p->pad = (uint8_t)(-payload_len & 3);
-	return packet_open(p, frame->data);
-}
-
 void qp_emit(struct nic_qp *qp, struct packet *p, struct nic_tx_frame *frame)
 {
 	uint32_t psns = 1, bytes = p->payload_len;
 
 	frame->len = packet_close(p, frame->data);
 	frame->bare = p->bare;
-	frame->bth = p->bare ? 0 : p->v4 ? 28 : 48;
+	frame->bth = (uint16_t)(p->place - p->op->hdr_len);
 	if (!p->bare) {
 		frame->tclass = p->tclass;
 		frame->hop_limit = p->hop_limit;

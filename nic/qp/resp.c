@@ -144,8 +144,9 @@ static unsigned execute_write(struct nic_qp *qp, const struct packet *p, uint8_t
 	return ERR_none;
 }
 
-/* READs, atomics and fetching element operations take a resource, which also answers their duplicates. */
-static enum error_id execute_resource(struct nic_qp *qp, const struct packet *p, uint8_t *app)
+/* READs, atomics and fetching element operations take a resource, which also answers their duplicates. Not inlined:
+ * WRITEs and SENDs then need a smaller stack frame. */
+static __attribute__((noinline)) unsigned execute_resource(struct nic_qp *qp, const struct packet *p, uint8_t *app)
 {
 	struct responder *resp = &qp->resp;
 	struct resp_resource *r = &resp->res[resp->res_head & (resp->res_size - 1)];
@@ -159,6 +160,8 @@ static enum error_id execute_resource(struct nic_qp *qp, const struct packet *p,
 		.msn = (resp->msn + 1) & PSN_MASK,
 	};
 
+	if (p->op->kind == OP_FETCH_ELEMENTS && !resp_elements_room(qp))
+		return CHECK_NO_MEMORY;
 	if (r->todo)
 		resp_resource_done(resp, r); /* drops a queued response to a duplicate */
 	r->used = false;
@@ -215,7 +218,7 @@ static void served(struct nic_qp *qp, const struct packet *p)
 				  kind != OP_FETCH_ELEMENTS || p->element.op != NIC_ELEM_ATOMIC_READ);
 }
 
-static unsigned execute(struct nic_qp *qp, const struct packet *p, uint8_t *app)
+static inline unsigned execute(struct nic_qp *qp, const struct packet *p, uint8_t *app)
 {
 	unsigned error;
 
@@ -244,13 +247,21 @@ static unsigned execute(struct nic_qp *qp, const struct packet *p, uint8_t *app)
 
 /* ---- requests ---------------------------------------------------------------------------------------- */
 
-/* Treat the request as lost: send a sequence NAK, unless a NAK is out already. */
-static void request_not_come(struct nic_qp *qp)
+/* The request cannot be executed now; the peer will send it again. */
+static void not_now(struct nic_qp *qp, const struct packet *p, unsigned verdict)
 {
-	COUNT(qp->nic, rx_unread);
-	qp->counters.dropped_rx++;
-	if (!qp->resp.nak_sent)
-		resp_nak(qp, AETH_NAK_SEQUENCE, qp->resp.epsn);
+	if (verdict == CHECK_NO_MEMORY) {
+		COUNT(qp->nic, resp_no_memory);
+		return;
+	}
+	if (verdict == CHECK_RNR) {
+		resp_nak(qp, (uint8_t)(AETH_RNR | qp->attr.min_rnr_timer), p->psn);
+	} else {
+		COUNT(qp->nic, rx_unread);
+		qp->counters.dropped_rx++;
+		if (!qp->resp.nak_sent)
+			resp_nak(qp, AETH_NAK_SEQUENCE, qp->resp.epsn);
+	}
 	qp->resp.nak_sent = true;
 }
 
@@ -275,19 +286,10 @@ static bool rx_rc(struct nic_qp *qp, const struct packet *p)
 		return false;
 	}
 	verdict = resp_check(qp, p, &app);
-	if (verdict == CHECK_RNR) {
-		resp->nak_sent = true;
-		resp_nak(qp, (uint8_t)(AETH_RNR | qp->attr.min_rnr_timer), p->psn);
-		return false;
-	}
-	if (verdict == ERR_none && p->op->kind == OP_FETCH_ELEMENTS && !resp_elements_room(qp)) {
-		COUNT(qp->nic, resp_no_memory); /* drop: the peer will send it again */
-		return false;
-	}
 	if (verdict == ERR_none)
 		verdict = execute(qp, p, app);
-	if (verdict == CHECK_UNREAD) {
-		request_not_come(qp);
+	if (verdict >= ERR_COUNT) {
+		not_now(qp, p, verdict);
 		return false;
 	}
 	resp->nak_sent = false;
@@ -350,8 +352,8 @@ static void rx_uc(struct nic_qp *qp, const struct packet *p)
 	}
 }
 
-/** Process a run. @return whether rx_rc() accepted any of its requests. */
-static bool rx_run(struct nic_qp *qp, const struct packet *p)
+/** Process a run. @return whether rx_rc() accepted any of its requests. Not inlined: see execute_resource(). */
+static __attribute__((noinline)) bool rx_run(struct nic_qp *qp, const struct packet *p)
 {
 	struct packet one;
 	bool accepted = false;

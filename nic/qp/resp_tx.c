@@ -83,7 +83,8 @@ static void fail_read(struct nic_qp *qp, enum error_id error, uint32_t psn)
 		resp_nak(qp, error_rows[error].syndrome, psn);
 }
 
-static void count_nak(struct nic_qp *qp, uint8_t syndrome)
+/* Not inlined: ACKs then need a smaller stack frame. */
+static __attribute__((noinline)) void count_nak(struct nic_qp *qp, uint8_t syndrome)
 {
 	struct nic *nic = qp->nic;
 
@@ -180,12 +181,13 @@ static void tx_ack(struct nic_qp *qp, struct nic_tx_frame *frame)
 
 	resp->ack_queued = resp->ack_due = resp->ack_lazy = resp->dying = false;
 	resp->unacked = 0;
-	list_remove(&resp->ack_node);
 	tx_answer(qp, resp->syndrome, resp->syndrome == AETH_ACK ? psn_add(resp->epsn, PSN_MASK) : resp->nak_psn,
 		  frame);
 }
 
-bool resp_tx(struct nic_qp *qp, struct nic_tx_frame *frame)
+/* Send the next queued response to a READ or atomic. @return false if there was none left to send. Not inlined: see
+ * count_nak(). */
+static __attribute__((noinline)) bool tx_resources(struct nic_qp *qp, struct nic_tx_frame *frame)
 {
 	struct responder *resp = &qp->resp;
 
@@ -197,6 +199,15 @@ bool resp_tx(struct nic_qp *qp, struct nic_tx_frame *frame)
 		else if (tx_resource(qp, r, frame))
 			return true;
 	}
+	return false;
+}
+
+bool resp_tx(struct nic_qp *qp, struct nic_tx_frame *frame)
+{
+	struct responder *resp = &qp->resp;
+
+	if (resp->res_todo && tx_resources(qp, frame))
+		return true;
 	if (!resp->ack_queued || !resp->ack_due)
 		return false;
 	tx_ack(qp, frame);
