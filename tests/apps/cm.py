@@ -14,6 +14,7 @@ DATA = ["-S", "1000", "-V"]  # bytes of each of rping's messages, which are chec
 PATIENCE_S = 20  # for what is not timed: a connect that nobody answers gives up after its retries
 GOES_ON_S = 60
 TRIES = 5
+RPING_FAILED = 255  # rping's exit code after an error that it has noticed
 CLOSED_MAX = 3
 closed = []  # runs of rping whose event thread has read a closed channel
 FOREVER = 2**31 - 1  # pings: the most that rping counts; a million end after some minutes
@@ -160,7 +161,7 @@ class Place:
         """Whether rping has ended, without a crash, because a client that it had accepted was dead: it takes that event
         as an error."""
         return harness.until(1, lambda: self.server.popen.poll() is not None) and \
-            self.server.popen.returncode >= 0 and "_REJECTED" in self.server.output()
+            self.server.popen.returncode == RPING_FAILED and "_REJECTED" in self.server.output()
 
     def try_server(self, point=None):
         """@return whether it lives; then it listens, or has stopped at its point"""
@@ -188,8 +189,8 @@ class Place:
         return sum(self.server.output().count(words) for words in ("setup_qp failed", "connect error"))
 
     def has_none(self, *but):
-        """Whether the server has ended, or says that it has no connections `but` those in these states, and the ids
-        that it could not accept."""
+        """Whether the server has ended, or says that it has no connections except those in the states `but`, and the
+        ids that it could not accept."""
         states = self.states()
         left = [state for state in states if state not in ("listen", "timewait", *but)]
         return self.server.popen.poll() is not None or \

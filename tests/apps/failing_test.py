@@ -22,7 +22,7 @@ PARTS = ("verbs", "fabric", "cm", "alone", "daemon")
 OUTCOMES = ("worked", "error", "for-good", "CRASH", "HANG", "LEAK", "WRONG")
 COUNTS = 24  # offset of the count of calls in struct failing
 SETTLE = 5  # seconds
-# The share of all points at which a process may hold more, but seldom when repeated; at one it always may.
+# The share of all points at which a process may hold more, but at most once more when repeated; at one it always may.
 SELDOM = 0.02
 
 
@@ -82,7 +82,7 @@ class Sweep:
             print(f"{what + ' ' + kind:26} {sum(row.values()):7} " + " ".join(f"{row[o]:8}" for o in OUTCOMES))
         points = sum(total.values())
         print(f"{'all':26} {points:7} " + " ".join(f"{total[o]:8}" for o in OUTCOMES), flush=True)
-        self.tally.result(f"at {self.seldom} points a process held more, but seldom when repeated",
+        self.tally.result(f"at {self.seldom} points a process held more, but at most once more when repeated",
                           self.seldom <= max(1, SELDOM * points))
 
     # ---- in functions ----
