@@ -15,6 +15,7 @@ enum nic_rx_flags {
 	NIC_RX_UDP_PAYLOAD = 1 << 0,   /* data starts at the BTH; the addressing is in the frame's fields */
 	NIC_RX_IP_ID_UNKNOWN = 1 << 1, /* with UDP_PAYLOAD: the carrier hides the IPv4 ID that the ICRC covers */
 	NIC_RX_NO_ICRC = 1 << 2,       /* the carrier vouches for integrity; the ICRC field is ignored */
+	/* 1 << 3 had a meaning once: frames of other processes may come from an older version */
 	/** A packet of a connected QP, whose data starts at the BTH and whose frame has no GIDs. The frame's src_qpn
 	 *  and `addresses` are qpn and `addresses` of the sender's nic_tx_frame, and must match the peer of the
 	 *  destination QP. Requires NIC_RX_NO_ICRC. */

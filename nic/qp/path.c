@@ -140,7 +140,7 @@ static inline bool qp_tx(struct nic_qp *qp, uint32_t path, struct nic_tx_frame *
 {
 	if (req_pending(qp))
 		return tx_requests(qp, path, frame);
-	frame->ordered = false;
+	frame->ordered = false; /* no request follows */
 	return resp_tx(qp, frame);
 }
 

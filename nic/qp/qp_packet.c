@@ -44,7 +44,7 @@ void qp_emit(struct nic_qp *qp, struct packet *p, struct nic_tx_frame *frame)
 
 	frame->len = packet_close(p, frame->data);
 	frame->bare = p->bare;
-	frame->bth = (uint16_t)(p->place - p->op->hdr_len);
+	frame->bth = (uint16_t)(p->payload_at - p->op->hdr_len);
 	if (!p->bare) {
 		frame->tclass = p->tclass;
 		frame->hop_limit = p->hop_limit;

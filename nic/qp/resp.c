@@ -4,9 +4,9 @@
  * resp_check.c checks requests, resp_dup.c answers duplicates from saved results, resp_tx.c sends.
  *
  * Check, then act: resp_check looks at a request in PSN order and changes nothing; after it, execute cannot fail on
- * protocol grounds (but local memory may turn out to be gone). Requests are executed in PSN order at once; responses
- * are pulled by resp_tx in PSN order: READ and atomic responses from the resource ring first, then one ACK or NAK,
- * which covers everything before it.
+ * protocol grounds (but local memory may turn out to be gone, or short). Requests are executed in PSN order at once;
+ * responses are pulled by resp_tx in PSN order: READ and atomic responses from the resource ring first, then one ACK or
+ * NAK, which covers everything before it.
  */
 #include "aeth.h"
 #include "mem.h"

@@ -18,12 +18,12 @@
 #include "resp_check.h"
 #include "resp_elem.h"
 
-#define NEVER (1u << 7) /* the right that no QP has: the request is not supported */
+#define NEVER (1u << 7) /* a right that no QP has (qp_modify.c refuses it): the request is not supported */
 
 /* The right that a request needs. */
 static uint32_t access_of(const struct opcode *op)
 {
-	static const uint8_t access[] = {
+	static const uint8_t access[OP_KINDS] = {
 		[OP_WRITE] = NIC_ACCESS_REMOTE_WRITE,
 		[OP_READ_REQ] = NIC_ACCESS_REMOTE_READ,
 		[OP_CMP_SWAP] = NIC_ACCESS_REMOTE_ATOMIC,
@@ -34,7 +34,6 @@ static uint32_t access_of(const struct opcode *op)
 		[OP_FETCH_ELEMENTS] = NIC_ACCESS_REMOTE_ATOMIC,
 		[OP_FLUSH] = NEVER,
 		[OP_ATOMIC_WRITE] = NEVER,
-		[OP_CONGESTION] = 0, /* the last kind */
 	};
 
 	return access[op->kind];
@@ -97,8 +96,6 @@ static enum error_id check_operand(const struct nic_qp *qp, const struct packet 
 	uint32_t len = elements ? resp_elements_size(p) : resp_atomic_size(p);
 	uint32_t align = elements ? nic_elem_align(elem_type_of_wire(p->element.datatype)) : len;
 
-	if (!len)
-		return ERR_none;
 	if (mem_check_remote(qp->nic, qp->pd, qp->qpn, p->rkey, p->va, len, access, app) != MEM_OK)
 		return ERR_remote_key;
 	/* For elements only `app` counts: `va` may be an offset, whose alignment means nothing. */
@@ -114,7 +111,8 @@ static bool have_receive(const struct nic_qp *qp, const struct packet *p)
 	return qp->resp.have_wqe || rq_peek(qp->srq ? &qp->srq->rq : &qp->rq);
 }
 
-/* Whether the QP executes such requests at all (RO-03, RO-04). */
+/* Whether the QP executes such requests at all (RO-03, RO-04). Endpoints take neither immediate data nor keys to
+ * invalidate. */
 static bool is_enabled(const struct nic_qp *qp, const struct opcode *op, uint32_t access)
 {
 	if ((access & qp->attr.qp_access_flags) != access)

@@ -12,11 +12,11 @@
 struct nic_qp;
 struct packet;
 
-/* Verdicts besides enum error_id. */
+/* Verdicts besides enum error_id: the request cannot be executed now. Only its execution tells the last two. */
 enum {
 	CHECK_RNR = ERR_COUNT, /* no receive WQE */
 	CHECK_UNREAD,	       /* the payload cannot be fetched: treat the packet as lost */
-	CHECK_NO_MEMORY,       /* for the original elements: drop the packet */
+	CHECK_NO_MEMORY,       /* no memory to save the original elements: drop the packet */
 };
 
 /** Whether a request with this opcode takes a responder resource. */

@@ -2,8 +2,8 @@
 /*
  * opcode.c - the table of BTH opcodes (IBTA 9.2, table 38; A14 XRC, A17 CNP, A19 FLUSH and ATOMIC WRITE).
  *
- * One row per opcode. Header lengths and the reverse index are derived from the rows. RD, reserved values and other
- * manufacturers' opcodes are absent, hence unknown. Stateless.
+ * One row per opcode. Header lengths, traits and the reverse index are derived from the rows. RD, reserved values and
+ * other manufacturers' opcodes are absent, hence unknown. Stateless.
  */
 #include "opcode.h"
 

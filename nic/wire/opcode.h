@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * opcode.h - the BTH opcodes (IBTA 9.2, 9.3), as data: one row per opcode in opcode.c. Header lengths, legality of
- * sequences, the next opcode of a message and names are derived from the rows. A leaf: includes nothing of ours.
+ * opcode.h - the BTH opcodes (IBTA 9.2, 9.3), as data: one row per opcode in opcode.c. Header lengths, traits, legality
+ * of sequences, the next opcode of a message and names are derived from the rows. A leaf: includes nothing of ours.
  */
 #ifndef NIC_OPCODE_H
 #define NIC_OPCODE_H
@@ -32,6 +32,7 @@ enum op_kind {
 	OP_FLUSH,
 	OP_ATOMIC_WRITE,
 	OP_CONGESTION,
+	OP_KINDS,
 };
 
 /** Position of a packet in its message. */

@@ -68,13 +68,13 @@ struct packet {
 	bool ip_id_recovered; /* the carrier hides the IPv4 ID; the ICRC matched only an ID other than 0 */
 	bool shared;	      /* others may write to the payload's memory */
 
-	uint32_t peer;	   /* received packets: nic_rx_frame.peer */
-	uint8_t addresses; /* received bare packets: nic_rx_frame.addresses */
-	bool bare;	   /* starts at the BTH; the addressing fields above are unused */
-	bool no_icrc;	   /* our own packets: zeroes instead of the ICRC */
-	uint32_t place;	   /* our own packets: offset of the payload; set by packet_open */
-	bool summed;	   /* packet_open has begun the ICRC */
-	uint32_t icrc;	   /* if summed: the ICRC so far */
+	uint32_t peer;	     /* received packets: nic_rx_frame.peer */
+	uint8_t addresses;   /* received bare packets: nic_rx_frame.addresses */
+	bool bare;	     /* starts at the BTH; the addressing fields above are unused */
+	bool no_icrc;	     /* our own packets: zeroes instead of the ICRC */
+	uint32_t payload_at; /* our own packets: offset of the payload; set by packet_open */
+	bool summed;	     /* packet_open has begun the ICRC */
+	uint32_t icrc;	     /* if summed: the ICRC so far */
 	/** NULL: the packet ends with an ICRC; else with a tag under this key. Ignored with no_icrc. */
 	const struct keyed *key;
 };
@@ -132,12 +132,6 @@ enum packet_verdict packet_parse_keyed(const struct nic_rx_frame *frame, const s
 static inline enum packet_verdict packet_parse(const struct nic_rx_frame *frame, struct packet *out)
 {
 	return packet_parse_keyed(frame, NULL, out);
-}
-
-/** Offset of the payload from the start of the IP header of a packet with this opcode. */
-static inline unsigned packet_payload_offset(const struct opcode *op, bool v4)
-{
-	return (v4 ? 28u : 48u) + op->hdr_len;
 }
 
 /**

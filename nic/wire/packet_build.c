@@ -120,7 +120,7 @@ static inline unsigned put_icrc(const struct packet *p, uint8_t *buf, unsigned e
 {
 	wire_put32le(buf + end, icrc);
 	unmask_carrier(p, buf);
-	buf[p->place - p->op->hdr_len + BTH_ECN] = p->ecn;
+	buf[p->payload_at - p->op->hdr_len + BTH_ECN] = p->ecn;
 	return end + ICRC_LEN;
 }
 
@@ -136,18 +136,18 @@ uint8_t *packet_open(struct packet *p, uint8_t *buf)
 	p->payload = NULL; /* the caller puts it in place before packet_close() */
 	p->summed = false;
 	if (p->no_icrc) {
-		p->place = put_headers(p, buf, len, false);
+		p->payload_at = put_headers(p, buf, len, false);
 	} else if (__builtin_expect(p->key != NULL, 0)) {
-		p->place = put_headers(p, buf, len - ICRC_LEN + KEYED_TAG_LEN, true);
+		p->payload_at = put_headers(p, buf, len - ICRC_LEN + KEYED_TAG_LEN, true);
 	} else {
 		/* Write masked headers: for a short packet, one CRC call over the whole packet gives the ICRC. */
-		p->place = put_headers(p, buf, len, true);
+		p->payload_at = put_headers(p, buf, len, true);
 		if (p->payload_len > CRC_COPY_MAX) {
 			p->summed = true;
-			p->icrc = icrc_update(ICRC_START, buf, p->place);
+			p->icrc = icrc_update(ICRC_START, buf, p->payload_at);
 		}
 	}
-	return buf + p->place;
+	return buf + p->payload_at;
 }
 
 void packet_copy(struct packet *p, uint8_t *place, const void *src, uint32_t len)
@@ -161,7 +161,7 @@ void packet_copy(struct packet *p, uint8_t *place, const void *src, uint32_t len
 /** End a packet with a tag. */
 static __attribute__((noinline)) unsigned close_keyed(const struct packet *p, uint8_t *buf, unsigned end)
 {
-	unsigned bth = p->place - p->op->hdr_len;
+	unsigned bth = p->payload_at - p->op->hdr_len;
 
 	buf[bth + BTH_FLAGS] |= BTH_TVER_KEYED;
 	mask_fragmentation(buf, p->v4);
@@ -175,7 +175,7 @@ static __attribute__((noinline)) unsigned close_keyed(const struct packet *p, ui
 
 unsigned packet_close(struct packet *p, uint8_t *buf)
 {
-	unsigned pad = p->place + p->payload_len, end = pad + p->pad;
+	unsigned pad = p->payload_at + p->payload_len, end = pad + p->pad;
 
 	wire_put32(buf + pad, 0); /* zero pad (RQ-06); also clears bytes of ICRC or tag, which are written next */
 	if (p->no_icrc) {

@@ -144,7 +144,7 @@ static void keyed__SE_08_payloads_up_to_the_longest_are_parsed_unchanged(void **
 		p.payload_len = lens[i / 2];
 		p.pad = (uint8_t)(-p.payload_len & 3);
 		len = packet_encode(&p, one);
-		assert_int_equal(len, packet_payload_offset(p.op, p.v4) + p.payload_len + p.pad + KEYED_TAG_LEN);
+		assert_int_equal(len, util_payload_offset(p.op, p.v4) + p.payload_len + p.pad + KEYED_TAG_LEN);
 		assert_true(len <= NIC_FRAME_MAX);
 		memcpy(packet_open(&p, two), payload, p.payload_len);
 		assert_null(packet_icrc(&p));

@@ -488,6 +488,8 @@ static void mw__MW_11_consumers_choose_only_the_low_byte_of_type_2_keys(void **s
 	w.bind.rkey = ~first; /* the other bytes of the key are the window's, whatever the request says */
 	assert_int_equal(win_bind(&w), NIC_WC_SUCCESS);
 	assert_int_equal(nic_mw_rkey(w.mw), first ^ 0xff);
+	assert_int_equal(try_op(rig, WRITE_ONLY, E + 3, first ^ 0xff, w.bind.addr, 8), SYN_ACK);
+	assert_int_equal(try_op(rig, WRITE_ONLY, E + 4, ~first, w.bind.addr, 8), SYN_ACCESS);
 	rig_destroy(rig);
 }
 

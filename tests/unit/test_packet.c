@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* test_packet.c - packet_parse: golden packets, and every reason for a refusal. */
 #include "packet_util.h"
-#include "wire.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -48,7 +47,7 @@ static void packet__golden_send_has_its_fields(void **state)
 	assert_int_equal(p.pad, 3);
 	assert_int_equal(p.payload_len, 5);
 	assert_memory_equal(p.payload, "hello", 5);
-	assert_int_equal(p.payload - p.ip, packet_payload_offset(p.op, true));
+	assert_int_equal(p.payload - p.ip, util_payload_offset(p.op, true));
 }
 
 static void packet__golden_ack_atomic_ud_and_cnp_have_their_fields(void **state)

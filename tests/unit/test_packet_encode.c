@@ -2,7 +2,6 @@
 /* test_packet_encode.c - packet_encode: packets of every opcode with random fields are parsed back unchanged; pad,
  * reserved bits, encoding in place. */
 #include "packet.h"
-#include "wire.h"
 #include "wire_util.h"
 
 #include <setjmp.h>
@@ -153,7 +152,7 @@ static void encode__every_opcode_survives_an_encode_and_parse_round_trip(void **
 			struct nic_rx_frame frame = {.data = buf};
 
 			frame.len = packet_encode(&p, buf);
-			assert_int_equal(frame.len, packet_payload_offset(op, p.v4) + lens[i / 2] + p.pad + 4);
+			assert_int_equal(frame.len, util_payload_offset(op, p.v4) + lens[i / 2] + p.pad + 4);
 			assert_true(frame.len <= NIC_FRAME_MAX);
 			assert_int_equal(packet_parse(&frame, &back), PACKET_OK);
 			assert_same(&p, &back);
@@ -248,7 +247,7 @@ static void encode__payload_already_in_the_frame_gives_the_same_bytes(void **sta
 		payload[i] = (uint8_t)util_random(&seed);
 	for (unsigned v4 = 0; v4 < 2; v4++) {
 		struct packet p = random_packet(op_get(0x0a), v4, payload, sizeof(payload));
-		unsigned at = packet_payload_offset(p.op, v4);
+		unsigned at = util_payload_offset(p.op, v4);
 		unsigned len = packet_encode(&p, copied);
 
 		memcpy(in_place + at, payload, sizeof(payload));
@@ -273,7 +272,7 @@ static void encode__in_two_steps_gives_the_same_bytes(void **state)
 		uint32_t cut = len / 3;
 		uint8_t *place = packet_open(&p, steps);
 
-		assert_ptr_equal(place, steps + packet_payload_offset(p.op, p.v4));
+		assert_ptr_equal(place, steps + util_payload_offset(p.op, p.v4));
 		packet_copy(&p, place, payload, cut);
 		packet_copy(&p, place + cut, payload + cut, len - cut);
 		assert_int_equal(packet_close(&p, steps), total);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* test_path.c - egress paths: which packets leave by which path, what happens when a path has no room or is closed. */
 #include "rig.h"
+#include "wire_util.h"
 
 #include "qp.h"
 #include "qp_owner.h"
@@ -117,8 +118,8 @@ static void path__a_frame_with_a_separate_body_takes_its_payload_from_it(void **
 	rig_post_recv(rig, 1, 4096, RIG_MTU);
 	frame.len = packet_encode(&p, whole);
 	memcpy(head, whole, sizeof(head));
-	memset(whole, 0xff, packet_payload_offset(p.op, p.v4)); /* the NIC reads the headers in `head`, not these */
-	memset(head + packet_payload_offset(p.op, p.v4), 0xee, sizeof(head) - packet_payload_offset(p.op, p.v4));
+	memset(whole, 0xff, util_payload_offset(p.op, p.v4)); /* the NIC reads the headers in `head`, not these */
+	memset(head + util_payload_offset(p.op, p.v4), 0xee, sizeof(head) - util_payload_offset(p.op, p.v4));
 	assert_true(nic_rx(rig->nic, &frame, rig->now));
 	rig_expect_wc(rig->recv_cq, 1, NIC_WC_SUCCESS);
 	rig_expect_data(rig, 4096, 0, RIG_MTU);
@@ -143,6 +144,24 @@ static void path__lossless_path_ignores_the_inflight_limit(void **state)
 		assert_int_equal(n, i == 0 ? 8 : 64);
 		rig_destroy(rig);
 	}
+}
+
+static void path__responses_and_requests_alternate(void **state)
+{
+	struct rig *rig = rig_ready(NULL);
+	struct packet p = rig_peer_packet(rig, READ_REQ, RIG_RQ_PSN);
+	int ahead = 0; /* responses sent, minus requests sent */
+
+	p.dma_len = 8 * RIG_MTU;
+	rig_post_send(rig, 1, NIC_WR_SEND, 0, 8 * RIG_MTU);
+	assert_true(rig_rx(rig, &p));
+	for (unsigned i = 0; i < 16; i++) {
+		assert_true(rig_tx(rig, &p));
+		ahead += op_is_response(p.op) ? 1 : -1;
+		assert_in_range(ahead + 1, 0, 2);
+	}
+	assert_int_equal(ahead, 0);
+	rig_destroy(rig);
 }
 
 /* Take a packet from a lossless path. @return whether it has AckReq */
@@ -611,6 +630,7 @@ int main(void)
 		cmocka_unit_test(path__no_icrc_path_sends_and_accepts_packets_without_icrc),
 		cmocka_unit_test(path__a_frame_with_a_separate_body_takes_its_payload_from_it),
 		cmocka_unit_test(path__lossless_path_ignores_the_inflight_limit),
+		cmocka_unit_test(path__responses_and_requests_alternate),
 		cmocka_unit_test(path__lossless_path_sets_ackreq_for_signaled_requests_only),
 		cmocka_unit_test(path__lossless_path_sets_no_ackreq_for_unawaited_requests),
 		cmocka_unit_test(path__lossless_path_acks_on_ackreq_idle_delay_or_many_requests),

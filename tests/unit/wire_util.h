@@ -13,6 +13,15 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "opcode.h"
+#include "wire.h"
+
+/** Offset of the payload from the start of the IP header of a packet with this opcode. */
+static inline unsigned util_payload_offset(const struct opcode *op, bool v4)
+{
+	return (v4 ? IPV4_LEN : IPV6_LEN) + UDP_LEN + op->hdr_len;
+}
+
 /** Convert hexadecimal digits to bytes. @return the number of bytes written. */
 static inline unsigned util_unhex(const char *hex, uint8_t *out)
 {
