@@ -20,6 +20,7 @@
 #include "address.h"
 #include "control_priv.h"
 #include "eal.h"
+#include "kernel_calls.h"
 #include "points.h"
 #include "port.h"
 #include "tap.h"
@@ -32,19 +33,19 @@ int pmd_control_watch(struct pmd_control *c, struct pmd_watch *w, uint32_t event
 {
 	struct epoll_event event = {.events = events, .data.ptr = w};
 
-	return epoll_ctl(c->epoll_fd, EPOLL_CTL_ADD, w->fd, &event) == 0 ? 0 : -errno;
+	return kernel_epoll_ctl(c->epoll_fd, EPOLL_CTL_ADD, w->fd, &event) == 0 ? 0 : -errno;
 }
 
 void pmd_control_rewatch(struct pmd_control *c, struct pmd_watch *w, uint32_t events)
 {
 	struct epoll_event event = {.events = events, .data.ptr = w};
 
-	epoll_ctl(c->epoll_fd, EPOLL_CTL_MOD, w->fd, &event);
+	kernel_epoll_ctl(c->epoll_fd, EPOLL_CTL_MOD, w->fd, &event);
 }
 
 void pmd_control_unwatch(struct pmd_control *c, struct pmd_watch *w)
 {
-	epoll_ctl(c->epoll_fd, EPOLL_CTL_DEL, w->fd, NULL);
+	kernel_epoll_ctl(c->epoll_fd, EPOLL_CTL_DEL, w->fd, NULL);
 }
 
 /* ---- the daemon ----------------------------------------------------------------------------------------- */

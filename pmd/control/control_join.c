@@ -23,6 +23,7 @@
 #include "clock.h"
 #include "control_priv.h"
 #include "eal.h"
+#include "kernel_calls.h"
 #include "points.h"
 #include "spawn.h"
 #include "udp_socket.h"
@@ -403,7 +404,7 @@ int pmd_control_join(const struct pmd_device *device, struct pmd_control **out, 
 	c->join.follow = device->follow;
 	if (device->follow != PROTO_FOLLOW_NONE)
 		snprintf(c->join.iface, sizeof(c->join.iface), "%s", device->netdev);
-	c->epoll_fd = pmd_fd_high(epoll_create1(EPOLL_CLOEXEC));
+	c->epoll_fd = pmd_fd_high(kernel_epoll_create());
 	c->timer.fd = pmd_fd_high(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
 	if (c->epoll_fd < 0 || c->timer.fd < 0) {
 		rc = -errno;

@@ -32,6 +32,7 @@
 
 #include "devices.h"
 #include "filesize.h"
+#include "kernel_calls.h"
 #include "key.h"
 #include "port.h"
 #include "proto.h"
@@ -66,7 +67,7 @@ static uint64_t device_guid(const struct pmd_device *d)
 static void netdev_query(struct pmd_device *d)
 {
 	struct ifreq req;
-	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	int fd = kernel_socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC);
 
 	if (fd < 0)
 		return;

@@ -23,6 +23,7 @@
 #include "control.h"
 #include "eal.h"
 #include "engine_priv.h"
+#include "kernel_calls.h"
 #include "tap.h"
 
 int pmd_sleep_open(struct pmd_engine *e)
@@ -189,13 +190,13 @@ static bool set_add(int set, int fd, uint32_t events, enum pmd_woken woken)
 {
 	struct epoll_event event = {.events = events, .data.u32 = woken};
 
-	return fd < 0 || epoll_ctl(set, EPOLL_CTL_ADD, fd, &event) == 0;
+	return fd < 0 || kernel_epoll_ctl(set, EPOLL_CTL_ADD, fd, &event) == 0;
 }
 
 /** @return a new epoll set; -1: it could not be made. */
 static int set_make(const struct pmd_engine *e)
 {
-	int set = pmd_fd_high(epoll_create1(EPOLL_CLOEXEC));
+	int set = pmd_fd_high(kernel_epoll_create());
 
 	if (set >= 0 &&
 	    (!set_add(set, e->host.bell_fd, EPOLLIN | EPOLLET, PMD_WOKEN_BELL) ||
@@ -242,10 +243,10 @@ unsigned pmd_engine_wait(struct pmd_engine *e, uint64_t timeout_ns)
 	unsigned woken = 0;
 	int n;
 
-	/* ppoll(), because the timeout of epoll_wait() is in milliseconds. */
+	/* ppoll(), because the timeout of epoll_pwait() is in milliseconds. */
 	n = timeout_ns == 0 || timeout_ns == UINT64_MAX ? 1 : ppoll(&set, 1, &t, NULL);
 	if (n > 0)
-		n = epoll_wait(e->sleeper.wait_set, events, 3, timeout_ns == UINT64_MAX ? -1 : 0);
+		n = kernel_epoll_wait(e->sleeper.wait_set, events, 3, timeout_ns == UINT64_MAX ? -1 : 0);
 	if (n < 0)
 		return errno == EINTR ? PMD_WOKEN_SIGNAL : PMD_WOKEN_CLOSED;
 	for (int i = 0; i < n; i++) {

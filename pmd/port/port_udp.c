@@ -25,6 +25,7 @@
 #include <unistd.h>
 
 #include "eal.h"
+#include "kernel_calls.h"
 #include "port_udp.h"
 #include "udp_socket.h"
 
@@ -92,7 +93,7 @@ static int udp_watch(struct port_udp *u, unsigned index)
 {
 	struct epoll_event event = {.events = EPOLLIN, .data.u32 = index};
 
-	return epoll_ctl(u->epoll_fd, EPOLL_CTL_ADD, u->sockets[index].fd, &event) == 0 ? 0 : -errno;
+	return kernel_epoll_ctl(u->epoll_fd, EPOLL_CTL_ADD, u->sockets[index].fd, &event) == 0 ? 0 : -errno;
 }
 
 static void udp_wait_on(struct port_udp *u, int fd)
@@ -108,7 +109,7 @@ static int udp_use_epoll(struct port_udp *u)
 
 	if (u->epoll_fd >= 0)
 		return 0;
-	fd = pmd_fd_high(epoll_create1(EPOLL_CLOEXEC));
+	fd = pmd_fd_high(kernel_epoll_create());
 	if (fd < 0)
 		return -errno;
 	u->epoll_fd = fd;
@@ -131,7 +132,7 @@ static int udp_use_epoll(struct port_udp *u)
 static void udp_retire(struct port_udp *u, struct udp_socket *s, bool was_wait_fd)
 {
 	if (u->epoll_fd >= 0)
-		epoll_ctl(u->epoll_fd, EPOLL_CTL_DEL, s->fd, NULL);
+		kernel_epoll_ctl(u->epoll_fd, EPOLL_CTL_DEL, s->fd, NULL);
 	if (was_wait_fd && u->retired_fd < 0 && dup3(u->epoll_fd, s->fd, O_CLOEXEC) >= 0)
 		u->retired_fd = s->fd;
 	else

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "address.h"
+#include "kernel_calls.h"
 #include "udp_socket.h"
 
 #ifndef IPV6_MULTICAST_ALL
@@ -100,7 +101,7 @@ static int socket_bind(int fd, const struct nic_gid *gid, uint32_t scope, char *
 int pmd_udp_socket_open(const struct nic_gid *gid, uint32_t scope, bool share, char *err, size_t err_len)
 {
 	bool v4 = pmd_gid_is_v4(gid);
-	int fd = socket(v4 ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), rc;
+	int fd = kernel_socket(v4 ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK), rc;
 
 	if (fd < 0) {
 		rc = -errno;
@@ -161,7 +162,7 @@ int pmd_udp_socket_join(const struct nic_gid *group, const struct nic_gid *own, 
 
 	if (!v4 && interface == 0)
 		return -ENODEV;
-	fd = socket(v4 ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	fd = kernel_socket(v4 ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK);
 	if (fd < 0)
 		return -errno;
 	socket_options(fd, v4, false);

@@ -489,18 +489,29 @@ int __wrap_eventfd(unsigned count, int flags)
 long __real_syscall(long number, ...);
 long __wrap_syscall(long number, ...);
 
+int __wrap_epoll_create1(int flags);
+int __wrap_epoll_ctl(int set_fd, int op, int fd, struct epoll_event *event);
+int __wrap_epoll_wait(int set_fd, struct epoll_event *events, int max, int timeout_ms);
+
 /** Execute a system call by its number, as syscall() does. */
 static long call(long number, const long a[6])
 {
 	struct vk_file *f;
 
-	if (number == SYS_epoll_pwait) {
-		int __wrap_epoll_wait(int set_fd, struct epoll_event *events, int max, int timeout_ms);
-
-		return __wrap_epoll_wait((int)a[0], (struct epoll_event *)a[1], (int)a[2], (int)a[3]);
-	}
-	if (number == SYS_gettid)
+	switch (number) {
+	case SYS_gettid:
 		return vk_self()->pid;
+	case SYS_socket:
+		return __wrap_socket((int)a[0], (int)a[1], (int)a[2]);
+	case SYS_epoll_create1:
+		return __wrap_epoll_create1((int)a[0]);
+	case SYS_epoll_ctl:
+		return __wrap_epoll_ctl((int)a[0], (int)a[1], (int)a[2], (struct epoll_event *)a[3]);
+	case SYS_epoll_pwait:
+		return __wrap_epoll_wait((int)a[0], (struct epoll_event *)a[1], (int)a[2], (int)a[3]);
+	default:
+		break;
+	}
 	vk_enter();
 	if (number == SYS_process_vm_readv) {
 		/* All virtual processes share one real address space, so read our own memory: unmapped ranges fail as

@@ -31,14 +31,25 @@ static struct pmd_device device[1];
 static int epoll_error, random_error; /* the errno with which all these calls fail; 0: they work */
 static bool panics;
 
+long __real_syscall(long number, long a, long b, long c, long d, long e, long f);
+long __wrap_syscall(long number, long a, long b, long c, long d, long e, long f);
 int __real_rte_service_init(void);
 int __wrap_rte_service_init(void);
 void __rte_panic(const char *function, const char *format, ...) __attribute__((noreturn));
 
 int epoll_ctl(int set, int op, int fd, struct epoll_event *event)
 {
-	errno = __atomic_load_n(&epoll_error, __ATOMIC_RELAXED);
-	return errno ? -1 : (int)syscall(SYS_epoll_ctl, set, op, fd, event);
+	return (int)syscall(SYS_epoll_ctl, set, op, fd, event);
+}
+
+long __wrap_syscall(long number, long a, long b, long c, long d, long e, long f)
+{
+	int error = number == SYS_epoll_ctl ? __atomic_load_n(&epoll_error, __ATOMIC_RELAXED) : 0;
+
+	if (!error)
+		return __real_syscall(number, a, b, c, d, e, f);
+	errno = error;
+	return -1;
 }
 
 ssize_t getrandom(void *buf, size_t len, unsigned flags)

@@ -470,9 +470,13 @@ EXPORT int pthread_create(pthread_t *out, const pthread_attr_t *attr, void *(*fn
 
 /* ---- system calls by number ---- */
 
-static int kind_of(long number)
+static int kind_of(long number, const long *a)
 {
 	switch (number) {
+	case SYS_epoll_create1:
+		return FAILING_epoll_create1;
+	case SYS_epoll_ctl:
+		return (int)a[1] == EPOLL_CTL_ADD ? FAILING_epoll_ctl : -1;
 	case SYS_accept4:
 		return FAILING_accept4;
 	case SYS_connect:
@@ -505,14 +509,15 @@ static int kind_of(long number)
 EXPORT long syscall(long number, ...)
 {
 	static long (*real)(long, ...);
-	int kind = state && (state->pid || next_fails) ? kind_of(number) : -1;
 	va_list args;
 	long a[6];
+	int kind;
 
 	va_start(args, number);
 	for (unsigned i = 0; i < 6; i++)
 		a[i] = va_arg(args, long);
 	va_end(args);
+	kind = state && (state->pid || next_fails) ? kind_of(number, a) : -1;
 	if (kind >= 0 && fails((enum failing_kind)kind, CALLER))
 		ERROR(kind);
 	if (!real)

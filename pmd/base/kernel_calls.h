@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * kernel_calls.h - system calls for sockets and epoll sets that stay the kernel's in every process.
+ *
+ * librspreload lets programs for TCP use rsockets. It replaces the C library's functions for the whole process, so for
+ * the engine too: a socket of ours would become an rsocket, and rsockets are built on the engine. The engine therefore
+ * makes its internet sockets and its epoll sets here, and uses the sets by these functions only. The daemon need not:
+ * it is started without preloaded libraries.
+ */
+#ifndef PMD_KERNEL_CALLS_H
+#define PMD_KERNEL_CALLS_H
+
+#include <stddef.h>
+#include <sys/epoll.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static inline int kernel_socket(int domain, int type)
+{
+	return (int)syscall(SYS_socket, domain, type, 0);
+}
+
+/** @return a new epoll set, which is closed on exec. */
+static inline int kernel_epoll_create(void)
+{
+	return (int)syscall(SYS_epoll_create1, EPOLL_CLOEXEC);
+}
+
+static inline int kernel_epoll_ctl(int set, int op, int fd, struct epoll_event *event)
+{
+	return (int)syscall(SYS_epoll_ctl, set, op, fd, event);
+}
+
+/** As epoll_wait(), a cancellation point. librspreload does not replace epoll_pwait(). */
+static inline int kernel_epoll_wait(int set, struct epoll_event *events, int max, int timeout_ms)
+{
+	return epoll_pwait(set, events, max, timeout_ms, NULL);
+}
+
+#endif
