@@ -323,7 +323,7 @@ struct nic_qp {
 	uint64_t rx_at_port; /* counters.rx_packets when `takes` became 0: packets since then came by the port */
 	uint8_t says, hears; /* nic_tx_frame.addresses of the QP's bare packets, and of bare packets from the peer */
 	struct list ready;   /* node on the ready list of a path */
-	bool resp_turn;	     /* if it had responses and requests to send: whether a response went last */
+	bool resp_turn;	     /* a response went last, when the QP had both responses and requests to send */
 	uint64_t deadline;   /* the earliest deadline of the QP's timers */
 	uint32_t heap_pos;
 	struct event_source events;
