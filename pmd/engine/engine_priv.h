@@ -176,6 +176,8 @@ unsigned pmd_engine_step(struct pmd_engine *e, unsigned rx_budget, bool flush_ac
 /** As pmd_engine_step. @param port receive from the port in any case; if false, only when a check of the port is due.
  */
 unsigned pmd_engine_step_with(struct pmd_engine *e, unsigned rx_budget, bool port, bool flush_acks);
+/** Send the delayed ACKs that peers have asked for, with what else is due. Lock held. */
+void pmd_engine_acknowledge(struct pmd_engine *e);
 
 /** Whether packets wait because the port was full. A port does not notify when it has room again. Lock held. */
 static inline bool pmd_engine_is_full(const struct pmd_engine *e)

@@ -7,8 +7,8 @@
  *   - inline, by every polling call of the application (lowest latency, no wake-ups), and
  *   - by the engine's thread, when no application thread polls (thread.c).
  *
- * Delayed ACKs are sent by an inline poll that finds nothing else to do, and by every step of the engine's thread while
- * it serves.
+ * Delayed ACKs are sent by an inline poll that finds nothing else to do, by every step of the engine's thread while it
+ * serves, and at the end of a wait (wait.c).
  */
 #include <sched.h>
 
@@ -278,6 +278,14 @@ void pmd_engine_upkeep(struct pmd_engine *e)
 	/* The waiting application thread still sleeps on the port's old descriptor: wake it. */
 	if (e->waiter.asleep && e->sleeper.wait_changes != e->host.port->wait_changes)
 		pmd_engine_wake(e);
+}
+
+void pmd_engine_acknowledge(struct pmd_engine *e)
+{
+	if (!nic_acks_wait(e->host.nic))
+		return;
+	nic_ack_flush(e->host.nic, false);
+	pmd_engine_transmit(e, TX_BUDGET, e->host.now_ns);
 }
 
 /* ---- inline ------------------------------------------------------------------------------------------------- */

@@ -47,6 +47,10 @@ static bool wait_is_over(const struct pmd_engine *e)
  *  caller has to kick the engine's thread. */
 static bool wait_end(struct pmd_engine *e)
 {
+	/* If a link brought what the thread waited for, send the ACK at once, however the wait ended. With the
+	 * application's response it would come too late for the peer to handle its completion meanwhile. */
+	if (e->steps.port.heard_ns == e->host.now_ns)
+		pmd_engine_acknowledge(e);
 	pmd_links_awake(e->host.links);
 	e->waiter.ready = NULL;
 	e->waiter.asleep = false;

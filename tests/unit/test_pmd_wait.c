@@ -295,6 +295,77 @@ static void wait__packets_that_come_with_the_event_are_received(void **state)
 	end_close(&a);
 }
 
+static struct end *sender; /* atomic */
+
+/** Called within a step, after the links were read: the peer sends. */
+static void send_once(struct pmd_port *port)
+{
+	struct end *e = __atomic_exchange_n(&sender, NULL, __ATOMIC_ACQ_REL);
+
+	(void)port;
+	if (e)
+		end_send(e, NIC_WR_SEND, 8, NULL);
+}
+
+/** The waiter polls for 50 us only. If it was interrupted for so long, it sleeps, and nothing makes the peer send. */
+static void *send_at_last(void *arg)
+{
+	usleep(500000);
+	send_once(NULL);
+	return arg;
+}
+
+/** Exchange messages until they go through links. */
+static void warm_up(struct end *from, struct end *to)
+{
+	uint64_t by_links = 0;
+	struct nic_wc wc;
+
+	for (unsigned i = 0; i < 10000 && by_links == 0; i++) {
+		end_recv(to);
+		end_send(from, NIC_WR_SEND, 8, NULL);
+		end_wait(to, to->rcq, false);
+		while (end_poll(from, from->scq, &wc) == 0)
+			pmd_try_progress(to->engine);
+		fake_upkeep(from);
+		fake_upkeep(to);
+		by_links = to->engine->host.port->stats.link_rx_packets;
+	}
+	assert_true(by_links > 0);
+}
+
+/** A thread that polls while it waits sends the ACK of the message that it waited for, before the program continues. */
+static void wait__a_spin_ends_with_an_ack(void **state)
+{
+	pthread_t fallback;
+	struct end a, b;
+
+	(void)state;
+	open_with(&b, "inline");
+	end_open(&a, &device[1]);
+	end_connect(&a, &b);
+	end_connect(&b, &a);
+	warm_up(&a, &b);
+	end_recv(&b);
+	watch_port(&b, send_once);
+	pmd_lock(b.engine);
+	nic_cq_arm(b.rcq, false);
+	b.event = false;
+	b.engine->waiter.spin.shorts = b.engine->waiter.spin.after; /* a spin is due */
+	b.engine->steps.port.pause_ns = 0;			    /* and so is a check of the port */
+	__atomic_store_n(&sender, &a, __ATOMIC_RELEASE);
+	pmd_unlock(b.engine);
+	assert_int_equal(pthread_create(&fallback, NULL, send_at_last, NULL), 0);
+	assert_int_equal(pmd_wait(b.engine, b.event_fd, &b.event), 0);
+	pmd_lock(b.engine);
+	assert_false(nic_acks_wait(b.nic));
+	pmd_unlock(b.engine);
+	end_wait(&a, a.scq, true);
+	assert_int_equal(pthread_join(fallback, NULL), 0);
+	end_close(&a);
+	end_close(&b);
+}
+
 /* ---- how a wait ends -------------------------------------------------------------------------------------------- */
 
 /** A program may make its event descriptor non-blocking at any time, even after a thread has slept on it. From then on,
@@ -493,6 +564,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(wait__the_engine_thread_serves_again_after_the_waiter_returns),
 		cmocka_unit_test(wait__the_engine_thread_sets_deep_during_a_longer_wait),
 		cmocka_unit_test(wait__packets_that_come_with_the_event_are_received),
+		cmocka_unit_test(wait__a_spin_ends_with_an_ack),
 		cmocka_unit_test(wait__a_nonblocking_descriptor_returns_eagain),
 		cmocka_unit_test(wait__a_second_waiter_gets_ebusy),
 		cmocka_unit_test(wait__a_cancelled_waiter_leaves_no_state_behind),
