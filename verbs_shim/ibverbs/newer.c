@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * newer.c - functions that libibverbs has since rdma-core 59 (version nodes 1.15 to 1.17), exported under their names
+ * newer.c - functions that libibverbs has since rdma-core 59 (version nodes 1.15 to 1.18), exported under their names
  * by symbols.list. Their structures are declared here under our own names, so that this file compiles with any verbs.h,
  * old or new. ibv_alloc_buf returns ordinary memory on our devices.
  */
@@ -34,6 +34,7 @@ void shim_free_buf(struct shim_buf *buf);
 void *shim_alloc_dmah(struct ibv_context *context, void *attr);
 int shim_dealloc_dmah(struct ibv_context **dmah);
 int shim_dm_export_dmabuf_fd(struct ibv_dm *dm);
+int shim_export_buf_dmabuf_fd(struct shim_buf *buf);
 
 /* Whether [addr, addr + length) is inside the buffer, and the buffer was allocated for this PD. */
 static bool buf_covers(const struct shim_buf *buf, const struct ibv_pd *pd, const void *addr, size_t length)
@@ -138,5 +139,16 @@ int shim_dm_export_dmabuf_fd(struct ibv_dm *dm)
 	if (real && !shim_is_ours(dm->context))
 		return real(dm);
 	errno = EOPNOTSUPP;
+	return -1;
+}
+
+/* The answer for a buffer that no DMA-buf backs. */
+int shim_export_buf_dmabuf_fd(struct shim_buf *buf)
+{
+	int (*real)(struct shim_buf *) = (int (*)(struct shim_buf *))shim_real_symbol("ibv_export_buf_dmabuf_fd");
+
+	if (real && !shim_is_ours(buf->pd->context))
+		return real(buf);
+	errno = ENODATA;
 	return -1;
 }
