@@ -310,6 +310,9 @@ static struct ibv_cq *overrun_cq(struct ibv_context *ctx, unsigned way)
 	if (way == 1)
 		return ibv_cq_ex_to_cq(ibv_create_cq_ex(ctx, &ex));
 	cq = ibv_create_cq(ctx, 4, NULL, NULL, 0);
+	cq->handle ^= 1;
+	assert_int_equal(ibv_exp_modify_cq(cq, &change, IBV_EXP_CQ_CAP_FLAGS), ENOENT);
+	cq->handle ^= 1;
 	assert_int_equal(ibv_exp_modify_cq(cq, &change, IBV_EXP_CQ_CAP_FLAGS), 0);
 	return cq;
 }

@@ -598,6 +598,9 @@ static void dm__peers_access_it_by_rkey(void **state)
 	copy.memcpy_dir = (enum ibv_exp_dm_memcpy_dir)2;
 	assert_int_equal(ibv_exp_memcpy_dm(dm, &copy), EINVAL);
 	assert_int_equal(ibv_exp_free_dm(dm), EBUSY);
+	dm->handle ^= 1;
+	assert_int_equal(ibv_exp_free_dm(dm), ENOENT);
+	dm->handle ^= 1;
 	wr.ext_op.masked_atomics.remote_addr = 4096;
 	assert_int_equal(exp_run(rig, &wr).status, IBV_WC_REM_ACCESS_ERR);
 	assert_int_equal(ibv_dereg_mr(mr), 0);
@@ -672,7 +675,7 @@ static void dm__the_rdma_core_verbs_work_as_well(void **state)
 	mr = ibv_reg_dm_mr(owner->pd, dm, 128, 128, RIG_ACCESS | IBV_ACCESS_ZERO_BASED);
 	assert_non_null(mr);
 	assert_int_equal(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, owner->buf, 64, 0),
-			 IBV_REREG_MR_ERR_INPUT);
+			 IBV_REREG_MR_ERR_CMD);
 	exp_connect(rig, 0, 0);
 	memset(rig->end[0].buf, 0x33, 16);
 	wr.wr.rdma.remote_addr = 8;

@@ -9,6 +9,14 @@ static struct shim_dm *dm_of(struct ibv_exp_dm *dm)
 	return container_of(dm, struct shim_dm, exp);
 }
 
+/** Whether the program's structure still has the context and the handle that it was given. */
+static bool dm_is_intact(struct ibv_exp_dm *exp)
+{
+	const struct ibv_dm *dm = &dm_of(exp)->ibv;
+
+	return exp->context == dm->context && exp->handle == dm->handle;
+}
+
 /* Access flags that verbs.h also has keep their bits. @return 0; EOPNOTSUPP: unknown access rights. */
 static int access_translate(uint64_t exp_access, unsigned *out)
 {
@@ -34,7 +42,10 @@ struct ibv_mr *exp_reg_mr(struct ibv_exp_reg_mr_in *in)
 		return shim_fail(err);
 	if (!(in->comp_mask & IBV_EXP_REG_MR_DM))
 		return shim_mr_reg(in->pd, in->addr, in->length, (uintptr_t)in->addr, access);
-	return in->dm ? shim_dm_reg(in->pd, dm_of(in->dm), (uintptr_t)in->addr, in->length, access) : shim_fail(EINVAL);
+	if (!in->dm)
+		return shim_fail(EINVAL);
+	return dm_is_intact(in->dm) ? shim_dm_reg(in->pd, dm_of(in->dm), (uintptr_t)in->addr, in->length, access)
+				    : shim_fail(ENOENT);
 }
 
 bool exp_bind_info(const struct ibv_exp_mw_bind_info *in, struct ibv_mw_bind_info *out)
@@ -62,7 +73,7 @@ struct ibv_exp_dm *exp_alloc_dm(struct ibv_context *context, struct ibv_exp_allo
 
 int exp_free_dm(struct ibv_exp_dm *dm)
 {
-	return shim_dm_free(dm_of(dm));
+	return dm_is_intact(dm) ? shim_dm_free(dm_of(dm)) : shim_errno(-ENOENT);
 }
 
 int exp_memcpy_dm(struct ibv_exp_dm *exp, struct ibv_exp_memcpy_dm_attr *attr)

@@ -46,6 +46,8 @@ SHIM_EXPORT struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *
 
 	if (attr->port_num != 1 || !shim_av_from_ibv(attr, &av))
 		return shim_fail(EINVAL);
+	if (!shim_pd_intact(pd))
+		return shim_fail(ENOENT);
 	ah = calloc(1, sizeof(*ah));
 	if (!ah)
 		return shim_fail(ENOMEM);
@@ -61,7 +63,7 @@ SHIM_EXPORT struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *
 	}
 	ah->ibv.context = pd->context;
 	ah->ibv.pd = pd;
-	ah->ibv.handle = shim_handle_new(ctx);
+	ah->ibv.handle = ah->link.handle;
 	shim_pd_get(pd);
 	pmd_resolve(ctx->engine, &av.dgid);
 	return &ah->ibv;
@@ -76,6 +78,8 @@ SHIM_EXPORT int ibv_destroy_ah(struct ibv_ah *ibv)
 	struct shim_ah *ah = container_of(ibv, struct shim_ah, ibv);
 	int err;
 
+	if (!SHIM_INTACT(ah))
+		return shim_errno(-ENOENT);
 	if (!shim_enter(ctx))
 		return EIO;
 	err = nic_ah_destroy(ah->nic);

@@ -45,7 +45,7 @@ struct shim_cq *shim_cq_create(struct shim_context *ctx, uint32_t depth, void *c
 		return shim_fail(-err);
 	}
 	cq->ibv.cqe = (int)nic_cq_depth(cq->nic);
-	cq->ibv.handle = shim_handle_new(ctx);
+	cq->ibv.handle = cq->link.handle;
 	channel_ref(channel, 1);
 	return cq;
 }
@@ -72,6 +72,8 @@ SHIM_EXPORT int ibv_resize_cq(struct ibv_cq *ibv, int cqe)
 	struct shim_cq *cq = cq_of(ibv);
 	int err;
 
+	if (!SHIM_INTACT(cq))
+		return shim_errno(-ENOENT);
 	if (cqe <= 0)
 		return shim_errno(-EINVAL);
 	if (!shim_enter(ctx))
@@ -94,6 +96,8 @@ SHIM_EXPORT int ibv_destroy_cq(struct ibv_cq *ibv)
 	uint32_t comp = 0, async;
 	int err;
 
+	if (!SHIM_INTACT(cq))
+		return shim_errno(-ENOENT);
 	if (!shim_enter(ctx))
 		return EIO;
 	err = nic_cq_destroy(cq->nic);
@@ -132,6 +136,8 @@ int shim_cq_ignore_overrun(struct ibv_cq *ibv, bool ignore)
 {
 	struct shim_context *ctx = shim_ctx(ibv->context);
 
+	if (!SHIM_INTACT(cq_of(ibv)))
+		return -ENOENT;
 	if (!shim_enter(ctx))
 		return -EIO;
 	nic_cq_ignore_overrun(cq_of(ibv)->nic, ignore);

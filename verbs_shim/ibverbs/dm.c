@@ -20,22 +20,33 @@ uint8_t *shim_dm_at(struct shim_dm *dm, uint64_t offset, size_t length)
 	return length <= dm->len && offset <= dm->len - length ? dm->mem + offset : NULL;
 }
 
-static int memcpy_to(struct ibv_dm *ibv, uint64_t offset, const void *host, size_t length)
+/* As with adapters, whose memory is accessed in words, offsets and lengths of copies are multiples of 4 bytes. @return
+ * where in device memory; NULL with errno: EFAULT, EINVAL. */
+static uint8_t *words_at(struct shim_dm *dm, uint64_t offset, size_t length)
 {
-	uint8_t *at = shim_dm_at(dm_of(ibv), offset, length);
+	uint8_t *at = shim_dm_at(dm, offset, length);
 
 	if (!at)
-		return shim_errno(-EFAULT);
+		return shim_fail(EFAULT);
+	return (offset | length) % 4 ? shim_fail(EINVAL) : at;
+}
+
+static int memcpy_to(struct ibv_dm *ibv, uint64_t offset, const void *host, size_t length)
+{
+	uint8_t *at = words_at(dm_of(ibv), offset, length);
+
+	if (!at)
+		return errno;
 	memcpy(at, host, length);
 	return 0;
 }
 
 static int memcpy_from(void *host, struct ibv_dm *ibv, uint64_t offset, size_t length)
 {
-	const uint8_t *at = shim_dm_at(dm_of(ibv), offset, length);
+	const uint8_t *at = words_at(dm_of(ibv), offset, length);
 
 	if (!at)
-		return shim_errno(-EFAULT);
+		return errno;
 	memcpy(host, at, length);
 	return 0;
 }
@@ -79,7 +90,8 @@ struct shim_dm *shim_dm_new(struct ibv_context *context, size_t length)
 		goto free_dm;
 	dm->len = length;
 	dm->ibv.context = dm->exp.context = context;
-	dm->ibv.handle = dm->exp.handle = shim_handle_new(ctx);
+	shim_link_name(ctx, &dm->link);
+	dm->ibv.handle = dm->exp.handle = dm->link.handle;
 	dm->ibv.memcpy_to_dm = memcpy_to;
 	dm->ibv.memcpy_from_dm = memcpy_from;
 	atomic_fetch_add(&ctx->objects, 1);
@@ -96,6 +108,8 @@ int shim_dm_free(struct shim_dm *dm)
 {
 	struct shim_context *ctx = shim_ctx(dm->ibv.context);
 
+	if (!SHIM_INTACT(dm))
+		return shim_errno(-ENOENT);
 	if (shim_is_inherited(ctx))
 		return shim_errno(-EIO);
 	if (atomic_load(&dm->users))
@@ -114,8 +128,10 @@ struct ibv_mr *shim_dm_reg(struct ibv_pd *pd, struct shim_dm *dm, uint64_t offse
 	uint32_t rights;
 	int err = shim_access_translate(access, &rights);
 
-	if (!at || !length || pd->context != dm->ibv.context)
+	if (!at || pd->context != dm->ibv.context)
 		err = -EINVAL;
+	else if (!shim_pd_intact(pd) || !SHIM_INTACT(dm))
+		err = -ENOENT;
 	if (err)
 		return shim_fail(-err);
 	atomic_fetch_add(&dm->users, 1);

@@ -49,7 +49,7 @@ struct ibv_mr *shim_mr_new(struct ibv_pd *pd, void *mem, size_t length, uint64_t
 		.length = length,
 		.lkey = nic_mr_lkey(mr->nic),
 		.rkey = nic_mr_rkey(mr->nic),
-		.handle = shim_handle_new(ctx),
+		.handle = mr->link.handle,
 	};
 	shim_pd_get(pd);
 	return &mr->ibv;
@@ -60,8 +60,8 @@ struct ibv_mr *shim_mr_reg(struct ibv_pd *pd, void *addr, size_t length, uint64_
 	uint32_t rights;
 	int err = shim_access_translate(access, &rights);
 
-	if (!length)
-		err = -EINVAL;
+	if (!err && !shim_pd_intact(pd))
+		err = -ENOENT;
 	if (!err)
 		err = pmd_check_range(addr, length, access_writes(rights));
 	return err ? shim_fail(-err) : shim_mr_new(pd, addr, length, iova, rights, NULL);
@@ -97,7 +97,16 @@ SHIM_EXPORT struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset,
 	return shim_fail(EOPNOTSUPP);
 }
 
-/* Change a region. @return 0, or IBV_REREG_MR_ERR_INPUT with errno set: the region is unchanged. */
+/* What libibverbs refuses before it asks the kernel. */
+static bool rereg_input_is_legal(int flags, const void *addr, size_t length, int access)
+{
+	return !(flags & ~IBV_REREG_MR_FLAGS_SUPPORTED) &&
+	       !(flags & IBV_REREG_MR_CHANGE_TRANSLATION && (!length || !addr)) &&
+	       (flags & IBV_REREG_MR_CHANGE_ACCESS || !access);
+}
+
+/* Change a region. @return 0, or with errno set and the region unchanged: IBV_REREG_MR_ERR_INPUT for what libibverbs
+ * refuses, IBV_REREG_MR_ERR_CMD for what the kernel or an adapter would refuse. */
 SHIM_EXPORT int ibv_rereg_mr(struct ibv_mr *ibv, int flags, struct ibv_pd *pd, void *addr, size_t length, int access)
 {
 	if (!shim_is_ours(ibv->context))
@@ -110,9 +119,14 @@ SHIM_EXPORT int ibv_rereg_mr(struct ibv_mr *ibv, int flags, struct ibv_pd *pd, v
 	uint32_t rights = mr->access;
 	int err = new_access ? shim_access_translate((unsigned)access, &rights) : 0;
 
-	if (flags & ~IBV_REREG_MR_FLAGS_SUPPORTED || (new_range && !length) ||
-	    (new_pd && (!pd || pd->context != ibv->context)) || (mr->dm && new_range))
+	if (!rereg_input_is_legal(flags, addr, length, access)) {
+		errno = EINVAL;
+		return IBV_REREG_MR_ERR_INPUT;
+	}
+	if ((new_pd && (!pd || pd->context != ibv->context)) || (mr->dm && new_range))
 		err = -EINVAL;
+	else if (!SHIM_INTACT(mr) || (new_pd && !shim_pd_intact(pd)))
+		err = -ENOENT;
 	if (!err && (new_range || new_access) && !mr->dm)
 		err = pmd_check_range(new_range ? addr : ibv->addr, new_range ? length : ibv->length,
 				      access_writes(rights));
@@ -125,7 +139,7 @@ SHIM_EXPORT int ibv_rereg_mr(struct ibv_mr *ibv, int flags, struct ibv_pd *pd, v
 	}
 	if (err) {
 		errno = -err;
-		return IBV_REREG_MR_ERR_INPUT;
+		return IBV_REREG_MR_ERR_CMD;
 	}
 	mr->access = rights;
 	ibv->lkey = nic_mr_lkey(mr->nic);
@@ -151,6 +165,8 @@ SHIM_EXPORT int ibv_dereg_mr(struct ibv_mr *ibv)
 	struct shim_mr *mr = container_of(ibv, struct shim_mr, ibv);
 	int err;
 
+	if (!SHIM_INTACT(mr))
+		return shim_errno(-ENOENT);
 	if (!shim_enter(ctx))
 		return shim_errno(-EIO);
 	err = nic_mr_dereg(mr->nic);

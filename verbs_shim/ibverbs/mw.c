@@ -10,7 +10,9 @@ struct ibv_mw *shim_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type)
 
 	if (!mw)
 		return shim_fail(ENOMEM);
-	if (shim_enter(ctx)) {
+	if (!shim_pd_intact(pd)) {
+		err = -ENOENT;
+	} else if (shim_enter(ctx)) {
 		err = nic_mw_alloc(container_of(pd, struct shim_pd, ibv)->nic, (enum nic_mw_type)type, &mw->nic);
 		if (!err)
 			shim_object_add(ctx, SHIM_MW, &mw->link);
@@ -24,7 +26,7 @@ struct ibv_mw *shim_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type)
 		.context = pd->context,
 		.pd = pd,
 		.rkey = nic_mw_rkey(mw->nic),
-		.handle = shim_handle_new(ctx),
+		.handle = mw->link.handle,
 		.type = type,
 	};
 	shim_pd_get(pd);
@@ -37,6 +39,8 @@ int shim_dealloc_mw(struct ibv_mw *ibv)
 	struct shim_mw *mw = container_of(ibv, struct shim_mw, ibv);
 	int err;
 
+	if (!SHIM_INTACT(mw))
+		return shim_errno(-ENOENT);
 	if (!shim_enter(ctx))
 		return EIO;
 	err = nic_mw_dealloc(mw->nic);

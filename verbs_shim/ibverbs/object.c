@@ -13,6 +13,7 @@ void shim_object_add(struct shim_context *ctx, enum shim_kind kind, struct shim_
 	if (link->next)
 		link->next->at = &link->next;
 	ctx->links[kind] = link;
+	shim_link_name(ctx, link);
 	atomic_fetch_add(&ctx->objects, 1);
 }
 

@@ -35,7 +35,7 @@ SHIM_EXPORT struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
 		return shim_fail(-err);
 	}
 	pd->ibv.context = context;
-	pd->ibv.handle = shim_handle_new(ctx);
+	pd->ibv.handle = pd->link.handle;
 	return &pd->ibv;
 }
 
@@ -58,6 +58,8 @@ SHIM_EXPORT int ibv_dealloc_pd(struct ibv_pd *ibv)
 	struct shim_context *ctx = shim_ctx(ibv->context);
 	int err;
 
+	if (!SHIM_INTACT(pd))
+		return shim_errno(-ENOENT);
 	if (atomic_load(&pd->users))
 		return shim_errno(-EBUSY);
 	if (pd->parent)
@@ -111,15 +113,21 @@ int shim_dealloc_td(struct ibv_td *ibv)
 	return 0;
 }
 
-/* The application's allocators for queues are accepted and ignored: a provider need not use them. */
+#define UNPROTECTED_ALLOC (1u << 2) /* IBV_PARENT_DOMAIN_INIT_ATTR_ALLOW_CC_UNPROTECTED_ALLOC, in newer verbs.h */
+
+/* The application's allocators for queues are accepted and ignored: a provider need not use them. Memory that
+ * confidential computing leaves unprotected is a permission, not a demand. */
 struct ibv_pd *shim_alloc_parent_domain(struct ibv_context *context, struct ibv_parent_domain_init_attr *attr)
 {
-	const uint32_t known = IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS | IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT;
+	const uint32_t known =
+		IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS | IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT | UNPROTECTED_ALLOC;
 	struct shim_pd *pd, *parent;
 
 	if (!attr->pd || attr->comp_mask & ~known || attr->pd->context != context ||
 	    (attr->td && attr->td->context != context))
 		return shim_fail(EINVAL);
+	if (!shim_pd_intact(attr->pd))
+		return shim_fail(ENOENT);
 	pd = calloc(1, sizeof(*pd));
 	if (!pd)
 		return shim_fail(ENOMEM);
@@ -134,7 +142,8 @@ struct ibv_pd *shim_alloc_parent_domain(struct ibv_context *context, struct ibv_
 		pd->td = container_of(attr->td, struct shim_td, ibv);
 		atomic_fetch_add(&pd->td->users, 1);
 	}
-	pd->ibv.handle = shim_handle_new(shim_ctx(context));
+	shim_link_name(shim_ctx(context), &pd->link);
+	pd->ibv.handle = pd->link.handle;
 	atomic_fetch_add(&shim_ctx(context)->objects, 1);
 	return &pd->ibv;
 }

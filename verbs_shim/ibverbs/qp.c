@@ -25,6 +25,10 @@ static int init_translate(struct shim_qp *qp, struct ibv_pd *pd, const struct ib
 	if (!attr->send_cq || !attr->recv_cq || attr->send_cq->context != context ||
 	    attr->recv_cq->context != context || (attr->srq && attr->srq->context != context))
 		return -EINVAL;
+	if (!shim_pd_intact(pd) || !SHIM_INTACT(container_of(attr->send_cq, struct shim_cq, ibv)) ||
+	    !SHIM_INTACT(container_of(attr->recv_cq, struct shim_cq, ibv)) ||
+	    (attr->srq && !SHIM_INTACT(container_of(attr->srq, struct shim_srq, ibv))))
+		return -ENOENT;
 	*out = (struct nic_qp_init){
 		.type = (enum nic_qp_type)attr->qp_type,
 		.pd = container_of(pd, struct shim_pd, ibv)->nic,
@@ -69,7 +73,7 @@ static void qp_fill(struct shim_qp *qp, struct ibv_pd *pd, const struct ibv_qp_i
 	ibv->qp_type = attr->qp_type;
 	pthread_mutex_init(&ibv->mutex, NULL);
 	pthread_cond_init(&ibv->cond, NULL);
-	ibv->handle = shim_handle_new(shim_ctx(pd->context));
+	ibv->handle = qp->link.handle;
 	qp->sq_sig_all = attr->sq_sig_all;
 	qp->cap = attr->cap;
 	shim_pd_get(pd);
@@ -150,6 +154,8 @@ SHIM_EXPORT int ibv_destroy_qp(struct ibv_qp *ibv)
 	uint32_t reported;
 	int err;
 
+	if (!SHIM_INTACT(qp))
+		return shim_errno(-ENOENT);
 	if (!shim_enter(ctx))
 		return EIO;
 	pmd_settle(ctx->engine);
@@ -178,6 +184,8 @@ static int mcast(struct ibv_qp *ibv, const union ibv_gid *gid,
 	struct nic_gid group;
 	int err;
 
+	if (!SHIM_INTACT(qp_of(ibv)))
+		return shim_errno(-ENOENT);
 	memcpy(group.raw, gid->raw, sizeof(group.raw));
 	if (!shim_enter(ctx))
 		return EIO;
@@ -201,6 +209,8 @@ SHIM_EXPORT int ibv_detach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, ui
 #define MASK_KNOWN   ((1 << 21) - 1)
 /* Refused: path migration is not supported, and capabilities are fixed at creation. */
 #define MASK_REFUSED (IBV_QP_ALT_PATH | IBV_QP_PATH_MIG_STATE | IBV_QP_CAP)
+/* IBV_ACCESS_FLUSH_GLOBAL and FLUSH_PERSISTENT, in newer verbs.h: rights to requests that the responder refuses. */
+#define FLUSH_RIGHTS (3u << 8)
 
 static int attr_translate(const struct ibv_qp_attr *a, int mask, struct nic_qp_attr *out)
 {
@@ -214,7 +224,7 @@ static int attr_translate(const struct ibv_qp_attr *a, int mask, struct nic_qp_a
 		.rq_psn = a->rq_psn,
 		.sq_psn = a->sq_psn,
 		.dest_qp_num = a->dest_qp_num,
-		.qp_access_flags = a->qp_access_flags & ~(unsigned)IBV_ACCESS_OPTIONAL_RANGE,
+		.qp_access_flags = a->qp_access_flags & ~(IBV_ACCESS_OPTIONAL_RANGE | FLUSH_RIGHTS),
 		.en_sqd_async_notify = a->en_sqd_async_notify,
 		.max_rd_atomic = a->max_rd_atomic,
 		.max_dest_rd_atomic = a->max_dest_rd_atomic,
@@ -236,7 +246,7 @@ SHIM_EXPORT int ibv_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int 
 	struct shim_context *ctx = shim_ctx(ibv->context);
 	struct shim_qp *qp = qp_of(ibv);
 	struct nic_qp_attr nic_attr;
-	int err = attr_translate(attr, mask, &nic_attr);
+	int err = SHIM_INTACT(qp) ? attr_translate(attr, mask, &nic_attr) : -ENOENT;
 
 	if (err)
 		return shim_errno(err);
@@ -290,10 +300,13 @@ SHIM_EXPORT int ibv_query_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int m
 	struct nic_qp_attr nic_attr;
 	struct nic_qp_init nic_init;
 
+	if (!SHIM_INTACT(qp))
+		return shim_errno(-ENOENT);
 	if (!shim_enter(ctx))
 		return EIO;
 	nic_qp_query(qp->nic, &nic_attr, &nic_init);
-	ibv->state = (enum ibv_qp_state)nic_attr.qp_state;
+	if (mask & IBV_QP_STATE)
+		ibv->state = (enum ibv_qp_state)nic_attr.qp_state;
 	shim_leave(ctx);
 	attr_fill(&nic_attr, attr);
 	cap_translate(&nic_init.cap, &attr->cap);

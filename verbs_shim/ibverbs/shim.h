@@ -77,8 +77,12 @@ void shim_event_wait_acks(pthread_mutex_t *mutex, pthread_cond_t *cond, const ui
 /** Kinds of NIC objects of a context, in the order of teardown (object.c). */
 enum shim_kind { SHIM_QP, SHIM_SRQ, SHIM_CQ, SHIM_AH, SHIM_MW, SHIM_MR, SHIM_PD, SHIM_KINDS };
 
+/** An object's place among its context's objects of its kind; objects without an object of the NIC are in no list. ctx,
+ * handle: what the program's structure of the object must still contain (SHIM_INTACT). */
 struct shim_link {
 	struct shim_link *next, **at;
+	struct shim_context *ctx;
+	uint32_t handle;
 };
 
 /** How atomics appear to programs; see personality.c. */
@@ -141,6 +145,7 @@ struct shim_td {
 struct shim_dm {
 	struct ibv_dm ibv;
 	struct ibv_exp_dm exp;
+	struct shim_link link;
 	uint8_t *mem;
 	size_t len;
 	atomic_uint users; /* number of memory regions registered on it */
@@ -254,9 +259,22 @@ static inline void shim_leave(const struct shim_context *ctx)
 	pmd_unlock(ctx->engine);
 }
 
-static inline uint32_t shim_handle_new(struct shim_context *ctx)
+/** Give an object its context and a new handle. */
+static inline void shim_link_name(struct shim_context *ctx, struct shim_link *link)
 {
-	return atomic_fetch_add_explicit(&ctx->handles, 1, memory_order_relaxed);
+	link->ctx = ctx;
+	link->handle = atomic_fetch_add_explicit(&ctx->handles, 1, memory_order_relaxed);
+}
+
+/** Whether the program's structure of an object still has the handle that it was given, and its own context, not
+ * another one of ours. A kernel finds objects by these two, so a program that has overwritten one of them gets an
+ * error, and the object is unharmed. */
+#define SHIM_INTACT(object)                                                                                            \
+	(&(object)->link.ctx->vctx.context == (object)->ibv.context && (object)->link.handle == (object)->ibv.handle)
+
+static inline bool shim_pd_intact(struct ibv_pd *pd)
+{
+	return SHIM_INTACT(container_of(pd, struct shim_pd, ibv));
 }
 
 /** The two ways in which verbs fail. shim_errno: set errno and return it; `err` is a negative errno. shim_fail: set
@@ -278,7 +296,7 @@ static inline void *shim_fail(int err)
 struct shim_device *shim_device_of(const struct ibv_device *device);
 /** Whether a file descriptor is the cmd_fd of one of our contexts, or a copy of it. */
 bool shim_is_cmd_fd(int fd);
-/** Start and stop tracking an object of the NIC. Engine lock held. (object.c) */
+/** Start to track an object of the NIC, which gets its handle by that, and stop. Engine lock held. (object.c) */
 void shim_object_add(struct shim_context *ctx, enum shim_kind kind, struct shim_link *link);
 void shim_object_remove(struct shim_context *ctx, struct shim_link *link);
 /** Destroy the context's remaining NIC objects. Engine lock held. The verbs structures of these objects stay, because
@@ -357,7 +375,8 @@ int shim_access_translate(unsigned access, uint32_t *out);
 #define SHIM_DM_MAX (1u << 20) /* bytes of device memory that a context can have */
 /** Allocate zeroed device memory. @return NULL with errno: EIO, EINVAL, ENOMEM. */
 struct shim_dm *shim_dm_new(struct ibv_context *context, size_t length);
-/** Free device memory. @return 0; EBUSY: regions are registered on it; EIO: a parent of this process allocated it. */
+/** Free device memory. @return 0; ENOENT: the program's structure is not intact; EBUSY: regions are registered on it;
+ * EIO: a parent of this process allocated it. */
 int shim_dm_free(struct shim_dm *dm);
 /** The process address of `length` bytes at `offset` in device memory. @return NULL: out of range. */
 uint8_t *shim_dm_at(struct shim_dm *dm, uint64_t offset, size_t length);
@@ -383,7 +402,7 @@ struct shim_cq *shim_cq_create(struct shim_context *ctx, uint32_t depth, void *c
 			       struct ibv_comp_channel *channel, uint32_t comp_vector);
 int shim_poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc);
 int shim_req_notify_cq(struct ibv_cq *cq, int solicited_only);
-/** Set whether a CQ may overrun (nic_cq_ignore_overrun). @return 0, -EIO. */
+/** Set whether a CQ may overrun (nic_cq_ignore_overrun). @return 0, -ENOENT, -EIO. */
 int shim_cq_ignore_overrun(struct ibv_cq *cq, bool ignore);
 struct ibv_cq_ex *shim_create_cq_ex(struct ibv_context *context, struct ibv_cq_init_attr_ex *attr);
 

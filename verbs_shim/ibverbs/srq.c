@@ -24,7 +24,9 @@ SHIM_EXPORT struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_ini
 	srq->ibv.pd = pd;
 	pthread_mutex_init(&srq->ibv.mutex, NULL);
 	pthread_cond_init(&srq->ibv.cond, NULL);
-	if (shim_enter(ctx)) {
+	if (!shim_pd_intact(pd)) {
+		err = -ENOENT;
+	} else if (shim_enter(ctx)) {
 		/* The new SRQ has limit 0: only ibv_modify_srq arms the limit. */
 		err = nic_srq_create(container_of(pd, struct shim_pd, ibv)->nic, init->attr.max_wr, init->attr.max_sge,
 				     0, srq, &srq->nic);
@@ -38,7 +40,7 @@ SHIM_EXPORT struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_ini
 		free(srq);
 		return shim_fail(-err);
 	}
-	srq->ibv.handle = shim_handle_new(ctx);
+	srq->ibv.handle = srq->link.handle;
 	shim_pd_get(pd);
 	return &srq->ibv;
 }
@@ -81,6 +83,8 @@ SHIM_EXPORT int ibv_modify_srq(struct ibv_srq *ibv, struct ibv_srq_attr *attr, i
 	struct nic_srq *srq = srq_of(ibv)->nic;
 	int err = 0;
 
+	if (!SHIM_INTACT(srq_of(ibv)))
+		return shim_errno(-ENOENT);
 	if (mask & ~(IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT))
 		return shim_errno(-EINVAL);
 	if (!shim_enter(ctx))
@@ -102,6 +106,8 @@ SHIM_EXPORT int ibv_query_srq(struct ibv_srq *ibv, struct ibv_srq_attr *attr)
 
 	struct shim_context *ctx = shim_ctx(ibv->context);
 
+	if (!SHIM_INTACT(srq_of(ibv)))
+		return shim_errno(-ENOENT);
 	if (!shim_enter(ctx))
 		return EIO;
 	nic_srq_query(srq_of(ibv)->nic, &attr->max_wr, &attr->max_sge, &attr->srq_limit);
@@ -119,6 +125,8 @@ SHIM_EXPORT int ibv_destroy_srq(struct ibv_srq *ibv)
 	uint32_t reported;
 	int err;
 
+	if (!SHIM_INTACT(srq))
+		return shim_errno(-ENOENT);
 	if (!shim_enter(ctx))
 		return EIO;
 	err = nic_srq_destroy(srq->nic);

@@ -301,7 +301,8 @@ static inline struct ibv_exp_dm *ibv_exp_alloc_dm(struct ibv_context *context, s
 	return ops->alloc_dm(context, attr);
 }
 
-/** Free device memory. @return 0; EBUSY: regions are registered on it; ENOSYS: not supported. */
+/** Free device memory. @return 0; ENOENT: unknown handle; EBUSY: regions are registered on it; ENOSYS: not supported.
+ */
 static inline int ibv_exp_free_dm(struct ibv_exp_dm *dm)
 {
 	const struct ibv_exp_ops *ops = ibv_exp_ops_of(dm->context);
@@ -309,7 +310,8 @@ static inline int ibv_exp_free_dm(struct ibv_exp_dm *dm)
 	return IBV_EXP_HAS(ops, free_dm) ? ops->free_dm(dm) : ENOSYS;
 }
 
-/** Copy between device memory and the program's memory. */
+/** Copy between device memory and the program's memory; offset and length in words of 4 bytes. @return 0; EFAULT: out
+ * of range; EINVAL: not in words; ENOSYS: not supported. */
 static inline int ibv_exp_memcpy_dm(struct ibv_exp_dm *dm, struct ibv_exp_memcpy_dm_attr *attr)
 {
 	const struct ibv_exp_ops *ops = ibv_exp_ops_of(dm->context);
