@@ -66,7 +66,11 @@ def dtest(tally, how, sides, env):
                                          ("dtestsrq", [], "SRQ Test Complete", None),
                                          ("dtestcm", ["-c", "500"], "Num=500", DTEST_PORT)):
         argv = [program, "-P", "uroce", *options]
-        ok, reason, *outputs = cm.pair(argv, [*argv, "-h", sides[0].host], sides, env, tcp=tcp)
+        for _ in range(3):
+            ok, reason, *outputs = cm.pair(argv, [*argv, "-h", sides[0].host], sides, env, tcp=tcp)
+            # dtestcm listens on many ports from 45248 on, among those from which others get free ones.
+            if "DAT_CONN_QUAL_IN_USE" not in outputs[0]:
+                break
         tally.result(f"DAPL, {' '.join([program, *options])}, {how}", ok and words in outputs[1], reason, *outputs)
 
 
