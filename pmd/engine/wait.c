@@ -47,10 +47,6 @@ static bool wait_is_over(const struct pmd_engine *e)
  *  caller has to kick the engine's thread. */
 static bool wait_end(struct pmd_engine *e)
 {
-	/* If a link brought what the thread waited for, send the ACK at once, however the wait ended. With the
-	 * application's response it would come too late for the peer to handle its completion meanwhile. */
-	if (e->steps.port.heard_ns == e->host.now_ns)
-		pmd_engine_acknowledge(e);
 	pmd_links_awake(e->host.links);
 	e->waiter.ready = NULL;
 	e->waiter.asleep = false;
@@ -59,6 +55,15 @@ static bool wait_end(struct pmd_engine *e)
 	pmd_inline_polled(e, e->host.now_ns);
 	__atomic_store_n(&e->waiter.serves, false, __ATOMIC_SEQ_CST); /* pairs with thread_slice() in thread.c */
 	return __atomic_load_n(&e->thread.deep, __ATOMIC_SEQ_CST);
+}
+
+/** End a wait for something that has come. If a link brought it, send the ACK at once: with the application's response
+ *  it would come too late for the peer to handle its completion meanwhile. Lock held. @return as wait_end(). */
+static bool wait_succeed(struct pmd_engine *e)
+{
+	if (e->steps.port.heard_ns == e->host.now_ns)
+		pmd_engine_acknowledge(e);
+	return wait_end(e);
 }
 
 /** End a wait that failed, or whose thread was cancelled. */
@@ -135,7 +140,7 @@ static bool wait_step(struct pmd_engine *e, bool first, unsigned woken, uint64_t
 		got = wait_work(e, woken);
 	over = wait_is_over(e);
 	if (over)
-		thread_serves |= wait_end(e);
+		thread_serves |= wait_succeed(e);
 	else
 		*timeout = pmd_engine_wait_prepare(e) ? wait_sleep(e, steps, got) : 0;
 	pmd_mutex_unlock(&e->lock);
@@ -197,7 +202,7 @@ static bool wait_spin(struct pmd_engine *e)
 		if (over) {
 			idle_spin_paid(&e->waiter.spin);
 			/* The engine's thread may have begun to serve just as the spin began: kick it, too. */
-			call = wait_end(e) || !__atomic_load_n(&e->thread.polled, __ATOMIC_RELAXED);
+			call = wait_succeed(e) || !__atomic_load_n(&e->thread.polled, __ATOMIC_RELAXED);
 		}
 		pmd_unlock(e);
 	} while (!over && pmd_now_ns() < end_ns);
