@@ -24,6 +24,7 @@
 #include "timer.h"
 #include "trig.h"
 #include "ud.h"
+#include "xrc.h"
 
 /* ---- life -------------------------------------------------------------------------------------------- */
 
@@ -68,6 +69,7 @@ int nic_create(const struct nic_config *config, struct nic **out)
 	list_init(&nic->all_ahs);
 	list_init(&nic->all_cqs);
 	list_init(&nic->all_srqs);
+	list_init(&nic->all_xrcds);
 	list_init(&nic->mcasts);
 	list_init(&nic->rdms);
 	list_init(&nic->rdm_rqs);
@@ -103,6 +105,8 @@ static void destroy_objects(struct nic *nic)
 		}
 	while (!list_empty(&nic->all_srqs))
 		nic_srq_destroy(list_entry(list_first(&nic->all_srqs), struct nic_srq, node));
+	while (!list_empty(&nic->all_xrcds))
+		nic_xrcd_free(list_entry(list_first(&nic->all_xrcds), struct nic_xrcd, node));
 	while (!list_empty(&nic->all_cqs))
 		nic_cq_destroy(list_entry(list_first(&nic->all_cqs), struct nic_cq, node));
 	while (!list_empty(&nic->all_ahs))
@@ -116,6 +120,7 @@ void nic_destroy(struct nic *nic)
 	destroy_objects(nic);
 	free(nic->qps.slots);
 	free(nic->mkeys.slots);
+	free(nic->xrc_srqs.slots);
 	free(nic->heap);
 	free(nic->trace);
 	nic_free(nic);

@@ -21,6 +21,7 @@ bool nic_config_complete(struct nic_config *c)
 	if (!c->active_mtu)
 		c->active_mtu = NIC_MTU_1024;
 	set_default(&c->psn_window, 1 << 16);
+	set_default(&c->ack_backoff, 4);
 	set_default(&c->trace_len, 1024);
 	set_default(&l->max_qp, 16384);
 	set_default(&l->max_qp_wr, 16384);
@@ -37,9 +38,9 @@ bool nic_config_complete(struct nic_config *c)
 	set_default(&l->max_rd_atomic, 128);
 	if (!c->random || c->active_mtu < NIC_MTU_256 || c->active_mtu > NIC_MTU_4096 || c->qpn_bits > 24 ||
 	    c->qpn_bits < 10 || c->qpn_base & ((1u << c->qpn_bits) - 1) || c->qpn_base > PSN_MASK ||
-	    c->psn_window > PSN_WINDOW_MAX || c->trace_len & (c->trace_len - 1) || l->max_rd_atomic > 255 ||
-	    l->max_cqe > 1u << 30 || l->max_qp_wr > 1u << 24 || l->max_srq_wr > 1u << 24 || l->max_sge > 1024 ||
-	    l->max_inline > 1u << 16)
+	    c->psn_window > PSN_WINDOW_MAX || (c->ack_backoff != 1 && c->ack_backoff != 2 && c->ack_backoff != 4) ||
+	    c->trace_len & (c->trace_len - 1) || l->max_rd_atomic > 255 || l->max_cqe > 1u << 30 ||
+	    l->max_qp_wr > 1u << 24 || l->max_srq_wr > 1u << 24 || l->max_sge > 1024 || l->max_inline > 1u << 16)
 		return false;
 	if (c->psn_window == PSN_WINDOW_MAX)
 		c->psn_window--; /* with 2^23 PSNs in flight, psn_diff() would take the next PSN for an old one */

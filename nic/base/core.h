@@ -56,8 +56,9 @@ struct nic {
 	struct nic_gid gids[NIC_GID_TABLE_LEN];
 	struct gsi *gsi; /* queue pair 1 (gsi.c); NULL: there is none */
 
-	struct table qps;   /* by QPN */
-	struct table mkeys; /* by key >> 8: MRs and MWs */
+	struct table qps;      /* by QPN */
+	struct table mkeys;    /* by key >> 8: MRs and MWs */
+	struct table xrc_srqs; /* SRQs of XRC domains, by number */
 	uint32_t retired[NIC_RETIRED_QPNS];
 	uint32_t retired_next;
 	uint32_t n_pd, n_mr, n_mw, n_ah, n_cq, n_srq, n_qp, n_mcast;
@@ -67,7 +68,7 @@ struct nic {
 	/* QPs whose ACK is delayed, by due time. ack_wait: the peer requested the ACK; ack_lazy: it did not. */
 	struct list ack_wait, ack_lazy;
 	struct list cq_failed; /* CQs that overflowed and have not yet failed their QPs */
-	struct list all_pds, all_ahs, all_cqs, all_srqs;
+	struct list all_pds, all_ahs, all_cqs, all_srqs, all_xrcds;
 	struct list mcasts;    /* multicast groups that QPs are attached to */
 	struct list rdms;      /* endpoints */
 	struct list rdm_rqs;   /* their shared receive queues */

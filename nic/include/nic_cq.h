@@ -36,7 +36,9 @@ enum nic_wc_opcode {
 	NIC_WC_FETCH_ADD = 4,
 	NIC_WC_BIND_MW = 5,
 	NIC_WC_LOCAL_INV = 6,
-	NIC_WC_MASKED_COMP_SWAP = 9, /* this and the next: values of enum ibv_exp_wc_opcode */
+	NIC_WC_FLUSH = 8,
+	NIC_WC_ATOMIC_WRITE = 9,
+	NIC_WC_MASKED_COMP_SWAP = 9, /* this and the next: values of enum ibv_exp_wc_opcode, which lacks ATOMIC_WRITE */
 	NIC_WC_MASKED_FETCH_ADD = 10,
 	NIC_WC_ELEMENTS = 0x40, /* this and the next: our own values */
 	NIC_WC_FETCH_ELEMENTS = 0x41,

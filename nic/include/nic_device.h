@@ -41,6 +41,8 @@ struct nic_config {
 	uint16_t udp_sport;	  /* source port of all packets; 0: each flow has a constant port, 0xC000 or above */
 	uint32_t ack_delay_ns;	  /* how long an ACK may wait for later ACKs, or for another packet of its QP;
 				   * 0: no delay */
+	uint32_t ack_backoff;	  /* 1, 2 or 4: an ACK timer that expires again and again doubles up to this multiple of
+				   * its value (12.7.34). On NIC_PATH_LOSSLESS paths it does not double. 0: 4 */
 	uint32_t local_ack_delay; /* local_ca_ack_delay code n (4.096 us * 2^n), reported to peers without any effect
 				     here */
 	uint32_t trace_len;	  /* entries in the trace ring, a power of two; 0: 1024 */
@@ -84,6 +86,9 @@ struct nic_config {
 	 *  first call, which sets *mark to the current position, and passes that value to later calls. NULL: the
 	 *  peer counts as having taken everything. */
 	bool (*untaken)(void *ctx, uint32_t path, uint64_t *mark);
+	/** Write what was stored in [addr, addr + len) to the medium behind it. Returns false if that fails. NULL:
+	 * there is no such memory, and regions with NIC_ACCESS_FLUSH_PERSISTENT are refused. */
+	bool (*persist)(void *ctx, void *addr, uint64_t len);
 	/** Sleep for some microseconds. Called while the NIC waits for the lock for atomics, because the thread that
 	 *  holds the lock probably does not run. NULL: the NIC spins. */
 	void (*pause)(void *ctx);

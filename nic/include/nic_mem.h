@@ -3,6 +3,7 @@
 #ifndef NIC_NIC_MEM_H
 #define NIC_NIC_MEM_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "nic_types.h"
@@ -15,6 +16,8 @@ enum nic_access {
 	NIC_ACCESS_REMOTE_ATOMIC = 1 << 3,
 	NIC_ACCESS_MW_BIND = 1 << 4,
 	NIC_ACCESS_ZERO_BASED = 1 << 5,
+	NIC_ACCESS_FLUSH_GLOBAL = 1 << 8,
+	NIC_ACCESS_FLUSH_PERSISTENT = 1 << 9,
 };
 
 /** Create a protection domain. @return 0, -ENOMEM (also if max_pd is reached). */
@@ -41,6 +44,11 @@ int nic_mr_rereg(struct nic_mr *mr, uint32_t what, struct nic_pd *pd, void *addr
 int nic_mr_dereg(struct nic_mr *mr);
 uint32_t nic_mr_lkey(const struct nic_mr *mr);
 uint32_t nic_mr_rkey(const struct nic_mr *mr);
+
+struct nic_sge;
+/** Find the memory that an SGE names, as a work request of the domain would. @return 0 with *addr; -ENOENT: no region
+ * of the domain has the L_Key; -EPERM: `write`, but the region has no local write right; -EFAULT: beyond the region. */
+int nic_sge_find(const struct nic_pd *pd, const struct nic_sge *sge, bool write, void **addr);
 
 enum nic_mw_type { NIC_MW_TYPE_1 = 1, NIC_MW_TYPE_2 = 2 };
 /** Allocate a memory window. @return 0, -EINVAL, -ENOMEM. */

@@ -24,8 +24,9 @@ int nic_ah_destroy(struct nic_ah *ah);
 
 /* ---- queue pairs ------------------------------------------------------------------------------------- */
 
-/** Values of enum ibv_qp_type, ibv_qp_state. */
-enum nic_qp_type { NIC_QPT_RC = 2, NIC_QPT_UC = 3, NIC_QPT_UD = 4 };
+/** Values of enum ibv_qp_type, except XRC_INI, which is IBV_QPT_XRC_SEND. Reliable types have the low bits of RC. */
+enum nic_qp_type { NIC_QPT_RC = 2, NIC_QPT_UC = 3, NIC_QPT_UD = 4, NIC_QPT_XRC_INI = 6, NIC_QPT_XRC_TGT = 10 };
+/** Values of enum ibv_qp_state. */
 enum nic_qp_state {
 	NIC_QPS_RESET = 0,
 	NIC_QPS_INIT,
@@ -44,7 +45,8 @@ struct nic_qp_init {
 	enum nic_qp_type type;
 	struct nic_pd *pd;
 	struct nic_cq *send_cq, *recv_cq;
-	struct nic_srq *srq; /* NULL: the QP has a receive queue of its own */
+	struct nic_srq *srq;   /* NULL: the QP has a receive queue of its own */
+	struct nic_xrcd *xrcd; /* XRC_TGT: its domain; pd, CQs and SRQ are those that requests name. Else NULL */
 	struct nic_qp_cap cap;
 	bool sq_sig_all;    /* every send work request is signaled */
 	bool cross_channel; /* WAIT, ENABLE and calculations may be posted to it */
@@ -119,6 +121,8 @@ enum nic_qp_state nic_qp_state(const struct nic_qp *qp);
  * @return 0, -EINVAL, -EOPNOTSUPP (path migration), -ENOMEM (responder resources).
  */
 int nic_qp_modify(struct nic_qp *qp, const struct nic_qp_attr *attr, uint32_t mask);
+/** Change what the QP's events return. */
+void nic_qp_set_user(struct nic_qp *qp, void *user);
 void nic_qp_query(const struct nic_qp *qp, struct nic_qp_attr *attr, struct nic_qp_init *init);
 
 #endif

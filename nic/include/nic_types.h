@@ -12,6 +12,7 @@ struct nic_mw;
 struct nic_ah;
 struct nic_cq;
 struct nic_srq;
+struct nic_xrcd;
 struct nic_qp;
 
 /** A GID: an IPv6 address, or an IPv4 address mapped as ::ffff:a.b.c.d (RoCEv2, IBTA annex A17). */

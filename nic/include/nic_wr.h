@@ -27,6 +27,8 @@ enum nic_wr_opcode {
 	NIC_WR_LOCAL_INV = 7,
 	NIC_WR_BIND_MW = 8,
 	NIC_WR_SEND_WITH_INV = 9,
+	NIC_WR_FLUSH = 14,
+	NIC_WR_ATOMIC_WRITE = 15,  /* NIC_ATOMIC_WRITE_SIZE bytes, INLINE or not, in one store */
 	NIC_WR_SEND_ENABLE = 0x60, /* this and the next five: values of enum ibv_exp_wr_opcode. SEND_ENABLE,
 				    * RECV_ENABLE and CQE_WAIT complete as a SEND */
 	NIC_WR_RECV_ENABLE = 0x61,
@@ -38,6 +40,12 @@ enum nic_wr_opcode {
 				 * takes no responder resource */
 	NIC_WR_FETCH_ELEMENTS = 0x67,
 };
+
+#define NIC_ATOMIC_WRITE_SIZE 8
+
+/** Values of enum ibv_placement_type and ibv_selectivity_level. */
+enum nic_flush_type { NIC_FLUSH_GLOBAL = 1 << 0, NIC_FLUSH_PERSISTENT = 1 << 1 };
+enum nic_flush_level { NIC_FLUSH_RANGE = 0, NIC_FLUSH_MR = 1 };
 
 /** Values of enum ibv_send_flags. */
 enum nic_send_flags {
@@ -99,6 +107,7 @@ struct nic_send_wr {
 	uint32_t opcode; /* enum nic_wr_opcode */
 	uint32_t flags;	 /* enum nic_send_flags */
 	uint32_t ex;	 /* immediate data in network order, or the R_Key to invalidate */
+	uint32_t srqn;	 /* XRC_INI: number of the SRQ that executes the request (nic_srq_num) */
 	union {
 		struct {
 			uint64_t remote_addr;
@@ -133,6 +142,14 @@ struct nic_send_wr {
 			uint32_t rkey;
 			uint8_t op, datatype; /* enum nic_elem_op, enum nic_datatype */
 		} elements;
+		/** FLUSH: completes once all that earlier requests of the QP have written to the range, or with
+		 *  NIC_FLUSH_MR to the whole region, is visible to everybody, or persistent (A19). */
+		struct {
+			uint64_t remote_addr;
+			uint32_t rkey;
+			uint32_t length;
+			uint8_t type, level; /* enum nic_flush_type, ORed; enum nic_flush_level */
+		} flush;
 		struct {
 			const struct nic_ah *ah;
 			uint32_t remote_qpn;
@@ -176,7 +193,8 @@ int nic_post_send(struct nic_qp *qp, const struct nic_send_wr *wr);
  *  nothing. A caller that must post either all of several requests or none checks each of them first. @return as
  *  nic_post_send, except that a lack of memory is not detected. */
 int nic_post_send_check(const struct nic_qp *qp, const struct nic_send_wr *wr, uint32_t ahead);
-/** Queue one receive work request. @return 0, -EINVAL (QP in RESET or on an SRQ, too many SGEs), -ENOMEM. */
+/** Queue one receive work request. @return 0, -EINVAL (QP in RESET, on an SRQ or of an XRC type, too many SGEs),
+ *  -ENOMEM. */
 int nic_post_recv(struct nic_qp *qp, const struct nic_recv_wr *wr);
 
 /* ---- shared receive queues --------------------------------------------------------------------------- */

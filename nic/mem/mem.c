@@ -48,11 +48,12 @@ int mkey_enter(struct nic *nic, struct mkey *m)
 #define ACCESS_WRITES (NIC_ACCESS_REMOTE_WRITE | NIC_ACCESS_REMOTE_ATOMIC)
 #define ACCESS_KNOWN                                                                                                   \
 	(NIC_ACCESS_LOCAL_WRITE | NIC_ACCESS_REMOTE_WRITE | NIC_ACCESS_REMOTE_READ | NIC_ACCESS_REMOTE_ATOMIC |        \
-	 NIC_ACCESS_MW_BIND | NIC_ACCESS_ZERO_BASED)
+	 NIC_ACCESS_MW_BIND | NIC_ACCESS_ZERO_BASED | NIC_ACCESS_FLUSH_GLOBAL | NIC_ACCESS_FLUSH_PERSISTENT)
 
-static bool access_legal(uint32_t access)
+static bool access_legal(const struct nic *nic, uint32_t access)
 {
-	return !(access & ~(uint32_t)ACCESS_KNOWN) && (!(access & ACCESS_WRITES) || (access & NIC_ACCESS_LOCAL_WRITE));
+	return !(access & ~(uint32_t)ACCESS_KNOWN) && (!(access & ACCESS_WRITES) || access & NIC_ACCESS_LOCAL_WRITE) &&
+	       (!(access & NIC_ACCESS_FLUSH_PERSISTENT) || nic->cfg.persist);
 }
 
 /* Neither the memory range nor its I/O virtual addresses may wrap. */
@@ -66,7 +67,7 @@ int nic_mr_reg(struct nic_pd *pd, void *addr, uint64_t len, uint64_t iova, uint3
 	struct nic *nic = pd->nic;
 	int err;
 
-	if (!access_legal(access) || !range_legal(addr, len, iova))
+	if (!access_legal(nic, access) || !range_legal(addr, len, iova))
 		return -EINVAL;
 	if (nic->n_mr >= nic->cfg.limits.max_mr)
 		return -ENOMEM;
@@ -116,7 +117,7 @@ int nic_mr_rereg(struct nic_mr *mr, uint32_t what, struct nic_pd *pd, void *addr
 
 	if (!what || what & ~(uint32_t)(NIC_REREG_TRANSLATION | NIC_REREG_PD | NIC_REREG_ACCESS))
 		return -EINVAL;
-	if ((what & NIC_REREG_ACCESS) && !access_legal(access))
+	if ((what & NIC_REREG_ACCESS) && !access_legal(mr->nic, access))
 		return -EINVAL;
 	if ((what & NIC_REREG_TRANSLATION) && !range_legal(addr, len, iova))
 		return -EINVAL;
@@ -174,8 +175,9 @@ static bool range_inside(const struct mkey *m, uint64_t va, uint64_t len)
 	return va >= m->va && va - m->va <= m->len && len <= m->len - (va - m->va);
 }
 
-enum mem_verdict mem_check_remote(const struct nic *nic, const struct nic_pd *pd, uint32_t qpn, uint32_t rkey,
-				  uint64_t va, uint64_t len, uint32_t access, uint8_t **out)
+/** Find the key of a remote access, and check everything except the range. */
+static inline enum mem_verdict find_remote(const struct nic *nic, const struct nic_pd *pd, uint32_t qpn, uint32_t rkey,
+					   uint32_t access, const struct mkey **out)
 {
 	const struct mkey *m = mkey_find_remote(nic, pd, rkey);
 
@@ -185,9 +187,34 @@ enum mem_verdict mem_check_remote(const struct nic *nic, const struct nic_pd *pd
 		return MEM_BAD_KEY;
 	if ((m->access & access) != access)
 		return MEM_BAD_RIGHTS;
+	*out = m;
+	return MEM_OK;
+}
+
+enum mem_verdict mem_check_remote(const struct nic *nic, const struct nic_pd *pd, uint32_t qpn, uint32_t rkey,
+				  uint64_t va, uint64_t len, uint32_t access, uint8_t **out)
+{
+	const struct mkey *m;
+	enum mem_verdict v = find_remote(nic, pd, qpn, rkey, access, &m);
+
+	if (v != MEM_OK)
+		return v;
 	if (!range_inside(m, va, len))
 		return MEM_BAD_RANGE;
-	*out = m->base + (va - m->va);
+	*out = mkey_memory(m, va);
+	return MEM_OK;
+}
+
+enum mem_verdict mem_check_remote_all(const struct nic *nic, const struct nic_pd *pd, uint32_t qpn, uint32_t rkey,
+				      uint32_t access, uint8_t **out, uint64_t *len)
+{
+	const struct mkey *m;
+	enum mem_verdict v = find_remote(nic, pd, qpn, rkey, access, &m);
+
+	if (v != MEM_OK)
+		return v;
+	*out = m->base;
+	*len = m->len;
 	return MEM_OK;
 }
 
@@ -202,8 +229,26 @@ enum mem_verdict mem_check_local(const struct nic *nic, const struct nic_pd *pd,
 		return MEM_BAD_RIGHTS;
 	if (!range_inside(m, addr, len))
 		return MEM_BAD_RANGE;
-	*out = m->base + (addr - m->va);
+	*out = mkey_memory(m, addr);
 	return MEM_OK;
+}
+
+int nic_sge_find(const struct nic_pd *pd, const struct nic_sge *sge, bool write, void **addr)
+{
+	uint8_t *app = NULL;
+
+	switch (mem_check_local(pd->nic, pd, sge->lkey, sge->addr, sge->length, write ? NIC_ACCESS_LOCAL_WRITE : 0,
+				&app)) {
+	case MEM_OK:
+		*addr = app;
+		return 0;
+	case MEM_BAD_RIGHTS:
+		return -EPERM;
+	case MEM_BAD_RANGE:
+		return -EFAULT;
+	default:
+		return -ENOENT;
+	}
 }
 
 enum direction { GATHER, SCATTER, CHECK };

@@ -62,6 +62,10 @@ enum mem_verdict { MEM_OK, MEM_BAD_KEY, MEM_BAD_RIGHTS, MEM_BAD_RANGE, MEM_FAULT
 enum mem_verdict mem_check_remote(const struct nic *nic, const struct nic_pd *pd, uint32_t qpn, uint32_t rkey,
 				  uint64_t va, uint64_t len, uint32_t access, uint8_t **out);
 
+/** As mem_check_remote(), for an access to all of the region or window: find its memory and length. */
+enum mem_verdict mem_check_remote_all(const struct nic *nic, const struct nic_pd *pd, uint32_t qpn, uint32_t rkey,
+				      uint32_t access, uint8_t **out, uint64_t *len);
+
 /** Check a local access to [addr, addr + len) under an L_Key, and find the memory. */
 enum mem_verdict mem_check_local(const struct nic *nic, const struct nic_pd *pd, uint32_t lkey, uint64_t addr,
 				 uint64_t len, uint32_t access, uint8_t **out);
@@ -100,6 +104,13 @@ static inline struct mkey *mkey_find(const struct nic *nic, uint32_t key)
 	struct mkey *m = table_find(&nic->mkeys, key >> 8);
 
 	return m && m->key == key ? m : NULL;
+}
+
+/** The application's memory at an address of the key's range. Not by pointer arithmetic, which the base of a region
+ * over the whole address space, NULL, does not allow. */
+static inline uint8_t *mkey_memory(const struct mkey *m, uint64_t va)
+{
+	return (uint8_t *)((uintptr_t)m->base + (uintptr_t)(va - m->va)); /* NOLINT(performance-no-int-to-ptr) */
 }
 
 /** Look up an R_Key that a peer of one of the domain's QPs has sent. An R_Key that was chosen (nic_mr_reg_named) has

@@ -28,7 +28,11 @@ static bool state_takes(const struct nic_qp *qp, const struct packet *p)
 
 static bool service_fits(const struct nic_qp *qp, const struct opcode *op)
 {
-	static const uint8_t service[] = {[NIC_QPT_RC] = OP_RC, [NIC_QPT_UC] = OP_UC, [NIC_QPT_UD] = OP_UD};
+	static const uint8_t service[] = {[NIC_QPT_RC] = OP_RC,
+					  [NIC_QPT_UC] = OP_UC,
+					  [NIC_QPT_UD] = OP_UD,
+					  [NIC_QPT_XRC_INI] = OP_XRC,
+					  [NIC_QPT_XRC_TGT] = OP_XRC};
 
 	return op->service == service[qp->type] || (op->service == OP_EXT && qp->type == NIC_QPT_RC);
 }

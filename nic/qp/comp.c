@@ -92,9 +92,16 @@ void comp_flush(struct nic_qp *qp)
 
 /* ---- responses --------------------------------------------------------------------------------------- */
 
+/** Whether a READ response answers the request. */
 static bool is_read(const struct swqe *w)
 {
-	return w->form == FORM_READ;
+	return w->form == FORM_READ || w->form >= FORM_FLUSH;
+}
+
+/** Bytes that the READ response to a request returns. */
+static uint32_t read_length(const struct swqe *w)
+{
+	return w->form == FORM_READ ? w->length : 0;
 }
 
 /*
@@ -176,8 +183,9 @@ static bool response_fits(const struct nic_qp *qp, const struct swqe *w, const s
 
 	if (!refer_fits(qp, p) || k + psns > w->packets || k % w->piece + psns > w->piece)
 		return false;
-	return p->payload_len == (last ? w->length - k * qp->pmtu : psns * qp->pmtu) && op_ends(p->op) == piece_end &&
-	       (op_starts(p->op) || qp->comp.read_open) && !(op_has(p->op, HDR_AETH) && p->syndrome >= AETH_RNR);
+	return p->payload_len == (last ? read_length(w) - k * qp->pmtu : psns * qp->pmtu) &&
+	       op_ends(p->op) == piece_end && (op_starts(p->op) || qp->comp.read_open) &&
+	       !(op_has(p->op, HDR_AETH) && p->syndrome >= AETH_RNR);
 }
 
 uint8_t *comp_foresee(const struct nic_qp *qp, const struct packet *p, uint32_t ahead)
@@ -186,8 +194,8 @@ uint8_t *comp_foresee(const struct nic_qp *qp, const struct packet *p, uint32_t 
 	const struct swqe *w = sq_at(qp, index);
 	uint8_t *app;
 
-	if ((int32_t)(qp->sq.head - index) <= 0 || !w->started || !is_read(w) || w->psn != p->psn || w->num_sge != 1 ||
-	    refer_psns(qp, p) != w->packets || !response_fits(qp, w, p, 0, w->packets))
+	if ((int32_t)(qp->sq.head - index) <= 0 || !w->started || w->form != FORM_READ || w->psn != p->psn ||
+	    w->num_sge != 1 || refer_psns(qp, p) != w->packets || !response_fits(qp, w, p, 0, w->packets))
 		return NULL;
 	return mem_check_local(qp->nic, qp->pd, w->sge->lkey, w->sge->addr, w->sge->length, NIC_ACCESS_LOCAL_WRITE,
 			       &app) == MEM_OK

@@ -104,7 +104,7 @@ void mw_bind(struct nic_qp *qp, const struct nic_bind *bind)
 	m->access = bind->access;
 	m->qpn = qp->qpn;
 	m->len = bind->len;
-	m->base = bind->mr->mkey.base + (bind->addr - bind->mr->mkey.va);
+	m->base = mkey_memory(&bind->mr->mkey, bind->addr);
 	m->va = bind->access & NIC_ACCESS_ZERO_BASED ? 0 : bind->addr;
 }
 

@@ -84,7 +84,7 @@ void nic_path_take(struct nic *nic, uint32_t path, const struct nic_gid *dgid, u
 			continue;
 		path_move(qp, path);
 		req_path_gone(qp);
-		if (qp->type == NIC_QPT_RC && qp->resp.heard && qp->state != NIC_QPS_ERR)
+		if (qp_is_reliable(qp) && qp->resp.heard && qp->state != NIC_QPS_ERR)
 			resp_ack(qp); /* ACK again: the last ACK may have been sent by path 0, which the peer no longer
 					 accepts */
 	}

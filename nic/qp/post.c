@@ -18,6 +18,7 @@
 #include "refer.h"
 #include "req_run.h"
 #include "trig.h"
+#include "wire.h"
 #include "wr.h"
 
 static bool masked_legal(const struct nic_qp *qp, const struct nic_send_wr *wr)
@@ -115,6 +116,28 @@ static int asking_check(const struct nic_qp *qp, const struct nic_send_wr *wr, e
 	}
 }
 
+/** Check a FLUSH or an ATOMIC WRITE. *length becomes the length of its data. */
+static int placed_check(const struct nic_qp *qp, const struct nic_send_wr *wr, uint64_t *length)
+{
+	const uint8_t types = NIC_FLUSH_GLOBAL | NIC_FLUSH_PERSISTENT;
+
+	if (wr->opcode == NIC_WR_ATOMIC_WRITE) {
+		bool in_wqe = wr->flags & NIC_SEND_INLINE; /* every WQE has room for it */
+
+		*length = sum(wr->sg_list, wr->num_sge);
+		return *length == NIC_ATOMIC_WRITE_SIZE && (in_wqe || wr->num_sge <= qp->sq.max_sge) &&
+				       !(wr->flags & NIC_SEND_CALC)
+			       ? 0
+			       : -EINVAL;
+	}
+	*length = 0;
+	return !wr->num_sge && !(wr->flags & (NIC_SEND_INLINE | NIC_SEND_CALC)) && wr->flush.type &&
+			       !(wr->flush.type & ~types) && wr->flush.level <= NIC_FLUSH_MR &&
+			       wr->flush.length <= NIC_MSG_MAX
+		       ? 0
+		       : -EINVAL;
+}
+
 static int local_check(const struct nic_qp *qp, const struct nic_send_wr *wr)
 {
 	if (wr_row(wr->opcode)->posters == WR_CROSS)
@@ -144,6 +167,9 @@ static inline __attribute__((always_inline)) int check(const struct nic_qp *qp, 
 	case FORM_ELEMENTS:
 	case FORM_FETCH:
 		return elements_check(qp, wr, length);
+	case FORM_FLUSH:
+	case FORM_ATOMIC_WRITE:
+		return placed_check(qp, wr, length);
 	default:
 		return asking_check(qp, wr, row->form, length);
 	}
@@ -215,6 +241,7 @@ static void copy_local(const struct nic_qp *qp, struct swqe *w, const struct nic
 static void copy_asking(const struct nic_qp *qp, struct swqe *w, const struct nic_send_wr *wr)
 {
 	w->num_sge = wr->num_sge;
+	w->srqn = wr->srqn;
 	copy_sges(w->sge, wr->sg_list, wr->num_sge);
 	if (w->form == FORM_MASKED) {
 		w->remote_addr = wr->masked.remote_addr;
@@ -231,6 +258,29 @@ static void copy_asking(const struct nic_qp *qp, struct swqe *w, const struct ni
 		w->remote_addr = wr->rdma.remote_addr;
 		w->rkey = wr->rdma.rkey;
 	}
+}
+
+/** Copy a FLUSH or an ATOMIC WRITE to the WQE. */
+static void copy_placed(struct swqe *w, const struct nic_send_wr *wr)
+{
+	w->srqn = wr->srqn;
+	w->piece = 1; /* of the READ response that answers it */
+	w->num_sge = 0;
+	if (wr->opcode == NIC_WR_FLUSH) {
+		w->remote_addr = wr->flush.level == NIC_FLUSH_MR ? 0 : wr->flush.remote_addr;
+		w->rkey = wr->flush.rkey;
+		w->range = wr->flush.level == NIC_FLUSH_MR ? 0 : wr->flush.length;
+		w->feth = FETH_SEL(wr->flush.level) | wr->flush.type;
+		return;
+	}
+	w->remote_addr = wr->rdma.remote_addr;
+	w->rkey = wr->rdma.rkey;
+	if (wr->flags & NIC_SEND_INLINE) {
+		copy_inline(w->sge, wr->sg_list, wr->num_sge);
+		return;
+	}
+	w->num_sge = wr->num_sge;
+	copy_sges(w->sge, wr->sg_list, wr->num_sge);
 }
 
 static void copy_calc(struct swqe *w, const struct nic_send_wr *wr)
@@ -269,6 +319,7 @@ static inline void copy_data(const struct nic_qp *qp, struct swqe *w, const stru
 	}
 	w->remote_addr = wr->rdma.remote_addr;
 	w->rkey = wr->rdma.rkey;
+	w->srqn = wr->srqn;
 	if (wr->flags & NIC_SEND_CALC) {
 		w->form = FORM_CALC;
 		copy_calc(w, wr);
@@ -330,6 +381,10 @@ int nic_post_send(struct nic_qp *qp, const struct nic_send_wr *wr)
 	case FORM_FETCH:
 		copy_elements(w, wr);
 		break;
+	case FORM_FLUSH:
+	case FORM_ATOMIC_WRITE:
+		copy_placed(w, wr);
+		break;
 	default:
 		copy_asking(qp, w, wr);
 	}
@@ -360,7 +415,7 @@ int nic_post_recv(struct nic_qp *qp, const struct nic_recv_wr *wr)
 	struct nic_wc wc = {.status = NIC_WC_WR_FLUSH_ERR, .vendor_err = ERR_flushed};
 	int err;
 
-	if (qp->srq || qp->state == NIC_QPS_RESET)
+	if (qp->srq || qp->type > NIC_QPT_UD || qp->state == NIC_QPS_RESET)
 		return -EINVAL;
 	err = rq_post(&qp->rq, wr);
 	if (err)

@@ -14,6 +14,7 @@
 #include "source.h"
 #include "timer.h"
 #include "wire.h"
+#include "xrc.h"
 
 static bool caps_legal(const struct nic *nic, const struct nic_qp_init *init)
 {
@@ -49,13 +50,15 @@ static uint32_t pick_qpn(struct nic *nic)
 	return qpn;
 }
 
-static int sq_init(struct send_queue *sq, const struct nic_qp_init *init)
+static int sq_init(const struct nic *nic, struct send_queue *sq, const struct nic_qp_init *init)
 {
-	uint32_t most_inline = init->pd->nic->cfg.limits.max_inline;
+	uint32_t most_inline = nic->cfg.limits.max_inline;
 	const struct nic_qp_cap *cap = &init->cap;
 	size_t tail = cap->max_send_sge * sizeof(struct nic_sge);
 	uint32_t size = round_up_pow2(cap->max_send_wr ? cap->max_send_wr : 1);
 
+	if (tail < NIC_ATOMIC_WRITE_SIZE)
+		tail = NIC_ATOMIC_WRITE_SIZE;
 	sq->max_inline = cap->max_inline_data;
 	if (init->max_fetch) /* inline operands follow the SGEs; other inline data takes the place of the SGEs */
 		tail += cap->max_inline_data;
@@ -102,15 +105,17 @@ static void qp_free(struct nic_qp *qp)
 	free(qp);
 }
 
-static int qp_alloc(const struct nic_qp_init *init, struct nic_qp **out)
+static int qp_alloc(const struct nic *nic, const struct nic_qp_init *init, struct nic_qp **out)
 {
 	struct nic_qp *qp = calloc(1, sizeof(*qp));
-	uint32_t recv_sge = init->srq ? init->srq->rq.max_sge : init->cap.max_recv_sge;
+	uint32_t recv_sge = init->xrcd	? nic->cfg.limits.max_sge
+			    : init->srq ? init->srq->rq.max_sge
+					: init->cap.max_recv_sge;
 
 	if (!qp)
 		return -ENOMEM;
 	qp->resp.wqe = calloc(1, rwqe_size(recv_sge));
-	if (!qp->resp.wqe || sq_init(&qp->sq, init) ||
+	if (!qp->resp.wqe || sq_init(nic, &qp->sq, init) ||
 	    rq_init(&qp->rq, init->srq ? 0 : init->cap.max_recv_wr, init->cap.max_recv_sge)) {
 		qp_free(qp);
 		return -ENOMEM;
@@ -136,21 +141,60 @@ void qp_reset(struct nic_qp *qp)
 	cross_reset(qp);
 }
 
+/** Whether the QP has the objects that its type needs, and no others. */
+static bool objects_legal(const struct nic_qp_init *init)
+{
+	switch (init->type) {
+	case NIC_QPT_RC:
+	case NIC_QPT_UC:
+	case NIC_QPT_UD:
+		return init->pd && init->send_cq && init->recv_cq && !init->xrcd;
+	case NIC_QPT_XRC_INI:
+		return init->pd && init->send_cq && !init->srq && !init->xrcd;
+	case NIC_QPT_XRC_TGT:
+		return init->xrcd && !init->pd && !init->send_cq && !init->recv_cq && !init->srq;
+	}
+	return false;
+}
+
+/** Reduce what is asked for to what the QP will have. */
+static void narrow(struct nic_qp_init *init)
+{
+	if (init->type == NIC_QPT_XRC_INI)
+		init->recv_cq = init->send_cq; /* for form's sake: it receives nothing */
+	if (init->srq || init->type > NIC_QPT_UD)
+		init->cap.max_recv_wr = init->cap.max_recv_sge = 0;
+	if (init->type == NIC_QPT_XRC_TGT)
+		init->cap = (struct nic_qp_cap){0};
+}
+
+/** Count the QP as a user of its objects, or no longer. */
+static void use_objects(struct nic_qp *qp, int by)
+{
+	if (qp->xrcd) {
+		qp->xrcd->users += (uint32_t)by;
+		return;
+	}
+	qp->pd->users += (uint32_t)by;
+	qp->send_cq->users += (uint32_t)by;
+	qp->recv_cq->users += (uint32_t)by;
+	if (qp->srq)
+		qp->srq->users += (uint32_t)by;
+}
+
 int qp_create_at(struct nic *nic, struct nic_qp_init *init, uint32_t qpn, struct nic_qp **out)
 {
 	struct nic_qp *qp;
 	int err;
 
-	if ((init->type != NIC_QPT_RC && init->type != NIC_QPT_UC && init->type != NIC_QPT_UD) || !init->pd ||
-	    !init->send_cq || !init->recv_cq || !caps_legal(nic, init))
+	if (!objects_legal(init) || !caps_legal(nic, init))
 		return -EINVAL;
 	if (nic->n_qp >= nic->cfg.limits.max_qp || nic->n_qp + NIC_RETIRED_QPNS + 3 >= 1u << nic->cfg.qpn_bits)
 		return -ENOMEM;
 	if (table_find(&nic->qps, qpn))
 		return -EADDRINUSE;
-	if (init->srq)
-		init->cap.max_recv_wr = init->cap.max_recv_sge = 0;
-	err = qp_alloc(init, &qp);
+	narrow(init);
+	err = qp_alloc(nic, init, &qp);
 	if (err)
 		return err;
 	qp->nic = nic;
@@ -164,6 +208,7 @@ int qp_create_at(struct nic *nic, struct nic_qp_init *init, uint32_t qpn, struct
 	qp->send_cq = init->send_cq;
 	qp->recv_cq = init->recv_cq;
 	qp->srq = init->srq;
+	qp->xrcd = init->xrcd;
 	qp->sig_all = init->sq_sig_all;
 	qp->be_replies = init->be_replies;
 	qp->send_flags = NIC_SEND_FENCE | NIC_SEND_SIGNALED | NIC_SEND_SOLICITED | NIC_SEND_INLINE;
@@ -177,11 +222,7 @@ int qp_create_at(struct nic *nic, struct nic_qp_init *init, uint32_t qpn, struct
 	list_init(&qp->lingering);
 	event_source_init(&qp->events, init->user);
 	qp_reset(qp);
-	qp->pd->users++;
-	qp->send_cq->users++;
-	qp->recv_cq->users++;
-	if (qp->srq)
-		qp->srq->users++;
+	use_objects(qp, 1);
 	nic->n_qp++;
 	*out = qp;
 	return 0;
@@ -194,6 +235,8 @@ int nic_qp_create(struct nic *nic, struct nic_qp_init *init, struct nic_qp **out
 
 void qp_purge_cqs(const struct nic_qp *qp)
 {
+	if (qp->xrcd)
+		return; /* what a target has completed belongs to SRQs that outlive it */
 	cq_purge(qp->send_cq, qp->qpn);
 	if (qp->recv_cq != qp->send_cq)
 		cq_purge(qp->recv_cq, qp->qpn);
@@ -215,11 +258,7 @@ int nic_qp_destroy(struct nic_qp *qp)
 	list_remove(&qp->lingering);
 	table_remove(&nic->qps, qp->qpn);
 	nic->retired[nic->retired_next++ % NIC_RETIRED_QPNS] = qp->qpn;
-	qp->pd->users--;
-	qp->send_cq->users--;
-	qp->recv_cq->users--;
-	if (qp->srq)
-		qp->srq->users--;
+	use_objects(qp, -1);
 	nic->n_qp--;
 	qp_free(qp);
 	return 0;

@@ -12,7 +12,8 @@
  * the reason. qp.c also creates a QP and empties it in state RESET. ud.c is requester, completer and responder of
  * datagrams. tests/house/qp_writers_test.py compares this table with the code.
  *
- * nic qpn type pd send_cq recv_cq srq sig_all be_replies | qp.c | never change
+ * nic qpn type send_cq xrcd sig_all be_replies | qp.c | never change
+ * pd recv_cq srq | qp.c xrc_target.c | of XRC targets, while they execute a request: the SRQ's
  * state | qp_state.c |
  * posts | qp_state.c |
  * held | req_tx.h | through req_hold(), where a reason begins or ends
@@ -32,6 +33,7 @@
  * req.packet | req_tx.c req.c qp_state.c | going back; a send error that leaves the QP in SQE
  * req.failed | req.c qp_state.c | a send error that leaves the QP in SQE
  * req.rd_out | req_tx.c req.c | sent; answered
+ * req.read_end | req_tx.c |
  * req.unasked | req_tx.h req_window.c req.c | asked; counted; going back
  * req.cwnd req.cwnd_acked | req_window.c |
  * req.ack_deadline req.rnr_until | req.c qp_state.c | the error state stops timers
@@ -46,7 +48,7 @@
  * comp | comp.c | reset, as a whole
  * comp.una | comp.c req.c ud.c | UC and datagrams complete when sent
  * comp.read_open | comp.c |
- * resp.epsn resp.msn resp.va resp.rkey resp.left resp.received resp.nak_sent resp.heard | resp.c |
+ * resp.epsn resp.msn resp.va resp.rkey resp.left resp.srqn resp.received resp.nak_sent resp.heard | resp.c |
  * resp.open | resp.c qp_state.c | a flush ends the message
  * resp.dying | resp.c resp_tx.c | an error found while responding; the NAK is sent
  * resp.have_wqe | qp_recv.c resp.c | reset
@@ -63,7 +65,7 @@
  * resp.res_todo | resp.c resp.h resp_tx.c | taken; sent; queued
  * resp.resource | resp.c | taken, as a whole
  * resp.resource.atomic resp.resource.psn resp.resource.packets resp.resource.msn | resp.c |
- * resp.resource.rkey resp.resource.length | resp.c |
+ * resp.resource.rkey resp.resource.length resp.resource.srqn | resp.c |
  * resp.resource.va resp.resource.elements resp.resource.size resp.resource.orig | resp.c | values by way of mem_atomic
  * resp.resource.used | resp.c |
  * resp.resource.base resp.resource.end resp.resource.cursor | resp_tx.c |
@@ -77,7 +79,7 @@
  * resp_turn | path.c |
  * deadline | qp.c timer.c | reset
  * heap_pos | qp.c timer.c | creation
- * events | gsi.c rdm.c rdm_qp.c | silent: endpoints' QPs and QP 1; the rest is event.c's
+ * events | gsi.c rdm.c rdm_qp.c qp_query.c | silent: endpoints' QPs and QP 1; the rest is event.c's
  * counters | nic.c comp.c mcast.c qp_packet.c req.c resp.c resp_dup.c resp_tx.c ud.c | each counts what it sees
  * mcasts | mcast.c |
  * refers | refer.c rdm_qp.c | a dropped QP's references are revoked
@@ -94,6 +96,7 @@
 #include "core.h"
 #include "errors.h"
 #include "nic.h"
+#include "opcode.h"
 #include "rq.h"
 #include "trigger.h"
 
@@ -126,7 +129,11 @@ struct swqe {
 				struct {
 					uint64_t compare, swap_add;
 				};
-				uint32_t piece; /* PSNs per READ request packet; kept when the path changes */
+				struct {
+					uint32_t piece; /* PSNs per READ request packet; kept when the path changes */
+					uint32_t feth,
+						range; /* FLUSH: placement and selectivity as on the wire; bytes */
+				};
 				struct {
 					uint32_t count, data_len; /* elements; bytes of operands and compare values */
 					uint16_t num_data;	  /* operand SGEs, which follow the result SGEs */
@@ -138,6 +145,7 @@ struct swqe {
 				} calc;
 			};
 			uint32_t rkey;
+			uint32_t srqn; /* XRC */
 		};
 		struct {
 			struct nic_av av;
@@ -194,6 +202,7 @@ struct requester {
 	uint32_t sent_psn;	   /* one past the highest PSN ever sent */
 	uint32_t packet;	   /* index in WQE sq.next of the next packet to send */
 	uint32_t rd_out;	   /* READ requests and atomics in flight */
+	uint32_t read_end;	   /* the PSN after the latest READ request sent */
 	uint32_t unasked;	   /* PSNs sent since the last AckReq; a run (req_run.c) takes one PSN per request */
 	uint32_t cwnd, cwnd_acked; /* in packets: congestion window after losses, and packets acknowledged since it was
 				      last widened */
@@ -233,6 +242,7 @@ struct resp_resource {
 	uint32_t base;	 /* packet index at which the response message begins (FIRST or ONLY) */
 	uint32_t msn;
 	uint32_t rkey, length;
+	uint32_t srqn; /* XRC targets: the SRQ that the request named */
 	uint64_t va;
 	bool elements;
 	uint32_t size;			 /* atomics: size of the operand in bytes */
@@ -249,6 +259,7 @@ struct responder {
 	/* RDMA WRITE in progress */
 	uint64_t va;
 	uint32_t rkey, left;
+	uint32_t srqn; /* XRC targets: the SRQ that the latest message named */
 	/* receive WQE in use */
 	bool have_wqe;
 	uint64_t received;
@@ -298,6 +309,7 @@ struct nic_qp {
 	struct nic_pd *pd;
 	struct nic_cq *send_cq, *recv_cq;
 	struct nic_srq *srq;
+	struct nic_xrcd *xrcd; /* XRC targets; else NULL */
 	uint32_t qpn;
 	enum nic_qp_type type;
 	enum nic_qp_state state;
@@ -337,6 +349,21 @@ struct nic_qp {
 	struct nic_rdm *rdm;	       /* the endpoint whose UD QP this is, or NULL */
 	struct list lingering; /* node on the endpoint's list of QPs to destroy once their last packets are sent */
 };
+
+/** Whether requests are acknowledged: RC and XRC. */
+static inline bool qp_is_reliable(const struct nic_qp *qp)
+{
+	return (qp->type & 3) == NIC_QPT_RC;
+}
+
+/** Service bits of the opcodes that the QP sends (enum op_service); not for UD. */
+static inline enum op_service qp_service(const struct nic_qp *qp)
+{
+	static const uint8_t service[] = {
+		[NIC_QPT_RC] = OP_RC, [NIC_QPT_UC] = OP_UC, [NIC_QPT_XRC_INI] = OP_XRC, [NIC_QPT_XRC_TGT] = OP_XRC};
+
+	return (enum op_service)service[qp->type];
+}
 
 static inline struct swqe *sq_at(const struct nic_qp *qp, uint32_t index)
 {

@@ -20,7 +20,8 @@ static bool values_legal(const struct nic_qp *qp, const struct nic_qp_attr *a, u
 	const struct nic *nic = qp->nic;
 	uint32_t max_rd = nic->cfg.limits.max_rd_atomic;
 	const uint32_t access = NIC_ACCESS_REMOTE_WRITE | NIC_ACCESS_REMOTE_READ | NIC_ACCESS_REMOTE_ATOMIC |
-				NIC_ACCESS_LOCAL_WRITE | NIC_ACCESS_MW_BIND;
+				NIC_ACCESS_LOCAL_WRITE | NIC_ACCESS_MW_BIND | NIC_ACCESS_FLUSH_GLOBAL |
+				NIC_ACCESS_FLUSH_PERSISTENT;
 
 	return !((mask & NIC_QP_AV && !av_legal(nic, &a->av)) || (mask & NIC_QP_PORT && a->port_num != 1) ||
 		 (mask & NIC_QP_PKEY_INDEX && a->pkey_index != 0) ||

@@ -17,6 +17,11 @@ void nic_qp_counters(const struct nic_qp *qp, struct nic_qp_counters *out)
 	*out = qp->counters;
 }
 
+void nic_qp_set_user(struct nic_qp *qp, void *user)
+{
+	qp->events.user = user;
+}
+
 void nic_qp_query(const struct nic_qp *qp, struct nic_qp_attr *attr, struct nic_qp_init *init)
 {
 	*attr = qp->attr;
@@ -32,6 +37,7 @@ void nic_qp_query(const struct nic_qp *qp, struct nic_qp_attr *attr, struct nic_
 		.send_cq = qp->send_cq,
 		.recv_cq = qp->recv_cq,
 		.srq = qp->srq,
+		.xrcd = qp->xrcd,
 		.cap = qp->cap,
 		.sq_sig_all = qp->sig_all,
 		.cross_channel = qp->cross.posts,

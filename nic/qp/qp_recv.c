@@ -3,6 +3,7 @@
 #include "cq.h"
 #include "qp.h"
 #include "qp_recv.h"
+#include "xrc_target.h"
 
 bool qp_take_wqe(struct nic_qp *qp)
 {
@@ -14,6 +15,7 @@ bool qp_take_wqe(struct nic_qp *qp)
 
 void qp_complete_recv(struct nic_qp *qp, const struct nic_wc *fields, bool solicited)
 {
+	struct nic_cq *cq = qp->recv_cq ? qp->recv_cq : xrc_cq(qp);
 	struct nic_wc wc = *fields;
 
 	wc.wr_id = qp->resp.wqe->wr_id;
@@ -25,5 +27,6 @@ void qp_complete_recv(struct nic_qp *qp, const struct nic_wc *fields, bool solic
 	else if (wc.status != NIC_WC_SUCCESS)
 		COUNT(qp->nic, resp_cqe_error);
 	qp->resp.have_wqe = false;
-	cq_push(qp->recv_cq, &wc, solicited);
+	if (cq)
+		cq_push(cq, &wc, solicited);
 }

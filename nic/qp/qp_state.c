@@ -2,7 +2,8 @@
 /*
  * qp_state.c - which state transitions a QP may make and with which attributes (IBTA 10.3.1, table of 11.2.4.2),
  * as a table, and what entering an error state entails (10.2.4, 11.2.5). Attributes that the table lists neither as
- * required nor as optional are refused. Alternate paths (automatic path migration) are not supported.
+ * required nor as optional are refused. XRC QPs may get those of their other half, too: perftest gives both halves all.
+ * Alternate paths (automatic path migration) are not supported.
  */
 #include "comp.h"
 #include "cq.h"
@@ -16,9 +17,12 @@
 #include "timer.h"
 #include "wr.h"
 
-#define RC (1 << NIC_QPT_RC)
-#define UC (1 << NIC_QPT_UC)
-#define UD (1 << NIC_QPT_UD)
+#define RC  (1 << NIC_QPT_RC)
+#define UC  (1 << NIC_QPT_UC)
+#define UD  (1 << NIC_QPT_UD)
+#define INI (1 << NIC_QPT_XRC_INI)
+#define TGT (1 << NIC_QPT_XRC_TGT)
+#define XRC (INI | TGT)
 
 /* Names as in the specification's table. */
 #define PKEY   NIC_QP_PKEY_INDEX
@@ -40,27 +44,33 @@
 #define SQDN   NIC_QP_EN_SQD_ASYNC_NOTIFY
 
 static const struct transition {
-	uint8_t from, to, types;
+	uint8_t from, to;
+	uint16_t types;
 	uint32_t required, optional;
 } transitions[] = {
-	{NIC_QPS_RESET, NIC_QPS_INIT, RC | UC, PKEY | PORT | ACCESS, 0},
+	{NIC_QPS_RESET, NIC_QPS_INIT, RC | UC | XRC, PKEY | PORT | ACCESS, 0},
 	{NIC_QPS_RESET, NIC_QPS_INIT, UD, PKEY | PORT | QKEY, 0},
-	{NIC_QPS_INIT, NIC_QPS_INIT, RC | UC, 0, PKEY | PORT | ACCESS},
+	{NIC_QPS_INIT, NIC_QPS_INIT, RC | UC | XRC, 0, PKEY | PORT | ACCESS},
 	{NIC_QPS_INIT, NIC_QPS_INIT, UD, 0, PKEY | PORT | QKEY},
-	{NIC_QPS_INIT, NIC_QPS_RTR, RC, AV | MTU | DQPN | RQPSN | RDIN | RNRT, ACCESS | PKEY},
+	{NIC_QPS_INIT, NIC_QPS_RTR, RC | TGT, AV | MTU | DQPN | RQPSN | RDIN | RNRT, ACCESS | PKEY},
 	{NIC_QPS_INIT, NIC_QPS_RTR, UC, AV | MTU | DQPN | RQPSN, ACCESS | PKEY},
+	{NIC_QPS_INIT, NIC_QPS_RTR, INI, AV | MTU | DQPN | RQPSN, ACCESS | PKEY | RDIN | RNRT},
 	{NIC_QPS_INIT, NIC_QPS_RTR, UD, 0, PKEY | QKEY},
 	{NIC_QPS_RTR, NIC_QPS_RTS, RC, TMO | RETRY | RNRR | SQPSN | RDOUT, CUR | ACCESS | RNRT},
 	{NIC_QPS_RTR, NIC_QPS_RTS, UC, SQPSN, CUR | ACCESS},
+	{NIC_QPS_RTR, NIC_QPS_RTS, INI, TMO | RETRY | RNRR | SQPSN | RDOUT, CUR | ACCESS},
+	{NIC_QPS_RTR, NIC_QPS_RTS, TGT, TMO | SQPSN, CUR | ACCESS | RNRT | RETRY | RNRR | RDOUT},
 	{NIC_QPS_RTR, NIC_QPS_RTS, UD, SQPSN, CUR | QKEY},
-	{NIC_QPS_RTS, NIC_QPS_RTS, RC, 0, CUR | ACCESS | RNRT},
-	{NIC_QPS_RTS, NIC_QPS_RTS, UC, 0, CUR | ACCESS},
+	{NIC_QPS_RTS, NIC_QPS_RTS, RC | TGT, 0, CUR | ACCESS | RNRT},
+	{NIC_QPS_RTS, NIC_QPS_RTS, UC | INI, 0, CUR | ACCESS},
 	{NIC_QPS_RTS, NIC_QPS_RTS, UD, 0, CUR | QKEY},
-	{NIC_QPS_RTS, NIC_QPS_SQD, RC | UC | UD, 0, SQDN},
-	{NIC_QPS_SQD, NIC_QPS_RTS, RC, 0, CUR | ACCESS | RNRT},
-	{NIC_QPS_SQD, NIC_QPS_RTS, UC, 0, CUR | ACCESS},
+	{NIC_QPS_RTS, NIC_QPS_SQD, RC | UC | UD | XRC, 0, SQDN},
+	{NIC_QPS_SQD, NIC_QPS_RTS, RC | TGT, 0, CUR | ACCESS | RNRT},
+	{NIC_QPS_SQD, NIC_QPS_RTS, UC | INI, 0, CUR | ACCESS},
 	{NIC_QPS_SQD, NIC_QPS_RTS, UD, 0, CUR | QKEY},
 	{NIC_QPS_SQD, NIC_QPS_SQD, RC, 0, PORT | AV | TMO | RETRY | RNRR | RDOUT | RDIN | ACCESS | PKEY | RNRT},
+	{NIC_QPS_SQD, NIC_QPS_SQD, INI, 0, PORT | AV | TMO | RETRY | RNRR | RDOUT | ACCESS | PKEY},
+	{NIC_QPS_SQD, NIC_QPS_SQD, TGT, 0, PORT | AV | TMO | RDIN | ACCESS | PKEY | RNRT},
 	{NIC_QPS_SQD, NIC_QPS_SQD, UC, 0, AV | ACCESS | PKEY},
 	{NIC_QPS_SQD, NIC_QPS_SQD, UD, 0, PKEY | QKEY},
 	{NIC_QPS_SQE, NIC_QPS_RTS, UC, 0, CUR | ACCESS},
@@ -131,7 +141,7 @@ void qp_enter_error(struct nic_qp *qp)
 		resp_cancel(qp);
 	comp_flush(qp);
 	flush_receives(qp);
-	if (qp->srq)
+	if (qp->srq && !qp->xrcd)
 		event_raise(qp->nic, &qp->events, NIC_EVENT_QP_LAST_WQE);
 	if (qp->rdm_peer)
 		qp->owner->failed(qp);
@@ -139,7 +149,7 @@ void qp_enter_error(struct nic_qp *qp)
 
 void qp_send_error(struct nic_qp *qp)
 {
-	if (qp->type == NIC_QPT_RC) {
+	if (qp_is_reliable(qp)) {
 		qp_enter_error(qp);
 		return;
 	}

@@ -17,7 +17,8 @@
 #include "req_window.h"
 #include "timer.h"
 
-/* Most doublings of the ACK timer: 12.7.34 allows up to four times its value. */
+/* Most doublings of the ACK timer: 12.7.34 allows up to four times its value. The retries of an endpoint's QP are
+ * planned with them (req_retries). */
 #define BACKOFF_MAX 2
 
 /* IBTA 9.7.5.2.8: RNR NAK timer codes, in units of 10 us. Code 0 is the longest. */
@@ -30,6 +31,7 @@ void req_reset(struct nic_qp *qp)
 	qp->req = (struct requester){
 		.psn = qp->attr.sq_psn,
 		.sent_psn = qp->attr.sq_psn,
+		.read_end = qp->attr.sq_psn,
 		.cwnd = UINT32_MAX,
 		.ack_deadline = TIME_NEVER,
 		.rnr_until = TIME_NEVER,
@@ -46,8 +48,7 @@ static void ack_timer_start(struct nic_qp *qp)
 {
 	struct requester *req = &qp->req;
 
-	if (qp->type != NIC_QPT_RC || !qp->attr.timeout || req->sent_psn == qp->comp.una ||
-	    req->rnr_until != TIME_NEVER)
+	if (!qp_is_reliable(qp) || !qp->attr.timeout || req->sent_psn == qp->comp.una || req->rnr_until != TIME_NEVER)
 		req->ack_deadline = TIME_NEVER;
 	else
 		req->ack_deadline = qp->nic->now + (nic_timeout_ns(qp->attr.timeout) << req->backoff);
@@ -55,6 +56,17 @@ static void ack_timer_start(struct nic_qp *qp)
 	if (qp->owner)
 		req_tlp_start(qp);
 	qp_timer(qp);
+}
+
+/** How often the ACK timer may double. A longer timer gives a congested network time to recover; where nothing is lost,
+ * there is nothing to recover. */
+static uint8_t backoff_max(const struct nic_qp *qp)
+{
+	if (qp->owner)
+		return BACKOFF_MAX;
+	if (qp->nic->paths[qp->path].flags & NIC_PATH_LOSSLESS)
+		return 0;
+	return (uint8_t)(qp->nic->cfg.ack_backoff / 2); /* 1, 2, 4 */
 }
 
 uint8_t req_retries(uint8_t timeout, uint64_t ns)
@@ -161,7 +173,7 @@ void req_path_gone(struct nic_qp *qp)
 {
 	bool sends = qp->state == NIC_QPS_RTS || qp->state == NIC_QPS_SQD;
 
-	if (qp->type != NIC_QPT_RC || !sends || qp->req.psn == qp->comp.una)
+	if (!qp_is_reliable(qp) || !sends || qp->req.psn == qp->comp.una)
 		return;
 	trace_add(qp->nic, qp->qpn, NIC_TR_retry, qp->comp.una, qp->req.retries);
 	reposition(qp);
@@ -229,7 +241,7 @@ static void expire(struct nic_qp *qp)
 	COUNT(qp->nic, local_ack_timeout_err);
 	qp->counters.timeouts++;
 	trace_add(qp->nic, qp->qpn, NIC_TR_timeout, qp->comp.una, req->retries);
-	if (req->backoff < BACKOFF_MAX)
+	if (req->backoff < backoff_max(qp))
 		req->backoff++;
 	req->tlp.again = REQ_TLP_OVER;
 	if (look_ns && req->retries) {
@@ -317,7 +329,7 @@ void req_sent(struct nic_qp *qp, uint32_t psns, uint32_t ends)
 		qp->sq.next += ends;
 		req->packet = 0;
 	}
-	if (qp->type != NIC_QPT_RC) { /* UC has no ACKs: what is sent is complete */
+	if (!qp_is_reliable(qp)) { /* UC has no ACKs: what is sent is complete */
 		qp->comp.una = req->psn;
 		if (ends) {
 			comp_finish(qp, ERR_none);

@@ -30,9 +30,6 @@
 
 _Static_assert(NIC_PAYLOAD_MAX < NIC_REFERENCE_MIN, "a request of one packet does not refer to its payload");
 
-/* enum op_service. UD is missing: requests of UD QPs have FORM_DATAGRAM or FORM_LOCAL, which do not use this table. */
-static const uint8_t service_of[] = {[NIC_QPT_RC] = OP_RC, [NIC_QPT_UC] = OP_UC};
-
 /** Result of an attempt to send the next packet of WQE sq.next. */
 enum sending {
 	HELD,	/* no packet: the WQE has to wait, or has failed */
@@ -42,7 +39,17 @@ enum sending {
 
 /* ---- parts that the forms share ------------------------------------------------------------------------------ */
 
-/** Whether fence and window allow sending the WQE's next packet now. The packet takes `psns` PSNs. */
+/** Whether a READ among the last `out` PSNs has not been answered, and its responder might execute the WQE first. The
+ * responder reads memory only when it sends the responses, and takes more requests meanwhile. 9.5 permits that, but
+ * adapters do not do it, and programs rely on that. Where packets can be lost, the wait would cost more than the rare
+ * case is worth. An endpoint's requests follow the message orders that it offers instead. */
+static inline bool may_overtake(const struct nic_qp *qp, const struct swqe *w, uint32_t out)
+{
+	return ((qp->req.psn - qp->req.read_end) & PSN_MASK) < out && w->form != FORM_READ && !qp->owner &&
+	       qp->nic->paths[qp->path].flags & NIC_PATH_LOSSLESS;
+}
+
+/** Whether fence, window and READs in flight allow sending the WQE's next packet now. The packet takes `psns` PSNs. */
 static inline bool may_send(const struct nic_qp *qp, const struct swqe *w, uint32_t psns, uint32_t packets)
 {
 	const struct requester *req = &qp->req;
@@ -50,7 +57,7 @@ static inline bool may_send(const struct nic_qp *qp, const struct swqe *w, uint3
 
 	if ((w->flags & NIC_SEND_FENCE) && !w->started && req->rd_out)
 		return false;
-	return out == 0 || req_window_admits(qp, out, psns, packets);
+	return out == 0 || (!may_overtake(qp, w, out) && req_window_admits(qp, out, psns, packets));
 }
 
 /** Whether one more READ or atomic may be in flight. If the QP allows none at all, the request fails. */
@@ -71,6 +78,7 @@ static inline void begin(struct nic_qp *qp, struct swqe *w, uint32_t packets, st
 	w->packets = packets;
 	qp_address(qp, p, frame);
 	p->psn = qp->req.psn;
+	p->xrc_srqn = w->srqn;
 }
 
 /** Set the fields that all packets of a SEND or WRITE have in common. */
@@ -88,7 +96,7 @@ static inline void begin_only(struct nic_qp *qp, struct swqe *w, struct packet *
 	const struct wr_row *row = &wr_rows[w->opcode];
 
 	begin(qp, w, 1, p, frame);
-	p->op = op_find(service_of[qp->type], row->kind, OP_ONLY, row->extra);
+	p->op = op_find(qp_service(qp), row->kind, OP_ONLY, row->extra);
 	build_data(w, p);
 	p->se = (w->flags & NIC_SEND_SOLICITED) != 0;
 	p->ackreq = req_asks_ack(qp, w, true, 1);
@@ -222,7 +230,7 @@ static enum sending send_part(struct nic_qp *qp, struct swqe *w, uint32_t psns, 
 	if (!may_send(qp, w, psns, psns))
 		return HELD;
 	begin(qp, w, packets, &p, frame);
-	p.op = op_find(service_of[qp->type], row->kind, pos, ends ? row->extra : OP_PLAIN);
+	p.op = op_find(qp_service(qp), row->kind, pos, ends ? row->extra : OP_PLAIN);
 	build_data(w, &p);
 	p.se = ends && (w->flags & NIC_SEND_SOLICITED);
 	p.ackreq = req_asks_ack(qp, w, ends, psns);
@@ -267,12 +275,13 @@ static enum sending send_read(struct nic_qp *qp, struct swqe *w, struct nic_tx_f
 		return HELD;
 	w->piece = piece;
 	begin(qp, w, packets, &p, frame);
-	p.op = op_find(OP_RC, OP_READ_REQ, OP_ONLY, OP_PLAIN);
+	p.op = op_find(qp_service(qp), OP_READ_REQ, OP_ONLY, OP_PLAIN);
 	p.va = w->remote_addr + offset;
 	p.rkey = w->rkey;
 	p.dma_len = (uint32_t)(left < (uint64_t)psns * qp->pmtu ? left : (uint64_t)psns * qp->pmtu);
 	p.ackreq = req_asks_ack(qp, w, true, psns);
 	qp_open(&p, frame, 0);
+	qp->req.read_end = psn_add(p.psn, psns);
 	return finish_asking(qp, &p, frame, psns, packet + psns == packets);
 }
 
@@ -282,7 +291,7 @@ static enum sending send_atomic(struct nic_qp *qp, struct swqe *w, struct nic_tx
 
 	if (!may_ask(qp) || !may_send(qp, w, 1, 1))
 		return HELD;
-	begin_operation(qp, w, OP_RC, &p, frame);
+	begin_operation(qp, w, qp_service(qp), &p, frame);
 	p.swap_add = w->swap_add;
 	p.compare = w->compare;
 	qp_open(&p, frame, 0);
@@ -301,6 +310,37 @@ static enum sending send_masked(struct nic_qp *qp, struct swqe *w, struct nic_tx
 	len = extended_operands_len(p.op, w->length);
 	packet_copy(&p, qp_open(&p, frame, len), sq_operands(qp, w), len);
 	return finish_asking(qp, &p, frame, 1, 1);
+}
+
+static enum sending send_flush(struct nic_qp *qp, struct swqe *w, struct nic_tx_frame *frame)
+{
+	struct packet p;
+
+	if (!may_ask(qp) || !may_send(qp, w, 1, 1))
+		return HELD;
+	begin_operation(qp, w, qp_service(qp), &p, frame);
+	p.feth = w->feth;
+	p.dma_len = w->range;
+	qp_open(&p, frame, 0);
+	return finish_asking(qp, &p, frame, 1, 1);
+}
+
+static enum sending send_atomic_write(struct nic_qp *qp, struct swqe *w, struct nic_tx_frame *frame)
+{
+	enum mem_verdict v = MEM_OK;
+	struct packet p;
+	uint8_t *place;
+
+	if (!may_ask(qp) || !may_send(qp, w, 1, 1))
+		return HELD;
+	begin_operation(qp, w, qp_service(qp), &p, frame);
+	p.dma_len = w->length;
+	place = qp_open(&p, frame, w->length);
+	if (w->flags & NIC_SEND_INLINE)
+		packet_copy(&p, place, w->sge, w->length);
+	else
+		v = mem_gather(qp->nic, qp->pd, w->sge, w->num_sge, 0, place, w->length, packet_icrc(&p));
+	return v == MEM_OK ? finish_asking(qp, &p, frame, 1, 1) : fail(qp, req_gathered(v));
 }
 
 /** Open the packet of an element request and put its operands and compare values in place. */
@@ -423,11 +463,14 @@ static enum sending send_datagram(struct nic_qp *qp, struct swqe *w, struct nic_
 /* ---- the next WQE -------------------------------------------------------------------------------------------- */
 
 static enum sending (*const send[FORMS])(struct nic_qp *qp, struct swqe *w, struct nic_tx_frame *frame) = {
-	[FORM_LOCAL] = run_local,      [FORM_DATAGRAM] = send_datagram, [FORM_INLINE] = send_inline,
-	[FORM_GATHER] = send_gathered, [FORM_LONG] = send_long,		[FORM_REFER] = send_referred,
-	[FORM_OFFER] = send_offer,     [FORM_CALC] = send_calculated,	[FORM_ELEMENTS] = send_elements,
-	[FORM_ELEMENT] = send_element, [FORM_READ] = send_read,		[FORM_ATOMIC] = send_atomic,
-	[FORM_MASKED] = send_masked,   [FORM_FETCH] = send_fetch,
+	[FORM_LOCAL] = run_local,	 [FORM_DATAGRAM] = send_datagram,
+	[FORM_INLINE] = send_inline,	 [FORM_GATHER] = send_gathered,
+	[FORM_LONG] = send_long,	 [FORM_REFER] = send_referred,
+	[FORM_OFFER] = send_offer,	 [FORM_CALC] = send_calculated,
+	[FORM_ELEMENTS] = send_elements, [FORM_ELEMENT] = send_element,
+	[FORM_READ] = send_read,	 [FORM_ATOMIC] = send_atomic,
+	[FORM_MASKED] = send_masked,	 [FORM_FETCH] = send_fetch,
+	[FORM_FLUSH] = send_flush,	 [FORM_ATOMIC_WRITE] = send_atomic_write,
 };
 
 /* Whether SQD, or a managed queue's enabled count, holds WQE sq.next back. */

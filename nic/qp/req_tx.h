@@ -43,7 +43,7 @@ static inline bool req_asks_ack(struct nic_qp *qp, const struct swqe *w, bool en
 	if (!(ends & (awaited | lossy)))
 		return req_asks_between(qp, psns);
 	qp->req.unasked = 0;
-	return qp->type == NIC_QPT_RC;
+	return qp_is_reliable(qp);
 }
 
 #endif

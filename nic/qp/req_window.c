@@ -99,5 +99,5 @@ bool req_asks_between(struct nic_qp *qp, uint32_t psns)
 	if (qp->req.unasked < (quarter < ASK_EVERY ? quarter : ASK_EVERY))
 		return false;
 	qp->req.unasked = 0;
-	return qp->type == NIC_QPT_RC;
+	return qp_is_reliable(qp);
 }

@@ -27,7 +27,9 @@
 #include "resp_check.h"
 #include "resp_dup.h"
 #include "resp_elem.h"
+#include "resp_place.h"
 #include "resp_tx.h"
+#include "xrc_target.h"
 
 void resp_reset(struct nic_qp *qp)
 {
@@ -39,7 +41,7 @@ void resp_reset(struct nic_qp *qp)
 	resp->open = NULL;
 	resp->nak_sent = resp->heard = resp->dying = false;
 	resp->va = resp->received = 0;
-	resp->rkey = resp->left = 0;
+	resp->rkey = resp->left = resp->srqn = 0;
 	resp->have_wqe = false;
 	resp->ack_queued = resp->ack_due = resp->ack_lazy = false;
 	resp->unacked = 0;
@@ -68,8 +70,6 @@ void resp_fail(struct nic_qp *qp, enum error_id error, uint32_t psn)
 
 	resp_nak(qp, row->syndrome, psn);
 	resp->dying = true;
-	if (error == ERR_invalidate_remote && !resp->have_wqe)
-		qp_take_wqe(qp); /* class J errors complete the receive WQE of the message (9.9.3) */
 	if (resp->have_wqe) {
 		struct nic_wc wc = {.status = row->status, .vendor_err = error};
 
@@ -144,19 +144,20 @@ static unsigned execute_write(struct nic_qp *qp, const struct packet *p, uint8_t
 	return ERR_none;
 }
 
-/* READs, atomics and fetching element operations take a resource, which also answers their duplicates. Not inlined:
- * WRITEs and SENDs then need a smaller stack frame. */
+/* READs, atomics, FLUSHes, ATOMIC WRITEs and fetching element operations take a resource, which also answers their
+ * duplicates. Not inlined: WRITEs and SENDs then need a smaller stack frame. */
 static __attribute__((noinline)) unsigned execute_resource(struct nic_qp *qp, const struct packet *p, uint8_t *app)
 {
 	struct responder *resp = &qp->resp;
 	struct resp_resource *r = &resp->res[resp->res_head & (resp->res_size - 1)];
 	struct resp_resource next = {
 		.used = true,
-		.atomic = p->op->kind != OP_READ_REQ,
+		.atomic = p->op->kind != OP_READ_REQ && !(p->op->traits & OP_IS_PLACED),
 		.psn = p->psn,
 		.packets = 1,
 		.rkey = p->rkey,
 		.va = p->va,
+		.srqn = resp->srqn,
 		.msn = (resp->msn + 1) & PSN_MASK,
 	};
 
@@ -171,6 +172,10 @@ static __attribute__((noinline)) unsigned execute_resource(struct nic_qp *qp, co
 		next.size = next.elements ? resp_elements_size(p) : resp_atomic_size(p);
 		if (next.elements ? !resp_elements_execute(qp, p, app, r) : !resp_atomic_execute(qp, p, app, &next))
 			return ERR_remote_fault;
+	} else if (p->op->traits & OP_IS_PLACED) {
+		if (p->op->kind == OP_FLUSH ? !resp_flush_execute(qp, p) : !resp_atomic_write(qp, p, app))
+			return ERR_remote_fault;
+		next.told = true; /* it is no READ that the owner of the QP would want to hear of */
 	} else {
 		COUNT(qp->nic, rx_read_requests);
 		next.length = next.stop = p->dma_len;
@@ -211,7 +216,7 @@ static void served(struct nic_qp *qp, const struct packet *p)
 
 	if (!qp->owner || kind == OP_READ_REQ || kind == OP_SEND)
 		return;
-	if (kind == OP_WRITE || kind == OP_ELEMENTS)
+	if (kind == OP_WRITE || kind == OP_ELEMENTS || kind == OP_ATOMIC_WRITE)
 		qp->owner->served(qp, kind == OP_WRITE ? qp->resp.rkey : p->rkey, false, true);
 	else
 		qp->owner->served(qp, p->rkey, true,
@@ -265,6 +270,15 @@ static void not_now(struct nic_qp *qp, const struct packet *p, unsigned verdict)
 	qp->resp.nak_sent = true;
 }
 
+/** Whether the error, found in the packet that ends a message, completes the receive WQE of the message: a key that may
+ * not be invalidated (class J, 9.9.3), and memory that a WRITE with immediate data may not access. */
+static bool fails_receive(const struct packet *p, unsigned error)
+{
+	if (error == ERR_invalidate_remote)
+		return true;
+	return p->op->extra == OP_IMM && (error == ERR_remote_key || error == ERR_remote_fault);
+}
+
 /** @return whether the request had the expected PSN and was executed. */
 static bool rx_rc(struct nic_qp *qp, const struct packet *p)
 {
@@ -294,6 +308,8 @@ static bool rx_rc(struct nic_qp *qp, const struct packet *p)
 	}
 	resp->nak_sent = false;
 	if (verdict != ERR_none) {
+		if (!resp->have_wqe && fails_receive(p, verdict))
+			qp_take_wqe(qp);
 		resp_fail(qp, (enum error_id)verdict, p->psn);
 		return false;
 	}
@@ -367,6 +383,40 @@ static __attribute__((noinline)) bool rx_run(struct nic_qp *qp, const struct pac
 	return accepted;
 }
 
+/** Process a request to an XRC target. When it is the request's turn, it names an SRQ of the QP's domain, and all
+ * packets of a message name the same one. */
+static bool rx_xrc(struct nic_qp *qp, const struct packet *p)
+{
+	struct responder *resp = &qp->resp;
+	bool accepted;
+
+	if (p->psn != resp->epsn)
+		return rx_rc(qp, p); /* too early, or a duplicate: nothing is executed now */
+	if ((resp->open && p->xrc_srqn != resp->srqn) || !xrc_enter(qp, p->xrc_srqn)) {
+		resp->have_wqe &= xrc_cq(qp) != NULL; /* a receive WQE goes with its SRQ */
+		resp_fail(qp, ERR_xrc_srq, p->psn);
+		return false;
+	}
+	resp->srqn = p->xrc_srqn;
+	accepted = rx_rc(qp, p);
+	xrc_leave(qp);
+	return accepted;
+}
+
+/** Process a request to a QP of a type other than RC. Not inlined: see execute_resource(). */
+static __attribute__((noinline)) bool rx_other(struct nic_qp *qp, const struct packet *p)
+{
+	if (qp->type == NIC_QPT_XRC_TGT)
+		return rx_xrc(qp, p);
+	if (qp->type == NIC_QPT_UC) {
+		rx_uc(qp, p);
+		return false;
+	}
+	COUNT(qp->nic, rx_bad_service); /* XRC initiators take no requests */
+	qp->counters.dropped_rx++;
+	return false;
+}
+
 bool resp_rx(struct nic_qp *qp, const struct packet *p)
 {
 	if (!qp->resp.heard) {
@@ -374,9 +424,7 @@ bool resp_rx(struct nic_qp *qp, const struct packet *p)
 		if (qp->state == NIC_QPS_RTR)
 			event_raise(qp->nic, &qp->events, NIC_EVENT_COMM_EST);
 	}
-	if (qp->type == NIC_QPT_UC) {
-		rx_uc(qp, p);
-		return false;
-	}
+	if (qp->type != NIC_QPT_RC)
+		return rx_other(qp, p);
 	return op_is_elements(p->op) && resp_elements_run(qp, p) ? rx_run(qp, p) : rx_rc(qp, p);
 }

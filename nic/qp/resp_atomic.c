@@ -36,12 +36,13 @@ bool resp_atomic_execute(struct nic_qp *qp, const struct packet *p, uint8_t *app
 	return mem_atomic(qp->nic, &a, app, r->orig);
 }
 
-void resp_atomic_open(const struct resp_resource *r, struct packet *p, struct nic_tx_frame *frame)
+void resp_atomic_open(const struct nic_qp *qp, const struct resp_resource *r, struct packet *p,
+		      struct nic_tx_frame *frame)
 {
 	uint8_t wire[NIC_ATOMIC_SIZE_MAX], *payload;
 
 	if (r->size == 8) {
-		p->op = op_find(OP_RC, OP_ATOMIC_ACK, OP_ONLY, OP_PLAIN);
+		p->op = op_find(qp_service(qp), OP_ATOMIC_ACK, OP_ONLY, OP_PLAIN);
 		p->orig = r->orig[0];
 		qp_open(p, frame, 0);
 		return;

@@ -16,6 +16,7 @@ uint32_t resp_atomic_size(const struct packet *p);
 /** Execute a checked request and save the original value. @return false: access to its memory faulted. */
 bool resp_atomic_execute(struct nic_qp *qp, const struct packet *p, uint8_t *app, struct resp_resource *r);
 /** Open the response to an atomic and write the original value to it. */
-void resp_atomic_open(const struct resp_resource *r, struct packet *p, struct nic_tx_frame *frame);
+void resp_atomic_open(const struct nic_qp *qp, const struct resp_resource *r, struct packet *p,
+		      struct nic_tx_frame *frame);
 
 #endif

@@ -17,8 +17,10 @@
 #include "resp_atomic.h"
 #include "resp_check.h"
 #include "resp_elem.h"
+#include "resp_place.h"
+#include "wire.h"
 
-#define NEVER (1u << 7) /* a right that no QP has (qp_modify.c refuses it): the request is not supported */
+#define FLUSHES (1u << 7) /* a right that no QP has (qp_modify.c refuses it): resp_place.c finds the right ones */
 
 /* The right that a request needs. */
 static uint32_t access_of(const struct opcode *op)
@@ -32,8 +34,8 @@ static uint32_t access_of(const struct opcode *op)
 		[OP_MASKED_FETCH_ADD] = NIC_ACCESS_REMOTE_ATOMIC,
 		[OP_ELEMENTS] = NIC_ACCESS_REMOTE_ATOMIC,
 		[OP_FETCH_ELEMENTS] = NIC_ACCESS_REMOTE_ATOMIC,
-		[OP_FLUSH] = NEVER,
-		[OP_ATOMIC_WRITE] = NEVER,
+		[OP_FLUSH] = FLUSHES,
+		[OP_ATOMIC_WRITE] = NIC_ACCESS_REMOTE_WRITE,
 	};
 
 	return access[op->kind];
@@ -65,6 +67,9 @@ static enum error_id check_lengths(const struct nic_qp *qp, const struct packet 
 		return ERR_atomic_size;
 	if (op_has(op, HDR_RETH) && p->dma_len > NIC_MSG_MAX)
 		return ERR_dma_length;
+	if (op->kind == OP_ATOMIC_WRITE &&
+	    (p->dma_len != NIC_ATOMIC_WRITE_SIZE || p->payload_len != NIC_ATOMIC_WRITE_SIZE))
+		return ERR_dma_length;
 	if (op->kind == OP_WRITE) {
 		uint32_t left = op_starts(op) ? p->dma_len : qp->resp.left;
 
@@ -89,7 +94,7 @@ static enum error_id check_range(const struct nic_qp *qp, const struct packet *p
 	return ERR_none;
 }
 
-/* As check_range(), for atomics and operations on elements; also check the alignment. */
+/* As check_range(), for atomics, ATOMIC WRITEs and operations on elements; also check the alignment. */
 static enum error_id check_operand(const struct nic_qp *qp, const struct packet *p, uint32_t access, uint8_t **app)
 {
 	bool elements = op_is_elements(p->op);
@@ -122,6 +127,24 @@ static bool is_enabled(const struct nic_qp *qp, const struct opcode *op, uint32_
 	return !qp->owner || op->extra == OP_PLAIN;
 }
 
+/** Whether a READ or an atomic finds room for its result (RO-05): only a response to a duplicate may be dropped to make
+ * room. */
+static inline bool has_resource(const struct responder *resp)
+{
+	const struct resp_resource *oldest = &resp->res[resp->res_head & (resp->res_size - 1)];
+
+	return !oldest->todo || oldest->duplicate;
+}
+
+static unsigned check_flush(const struct nic_qp *qp, const struct packet *p)
+{
+	enum error_id error = resp_flush_check(qp, p);
+
+	if (error == ERR_none && !has_resource(&qp->resp))
+		error = ERR_resources;
+	return error;
+}
+
 unsigned resp_check(const struct nic_qp *qp, const struct packet *p, uint8_t **app)
 {
 	const struct responder *resp = &qp->resp;
@@ -132,24 +155,20 @@ unsigned resp_check(const struct nic_qp *qp, const struct packet *p, uint8_t **a
 	if (!op_may_follow(resp->open, op))
 		return ERR_opcode_sequence;
 	if (!is_enabled(qp, op, access))
-		return ERR_opcode_unsupported;
+		return op->kind == OP_FLUSH ? check_flush(qp, p) : ERR_opcode_unsupported;
 	error = check_lengths(qp, p);
 	if (error != ERR_none)
 		return error;
 	if ((op->traits & OP_NEEDS_RECV) && !have_receive(qp, p))
 		return CHECK_RNR;
 	if (access) {
-		error = op_is_atomic(op) || op_is_elements(op) ? check_operand(qp, p, access, app)
-							       : check_range(qp, p, access, app);
+		error = op->traits & (OP_IS_ATOMIC | OP_IS_ELEMENTS | OP_IS_PLACED) ? check_operand(qp, p, access, app)
+										    : check_range(qp, p, access, app);
 		if (error != ERR_none)
 			return error;
 	}
-	if (needs_resource(op)) {
-		const struct resp_resource *oldest = &resp->res[resp->res_head & (resp->res_size - 1)];
-
-		if (oldest->todo && !oldest->duplicate)
-			return ERR_resources; /* RO-05: only a response to a duplicate may be dropped to make room */
-	}
+	if (needs_resource(op) && !has_resource(resp))
+		return ERR_resources;
 	if (op->extra == OP_INV && !mw_invalidate_check(qp, p->inv_rkey))
 		return ERR_invalidate_remote;
 	return ERR_none;

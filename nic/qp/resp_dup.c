@@ -59,9 +59,12 @@ static bool answer_read(struct nic_qp *qp, struct resp_resource *r, const struct
 	return true;
 }
 
-static bool answer_atomic(struct nic_qp *qp, struct resp_resource *r, const struct packet *p)
+/* Atomics, FLUSHes and ATOMIC WRITEs are answered again, not executed again. */
+static bool answer_again(struct nic_qp *qp, struct resp_resource *r, const struct packet *p)
 {
-	if (!r->atomic || p->psn != r->psn || p->va != r->va || p->rkey != r->rkey)
+	bool placed = p->op->traits & OP_IS_PLACED;
+
+	if (r->atomic == placed || (placed && r->length) || p->psn != r->psn || p->va != r->va || p->rkey != r->rkey)
 		return false; /* no duplicate of r; operands are not kept, so they are not compared */
 	if (!r->todo) {
 		r->duplicate = true;
@@ -83,7 +86,7 @@ void resp_duplicate(struct nic_qp *qp, const struct packet *p)
 		return;
 	}
 	r = find(qp, p->psn);
-	answered = r && (p->op->kind == OP_READ_REQ ? answer_read(qp, r, p) : answer_atomic(qp, r, p));
+	answered = r && (p->op->kind == OP_READ_REQ ? answer_read(qp, r, p) : answer_again(qp, r, p));
 	if (!answered) {
 		COUNT(qp->nic, duplicate_dropped);
 		trace_add(qp->nic, qp->qpn, NIC_TR_drop, p->psn, NIC_CNT_duplicate_dropped);

@@ -17,6 +17,7 @@
 #include "resp_atomic.h"
 #include "resp_elem.h"
 #include "resp_tx.h"
+#include "xrc_target.h"
 
 void resp_resource_send(struct nic_qp *qp, struct resp_resource *r, uint32_t cursor, uint32_t end)
 {
@@ -51,11 +52,12 @@ static enum error_id read_payload(struct nic_qp *qp, const struct resp_resource 
 	uint32_t offset = r->cursor * qp->pmtu, room = psns * qp->pmtu;
 	uint32_t len = r->stop - offset < room ? r->stop - offset : room;
 	uint8_t *payload = psns == 1 ? qp_open(p, frame, len) : NULL, *app;
+	const struct nic_pd *pd = qp->xrcd ? xrc_pd(qp, r->srqn) : qp->pd;
 
 	if (!len)
 		return ERR_none;
-	if (mem_check_remote(qp->nic, qp->pd, qp->qpn, r->rkey, r->va + offset, len, NIC_ACCESS_REMOTE_READ, &app) !=
-	    MEM_OK)
+	if (!pd || mem_check_remote(qp->nic, pd, qp->qpn, r->rkey, r->va + offset, len, NIC_ACCESS_REMOTE_READ, &app) !=
+			   MEM_OK)
 		return ERR_remote_key;
 	if (psns > 1) {
 		refer_response(qp, r->rkey, app, len, p, frame);
@@ -111,7 +113,7 @@ static void tx_answer(struct nic_qp *qp, uint8_t syndrome, uint32_t psn, struct 
 	qp_address(qp, &p, frame);
 	p.syndrome = syndrome;
 	p.msn = qp->resp.msn;
-	p.op = op_find(OP_RC, OP_ACK, OP_ONLY, OP_PLAIN);
+	p.op = op_find(qp_service(qp), OP_ACK, OP_ONLY, OP_PLAIN);
 	p.psn = psn;
 	if (syndrome == AETH_ACK)
 		COUNT(qp->nic, acks_sent);
@@ -148,10 +150,10 @@ static bool tx_resource(struct nic_qp *qp, struct resp_resource *r, struct nic_t
 	if (r->elements) {
 		resp_elements_open(qp, r, &p, frame);
 	} else if (r->atomic) {
-		resp_atomic_open(r, &p, frame);
+		resp_atomic_open(qp, r, &p, frame);
 	} else {
 		psns = refer_response_psns(qp, r, frame);
-		p.op = op_find(OP_RC, OP_READ_RESP, response_pos(r, psns), OP_PLAIN);
+		p.op = op_find(qp_service(qp), OP_READ_RESP, response_pos(r, psns), OP_PLAIN);
 		error = read_payload(qp, r, psns, &p, frame);
 		if (error != ERR_none) {
 			resp_resource_done(resp, r);

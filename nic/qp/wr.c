@@ -7,8 +7,10 @@
 #include "wr.h"
 
 #define RC	WR_TYPE(NIC_QPT_RC)
+#define RC_XRC	(RC | WR_TYPE(NIC_QPT_XRC_INI))
 #define RC_UC	(RC | WR_TYPE(NIC_QPT_UC))
-#define ALL	(RC_UC | WR_TYPE(NIC_QPT_UD))
+#define STREAM	(RC_UC | RC_XRC)
+#define ALL	(STREAM | WR_TYPE(NIC_QPT_UD))
 #define CROSS	WR_CROSS
 #define ANY	WR_FLAGS
 /* A WRITE without immediate data consumes no receive, so it solicits no event. */
@@ -19,18 +21,20 @@ const struct wr_row wr_rows[WR_OPCODES + 1] = {
 #define ROW(opcode, posters, form, kind, extra, flags, completion) \
 	[NIC_WR_##opcode] = {posters, FORM_##form, kind, extra, flags, NIC_WC_##completion},
 	/*  opcode                 posters  form       kind                  extra      flags     completion */
-	ROW(RDMA_WRITE,            RC_UC,   LONG,      OP_WRITE,             OP_PLAIN,  UNHEARD,  RDMA_WRITE)
-	ROW(RDMA_WRITE_WITH_IMM,   RC_UC,   LONG,      OP_WRITE,             OP_IMM,    ANY,      RDMA_WRITE)
+	ROW(RDMA_WRITE,            STREAM,  LONG,      OP_WRITE,             OP_PLAIN,  UNHEARD,  RDMA_WRITE)
+	ROW(RDMA_WRITE_WITH_IMM,   STREAM,  LONG,      OP_WRITE,             OP_IMM,    ANY,      RDMA_WRITE)
 	ROW(SEND,                  ALL,     LONG,      OP_SEND,              OP_PLAIN,  ANY,      SEND)
 	ROW(SEND_WITH_IMM,         ALL,     LONG,      OP_SEND,              OP_IMM,    ANY,      SEND)
 	ROW(SEND_WITH_INV,         RC,      LONG,      OP_SEND,              OP_INV,    ANY,      SEND)
-	ROW(RDMA_READ,             RC,      READ,      OP_READ_REQ,          OP_PLAIN,  ANY,      RDMA_READ)
-	ROW(ATOMIC_CMP_AND_SWP,    RC,      ATOMIC,    OP_CMP_SWAP,          OP_PLAIN,  ANY,      COMP_SWAP)
-	ROW(ATOMIC_FETCH_AND_ADD,  RC,      ATOMIC,    OP_FETCH_ADD,         OP_PLAIN,  ANY,      FETCH_ADD)
+	ROW(RDMA_READ,             RC_XRC,  READ,      OP_READ_REQ,          OP_PLAIN,  ANY,      RDMA_READ)
+	ROW(ATOMIC_CMP_AND_SWP,    RC_XRC,  ATOMIC,    OP_CMP_SWAP,          OP_PLAIN,  ANY,      COMP_SWAP)
+	ROW(ATOMIC_FETCH_AND_ADD,  RC_XRC,  ATOMIC,    OP_FETCH_ADD,         OP_PLAIN,  ANY,      FETCH_ADD)
 	ROW(MASKED_CMP_AND_SWP,    RC,      MASKED,    OP_MASKED_CMP_SWAP,   OP_PLAIN,  ANY,      MASKED_COMP_SWAP)
 	ROW(MASKED_FETCH_AND_ADD,  RC,      MASKED,    OP_MASKED_FETCH_ADD,  OP_PLAIN,  ANY,      MASKED_FETCH_ADD)
 	ROW(ELEMENTS,              RC,      ELEMENTS,  OP_ELEMENTS,          OP_PLAIN,  ANY,      ELEMENTS)
 	ROW(FETCH_ELEMENTS,        RC,      FETCH,     OP_FETCH_ELEMENTS,    OP_PLAIN,  ANY,      FETCH_ELEMENTS)
+	ROW(FLUSH,                 RC_XRC,  FLUSH,     OP_FLUSH,             OP_PLAIN,  UNHEARD,  FLUSH)
+	ROW(ATOMIC_WRITE,          RC_XRC,  ATOMIC_WRITE, OP_ATOMIC_WRITE,   OP_PLAIN,  UNHEARD,  ATOMIC_WRITE)
 	ROW(LOCAL_INV,             RC_UC,   LOCAL,     0,                    0,         ANY,      LOCAL_INV)
 	ROW(BIND_MW,               RC_UC,   LOCAL,     0,                    0,         ANY,      BIND_MW)
 	ROW(NOP,                   ALL,     LOCAL,     0,                    0,         ANY,      SEND)

@@ -24,6 +24,8 @@ enum wr_form {
 	FORM_ATOMIC,
 	FORM_MASKED, /* extended atomics */
 	FORM_FETCH,  /* an operation on elements that returns their original values */
+	FORM_FLUSH,  /* this and the next: a READ response without data answers them */
+	FORM_ATOMIC_WRITE,
 	FORMS
 };
 

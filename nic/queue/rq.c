@@ -3,6 +3,7 @@
 #include "rq.h"
 
 #include "mem.h"
+#include "xrc.h"
 
 int rq_init(struct rq *rq, uint32_t capacity, uint32_t max_sge)
 {
@@ -103,6 +104,8 @@ int nic_srq_destroy(struct nic_srq *srq)
 {
 	if (srq->users)
 		return -EBUSY;
+	if (srq->xrcd)
+		xrc_srq_leave(srq);
 	event_source_fini(&srq->events);
 	list_remove(&srq->node);
 	srq->pd->users--;

@@ -29,9 +29,13 @@ struct rq {
 struct nic_srq {
 	struct nic_pd *pd;
 	struct rq rq;
-	uint32_t limit;	  /* 0: not armed */
-	uint32_t users;	  /* QPs that use the SRQ */
-	struct list node; /* on nic.all_srqs */
+	uint32_t limit; /* 0: not armed */
+	uint32_t users; /* QPs that use the SRQ */
+	/* An SRQ of an XRC domain; else NULL, NULL, 0: */
+	struct nic_xrcd *xrcd;
+	struct nic_cq *cq; /* messages complete to it */
+	uint32_t num;	   /* names the SRQ in requests */
+	struct list node;  /* on nic.all_srqs */
 	struct event_source events;
 };
 

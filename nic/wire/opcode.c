@@ -121,13 +121,14 @@
 #define MASKED_KINDS   (KIND(MASKED_CMP_SWAP) | KIND(MASKED_FETCH_ADD))
 #define ATOMIC_KINDS   (KIND(CMP_SWAP) | KIND(FETCH_ADD) | MASKED_KINDS)
 #define ELEMENT_KINDS  (KIND(ELEMENTS) | KIND(FETCH_ELEMENTS))
-#define ANSWERED_KINDS (KIND(READ_REQ) | ATOMIC_KINDS | KIND(FETCH_ELEMENTS))
+#define PLACED_KINDS   (KIND(FLUSH) | KIND(ATOMIC_WRITE))
+#define ANSWERED_KINDS (KIND(READ_REQ) | ATOMIC_KINDS | KIND(FETCH_ELEMENTS) | PLACED_KINDS)
 
 #define IF_KIND(kinds, k, trait) (((kinds)&KIND(k)) != 0 ? (trait) : 0)
 #define TRAITS(k, p, x)                                                                                                \
 	(IF_KIND(RESPONSE_KINDS, k, OP_IS_RESPONSE) | IF_KIND(ATOMIC_KINDS, k, OP_IS_ATOMIC) |                         \
 	 IF_KIND(MASKED_KINDS, k, OP_IS_MASKED) | IF_KIND(ELEMENT_KINDS, k, OP_IS_ELEMENTS) |                          \
-	 IF_KIND(ANSWERED_KINDS, k, OP_IS_ANSWERED) |                                                                  \
+	 IF_KIND(ANSWERED_KINDS, k, OP_IS_ANSWERED) | IF_KIND(PLACED_KINDS, k, OP_IS_PLACED) |                         \
 	 IF_KIND(KIND(SEND), k, (OP_##p & (OP_FIRST | OP_ONLY)) != 0 ? OP_NEEDS_RECV : 0) |                            \
 	 IF_KIND(KIND(WRITE), k, OP_##x == OP_IMM ? OP_NEEDS_RECV : 0))
 

@@ -173,7 +173,9 @@ enum { DETH_QKEY = 0, DETH_SRC_QPN = 5 };
  *     |31           24|23           16|15            8|7             0|   SEL 0 range, 1 whole region
  *   0 | reserved                                      |rsv|SEL| PLT   |   PLT 1 global visibility, 2 persistence
  */
-#define FETH_LEN 4
+#define FETH_LEN	4
+#define FETH_SEL(level) ((uint32_t)(level) << 4)
+#define FETH_PLT(feth)	((feth)&0xf)
 
 /* ---- RETH, RDMA extended transport header, 16 bytes (IBTA 9.3.4) --------------------------------------
  *

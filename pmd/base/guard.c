@@ -328,6 +328,59 @@ static int check_maps(uintptr_t start, uintptr_t end, bool write)
 	return covered >= end ? 0 : -EFAULT;
 }
 
+bool pmd_is_mapped_file(const void *addr, size_t len)
+{
+	FILE *maps = fopen("/proc/self/maps", "re");
+	uintptr_t covered = (uintptr_t)addr, end = covered + len;
+	char *line = NULL;
+	size_t cap = 0;
+
+	while (maps && covered < end && getline(&line, &cap, maps) > 0) {
+		unsigned long from, to, inode;
+		char rights[5] = "";
+
+		if (sscanf(line, "%lx-%lx %4s %*s %*s %lu", &from, &to, rights, &inode) != 4 || to <= covered)
+			continue;
+		if (from > covered || rights[3] != 's' || !inode)
+			break;
+		covered = to;
+	}
+	free(line);
+	if (maps)
+		fclose(maps);
+	return covered >= end;
+}
+
+/** Round a range to whole pages. @return false: it wraps. */
+static bool pages_of(const void *addr, size_t len, uintptr_t *start, uintptr_t *end)
+{
+	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+
+	*start = (uintptr_t)addr & ~(page - 1);
+	if (__builtin_add_overflow((uintptr_t)addr, len, end) || *end > UINTPTR_MAX - page)
+		return false;
+	*end = (*end + page - 1) & ~(page - 1);
+	return true;
+}
+
+static int populate(uintptr_t start, uintptr_t end, bool write)
+{
+	return madvise((void *)start, end - start, write ? MADV_POPULATE_WRITE : MADV_POPULATE_READ) == 0 ? 0 : -errno;
+}
+
+int pmd_populate(const void *addr, size_t len, bool write)
+{
+	uintptr_t start, end;
+	int rc;
+
+	if (len == 0)
+		return 0;
+	rc = pages_of(addr, len, &start, &end) ? populate(start, end, write) : -EFAULT;
+	if (rc == 0 || rc == -ENOMEM || rc == -EFAULT)
+		return rc == 0 ? 0 : -EFAULT;
+	return check_maps(start, end, write);
+}
+
 /*
  * Have the kernel fault in the pages of a short range, which registration with RDMA hardware does, too. That is cheap
  * if the pages are present; if not, it saves page faults in the data path. Long ranges, and all ranges where madvise
@@ -335,19 +388,12 @@ static int check_maps(uintptr_t start, uintptr_t end, bool write)
  */
 int pmd_check_range(const void *addr, size_t len, bool write)
 {
-	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), start = (uintptr_t)addr & ~(page - 1), end;
+	uintptr_t start, end;
 
 	pmd_guard_reinstall();
 	if (len == 0)
 		return 0;
-	if (__builtin_add_overflow((uintptr_t)addr, len, &end) || end > UINTPTR_MAX - page)
+	if (!pages_of(addr, len, &start, &end))
 		return -EFAULT;
-	end = (end + page - 1) & ~(page - 1);
-	if (end - start <= CHECK_TOUCH_MAX) {
-		if (madvise((void *)start, end - start, write ? MADV_POPULATE_WRITE : MADV_POPULATE_READ) == 0)
-			return 0;
-		if (errno == ENOMEM || errno == EFAULT)
-			return -EFAULT;
-	}
-	return check_maps(start, end, write);
+	return end - start <= CHECK_TOUCH_MAX ? pmd_populate(addr, len, write) : check_maps(start, end, write);
 }

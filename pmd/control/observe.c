@@ -178,7 +178,13 @@ static void observe_stats(struct pmd_host *host, struct reply *r)
 
 static const char *qp_type(enum nic_qp_type type)
 {
-	return type == NIC_QPT_RC ? "RC" : type == NIC_QPT_UC ? "UC" : "UD";
+	static const char *const names[] = {[NIC_QPT_RC] = "RC",
+					    [NIC_QPT_UC] = "UC",
+					    [NIC_QPT_UD] = "UD",
+					    [NIC_QPT_XRC_INI] = "XRC_INI",
+					    [NIC_QPT_XRC_TGT] = "XRC_TGT"};
+
+	return names[type];
 }
 
 static const char *qp_state(enum nic_qp_state state)

@@ -3,9 +3,13 @@
  * engine_nic.c - creates the engine's NIC, and implements the callbacks of the NIC (struct nic_config): random numbers,
  * routes, addresses, revocation. Owns nothing.
  */
+#include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "engine_priv.h"
 #include "guard.h"
@@ -67,6 +71,15 @@ static bool engine_untaken(void *ctx, uint32_t path, uint64_t *mark)
 	return pmd_links_untaken(e->host.links, path, mark);
 }
 
+/** Write the pages of a mapped file to the file's medium. */
+static bool engine_persist(void *ctx, void *addr, uint64_t len)
+{
+	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), start = (uintptr_t)addr & ~(page - 1);
+
+	(void)ctx;
+	return msync((void *)start, (uintptr_t)addr + len - start, MS_SYNC) == 0;
+}
+
 static void engine_pause(void *ctx)
 {
 	const struct timespec pause = {0, 20000};
@@ -76,6 +89,15 @@ static void engine_pause(void *ctx)
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel); /* no cancellation while the engine is locked */
 	nanosleep(&pause, NULL);
 	pthread_setcancelstate(cancel, NULL);
+}
+
+/** UROCE_ACK_BACKOFF. @return false: not a multiple that the NIC knows. */
+static bool setting_ack_backoff(uint32_t *out)
+{
+	const char *value = getenv("UROCE_ACK_BACKOFF");
+
+	*out = !value || !value[0] ? 4 : value[1] ? 0 : (uint32_t)(value[0] - '0');
+	return *out == 1 || *out == 2 || *out == 4;
 }
 
 int pmd_engine_create_nic(struct pmd_engine *e, enum nic_mtu mtu, char *err, size_t err_len)
@@ -98,12 +120,18 @@ int pmd_engine_create_nic(struct pmd_engine *e, enum nic_mtu mtu, char *err, siz
 		.revoke = engine_revoke,
 		.untaken = engine_untaken,
 		.guard = pmd_guard_run,
+		.persist = engine_persist,
 		.pause = engine_pause,
 		.ctx = e,
 	};
 	struct nic_event event;
-	int rc = pmd_key_read(&key, err, err_len);
+	int rc;
 
+	if (!setting_ack_backoff(&config.ack_backoff)) {
+		snprintf(err, err_len, "UROCE_ACK_BACKOFF is '%.32s'; use 1, 2 or 4", getenv("UROCE_ACK_BACKOFF"));
+		return -EINVAL;
+	}
+	rc = pmd_key_read(&key, err, err_len);
 	if (rc != 0)
 		return rc;
 	e->host.keyed = key.set;

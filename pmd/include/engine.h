@@ -170,6 +170,17 @@ void pmd_port_stats_get(struct pmd_engine *engine, struct pmd_port_stats *out);
 int pmd_check_range(const void *addr, size_t len, bool write);
 
 /**
+ * Whether all of [addr, addr + len) is a shared mapping of files, so that what is stored there can be made persistent.
+ */
+bool pmd_is_mapped_file(const void *addr, size_t len);
+
+/**
+ * Fault in the pages of [addr, addr + len), for reading or for writing; only check them where the kernel cannot
+ * (before Linux 5.14). @return 0, -EFAULT: some are not mapped, or not writable.
+ */
+int pmd_populate(const void *addr, size_t len, bool write);
+
+/**
  * Install the SIGSEGV and SIGBUS handlers again. While the NIC accesses application memory, they turn a fault on
  * unmapped memory into an error; other faults go to the handler that the application had installed. A handler that the
  * application installs later replaces ours. The next pmd_open or pmd_check_range then installs ours again, in front

@@ -6,6 +6,7 @@ over rsockets. Through shared memory and by the kernel's UDP."""
 import glob
 import gzip
 import os
+import re
 import shutil
 import tempfile
 
@@ -167,8 +168,15 @@ def pingpong(tally, how, sides, env):
                      *outputs)
 
 
+# Why tests of pyverbs may be skipped: for another provider, hardware that is not there, or what uroce does not have.
+PYVERBS_SKIPS = re.compile(r"non (MLX5|EFA) device|open mlx5 context|PCI device must|renderD\d+|cuda-python|huge pages"
+                           r"|Create QP type 8 |Raw Packet QP|Extended CQ|timestamp to nanoseconds|[Ii]mport")
+PYVERBS_LEAST = 138  # Debian 12 has 171 tests that are not for one provider
+
+
 def pyverbs(tally, how, sides, env):
-    """The tests of rdma-core that use rdma_cm: processes that are forked after their parent has opened the device."""
+    """All tests of rdma-core, among them those that use rdma_cm: processes that are forked after their parent has
+    opened the device."""
     source = "/usr/share/doc/rdma-core/tests"
     if not os.path.exists(f"{source}/run_tests.py"):
         print("SKIP: python3-pyverbs with its tests: not installed", flush=True)
@@ -178,11 +186,14 @@ def pyverbs(tally, how, sides, env):
         for packed in glob.glob(f"{folder}/tests/*.gz"):
             with gzip.open(packed) as f, open(packed[:-3], "wb") as out:
                 shutil.copyfileobj(f, out)
-        process = harness.Process(["/usr/bin/python3", f"{folder}/tests/run_tests.py", "--dev", "uroce0", "-v",
-                                   "test_rdmacm"], sides[0], env)
-        code, said = process.wait(120), process.output()
-        tally.result(f"pyverbs, test_rdmacm, {how}", code == 0 and "Ran 10 tests" in said and "skipped" not in said,
-                     f"exit code {code}", said)
+        process = harness.Process(["/usr/bin/python3", f"{folder}/tests/run_tests.py", "--dev", "uroce0", "-v"],
+                                  sides[0], env)
+        code, said = process.wait(240), process.output()
+    ran, skips = re.search(r"^Ran (\d+) tests", said, re.M), re.findall(r"\.\.\. skipped ['\"](.*)['\"]$", said, re.M)
+    passed = int(ran[1]) - len(skips) if ran else 0
+    strange = sorted({skip for skip in skips if not PYVERBS_SKIPS.search(skip)})
+    tally.result(f"pyverbs, {how}: {passed} tests passed", code == 0 and passed >= PYVERBS_LEAST and not strange,
+                 f"exit code {code}, {passed} passed, skipped for unknown reasons: {strange}", said)
 
 
 def mpi(tally, how, side, env):

@@ -107,6 +107,13 @@ def matrix(full):
                 if case.name not in seen:
                     seen.add(case.name)
                     yield case
+    # XRC: its QPs always receive from an SRQ.
+    for operation, more, events in (("write", "", False), ("read", "", True), ("send", "", True),
+                                    ("atomic", "-A CMP_AND_SWAP", True)):
+        for form in ("bw", "lat"):
+            yield Case(operation, "XRC", more, form, MTUS[turn % len(MTUS)], events=events and form == "lat",
+                       all_sizes=False, turn=turn)
+            turn += 1
 
 
 def subset(mtus):

@@ -36,6 +36,8 @@ def programs(to):
         ("rdma_server and rdma_client", ["rdma_server", "-s", to], ["rdma_client", "-s", to], "end 0"),
         ("rdma_xserver and rdma_xclient, RC", ["rdma_xserver", "-c", "r"], ["rdma_xclient", "-c", "r", "-s", to],
          "end 0"),
+        ("rdma_xserver and rdma_xclient, XRC", ["rdma_xserver", "-c", "x"], ["rdma_xclient", "-c", "x", "-s", to],
+         "end 0"),
     ]
     cases.append(("rstream, data verified", ["rstream", "-b", to, "-T", "v"], ["rstream", "-s", to, "-T", "v"],
                   "1m_bw"))

@@ -36,12 +36,13 @@ def pingpongs(tally, sides):
     cases += [("srq", f"-m {mtu} -q 16") for mtu in (256, 4096)]
     cases += [("rc", "-s 1048576 -n 50 -c"), ("rc", "-N -c"), ("rc", "-N -e"), ("ud", "-s 2048 -c"),
               ("srq", "-q 4 -s 65536 -n 200")]
+    cases += [("xsrq", extra) for extra in ("", "-e", "-s 65536", "-m 256")]
     for program, extra in cases:
         argv = [f"ibv_{program}_pingpong", "-g", "0", "-p", "PORT", "-n", "500", *extra.split()]
         ok, reason, *outputs = harness.run_pair(argv, argv + [sides[0].host], sides, 40)
         if ok and "invalid" in "".join(outputs):
             ok, reason = False, "data check failed"  # the -c option reports errors and exits with 0
-        if ok and not all("iters in" in output for output in outputs):
+        if ok and not all("iters in" in output or "success" in output for output in outputs):
             ok, reason = False, "no result"
         tally.result(" ".join([f"ibv_{program}_pingpong", extra]).strip(), ok, reason, *outputs)
 

@@ -225,7 +225,7 @@ static void qp__query_leaves_the_state_that_was_not_asked_for(void **state)
 	assert_int_equal(qp->state, IBV_QPS_RTS);
 }
 
-static void qp__rights_to_flush_are_accepted(void **state)
+static void qp__has_rights_to_flush(void **state)
 {
 	struct rig_end *end = &((struct rig *)*state)->end[0];
 	struct ibv_qp_init_attr init = rig_qp_init(end, IBV_QPT_RC);
@@ -237,7 +237,7 @@ static void qp__rights_to_flush_are_accepted(void **state)
 	assert_int_equal(ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS),
 			 0);
 	assert_int_equal(ibv_query_qp(qp, &attr, IBV_QP_ACCESS_FLAGS, &init), 0);
-	assert_int_equal(attr.qp_access_flags, IBV_ACCESS_REMOTE_READ);
+	assert_int_equal(attr.qp_access_flags, IBV_ACCESS_REMOTE_READ | FLUSH_GLOBAL | FLUSH_PERSISTENT);
 	assert_int_equal(ibv_destroy_qp(qp), 0);
 }
 
@@ -291,6 +291,60 @@ static void buf__has_no_dma_buf(void **state)
 	release(buf);
 }
 
+/* The remote memory is read as it was before the WRITE that follows, without a fence. */
+static void qp__a_read_is_executed_in_its_turn(void **state)
+{
+	struct rig *rig = *state;
+	struct rig_end *from = &rig->end[0], *to = &rig->end[1];
+
+	rig_connect(rig, IBV_QPT_RC);
+	for (unsigned i = 0; i < 1000; i++) {
+		struct ibv_sge read = rig_sge(from, 0, 4096), write = rig_sge(from, 8192, 4096);
+		struct ibv_send_wr second = {.wr_id = 2,
+					     .sg_list = &write,
+					     .num_sge = 1,
+					     .opcode = IBV_WR_RDMA_WRITE,
+					     .send_flags = IBV_SEND_SIGNALED,
+					     .wr.rdma = {(uintptr_t)to->buf, to->mr->rkey}},
+				   first = {.next = &second,
+					    .sg_list = &read,
+					    .num_sge = 1,
+					    .opcode = IBV_WR_RDMA_READ,
+					    .wr.rdma = second.wr.rdma},
+				   *bad;
+
+		memset(from->buf + 8192, (int)(i + 1), 4096);
+		memset(to->buf, (int)i, 4096);
+		assert_int_equal(ibv_post_send(from->qp, &first, &bad), 0);
+		assert_int_equal(rig_wait(from->cq).status, IBV_WC_SUCCESS);
+		for (unsigned k = 0; k < 4096; k += 1024)
+			assert_int_equal(from->buf[k], (uint8_t)i);
+		assert_int_equal(to->buf[0], (uint8_t)(i + 1));
+	}
+}
+
+static void qp__bad_key_of_a_write_with_immediate_fails_its_receive(void **state)
+{
+	struct rig *rig = *state;
+	struct rig_end *from = &rig->end[0], *to = &rig->end[1];
+	struct ibv_sge sge = rig_sge(from, 0, 8);
+	struct ibv_send_wr wr = {.sg_list = &sge,
+				 .num_sge = 1,
+				 .opcode = IBV_WR_RDMA_WRITE_WITH_IMM,
+				 .send_flags = IBV_SEND_SIGNALED,
+				 .wr.rdma = {(uintptr_t)to->buf, to->mr->rkey ^ 0x5500}},
+			   *bad;
+	struct ibv_wc wc;
+
+	rig_connect(rig, IBV_QPT_RC);
+	rig_post_recv(to, 7, 0, 64);
+	assert_int_equal(ibv_post_send(from->qp, &wr, &bad), 0);
+	assert_int_equal(rig_wait(from->cq).status, IBV_WC_REM_ACCESS_ERR);
+	wc = rig_wait(to->cq);
+	assert_int_equal(wc.wr_id, 7);
+	assert_int_equal(wc.status, IBV_WC_LOC_ACCESS_ERR);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, rig_setup, rig_teardown)
 
 int main(void)
@@ -306,7 +360,9 @@ int main(void)
 		TEST(mr__rereg_tells_bad_input_from_a_refusal),
 		TEST(dm__is_copied_in_words),
 		TEST(qp__query_leaves_the_state_that_was_not_asked_for),
-		TEST(qp__rights_to_flush_are_accepted),
+		TEST(qp__has_rights_to_flush),
+		TEST(qp__a_read_is_executed_in_its_turn),
+		TEST(qp__bad_key_of_a_write_with_immediate_fails_its_receive),
 		TEST(parent_domain__hints_are_accepted),
 		TEST(comp_cntr__is_not_supported),
 		TEST(buf__has_no_dma_buf),

@@ -31,7 +31,7 @@ static void device__attributes_honour_the_callers_size(void **state)
 	assert_int_equal(ibv_query_device_ex(ctx, NULL, &attr), 0);
 	assert_int_equal(attr.orig_attr.atomic_cap, IBV_ATOMIC_HCA);
 	assert_int_equal(attr.orig_attr.max_mcast_grp, 48);
-	assert_int_equal(attr.odp_caps.general_caps, 0);
+	assert_true(attr.odp_caps.general_caps & IBV_ODP_SUPPORT);
 	assert_int_equal(attr.pci_atomic_caps.fetch_add, 7); /* bits: 4, 8 and 16 bytes */
 	assert_int_equal(attr.pci_atomic_caps.swap, 7);
 	assert_true(attr.max_dm_size > 0);
@@ -116,11 +116,8 @@ static void mr__MR_03_inaccessible_memory_and_bad_access_flags_are_refused(void 
 	assert_int_equal(errno, EFAULT);
 	assert_null(ibv_reg_mr(pd, rig->end[0].buf, 64, IBV_ACCESS_REMOTE_WRITE));
 	assert_int_equal(errno, EINVAL);
-	assert_null(ibv_reg_mr(pd, rig->end[0].buf, 64, IBV_ACCESS_ON_DEMAND));
-	assert_int_equal(errno, EOPNOTSUPP);
 	assert_null(ibv_reg_dmabuf_mr(pd, 0, 64, 0, 0, 0));
 	assert_int_equal(errno, EOPNOTSUPP);
-	assert_int_equal(ibv_advise_mr(pd, IBV_ADVISE_MR_ADVICE_PREFETCH, 0, NULL, 0), EOPNOTSUPP);
 }
 
 static void mr__rereg_changes_all_or_nothing(void **state)
@@ -344,11 +341,8 @@ static void unsupported__calls_fail_with_eopnotsupp(void **state)
 {
 	struct rig *rig = *state;
 	struct ibv_context *ctx = rig->end[0].ctx;
-	struct ibv_xrcd_init_attr xrcd = {.fd = -1, .comp_mask = IBV_XRCD_INIT_ATTR_FD};
 	struct ibv_cq_init_attr_ex cq = {.cqe = 4, .wc_flags = IBV_WC_EX_WITH_COMPLETION_TIMESTAMP};
 
-	assert_null(ibv_open_xrcd(ctx, &xrcd));
-	assert_int_equal(errno, EOPNOTSUPP);
 	assert_null(ibv_create_cq_ex(ctx, &cq));
 	assert_int_equal(errno, EOPNOTSUPP);
 	assert_null(ibv_import_device(ctx->cmd_fd));

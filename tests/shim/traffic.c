@@ -53,6 +53,8 @@ static void post__unknown_opcodes_are_refused(void **state)
 
 	rig_connect(rig, IBV_QPT_RC);
 	for (unsigned opcode = IBV_WR_TSO; opcode < 300; opcode++) {
+		if (opcode == IBV_WR_ATOMIC_WRITE)
+			continue;
 		memset(&wr, 0xff, sizeof(wr));
 		wr.next = NULL;
 		wr.sg_list = &sge;

@@ -41,9 +41,10 @@ static bool status_allowed(const struct qp *qp, const struct wr *wr, uint32_t st
 		return wr->must == 0;
 	case NIC_WC_WR_FLUSH_ERR:
 		return qp->flush_due || qp->trouble || qp->recv_failed || qp->scq->dead || qp->rcq->dead;
-	case NIC_WC_RETRY_EXC_ERR:
+	case NIC_WC_RETRY_EXC_ERR: /* perhaps by an error of the peer that its program has not polled yet */
 		return qp->type == NIC_QPT_RC && wr->opcode != NIC_WR_NOP &&
-		       (!sim->clean || !sim->patient || qp->peer->err_expected || clock_excuses(qp));
+		       (!sim->clean || !sim->patient || qp->peer->err_expected || clock_excuses(qp) ||
+			nic_qp_state(qp->peer->qp) == NIC_QPS_ERR);
 	case NIC_WC_RNR_RETRY_EXC_ERR:
 		return wr->message && sim->opts.rnr_retry < 7 && qp->wire.rnr_naks > sim->opts.rnr_retry;
 	default:

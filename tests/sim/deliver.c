@@ -140,6 +140,19 @@ static struct qp *receiver_of(struct cq *cq, const struct rwr *r, const struct n
 	return qp;
 }
 
+/** RC: whether the peer has posted a WRITE with immediate data whose access to memory may be refused: that fails the
+ * receive which it would complete. */
+static bool immediate_may_fail(const struct qp *qp)
+{
+	const struct qp *peer = qp->peer;
+
+	for (uint32_t i = qp->scan; qp->type == NIC_QPT_RC && i < peer->posted; i++)
+		if (peer->sq[i]->opcode == NIC_WR_RDMA_WRITE_WITH_IMM &&
+		    (peer->sq[i]->must | peer->sq[i]->may) & BIT(NIC_WC_REM_ACCESS_ERR))
+			return true;
+	return false;
+}
+
 static bool receive_status_allowed(const struct qp *qp, const struct rwr *r, uint32_t status)
 {
 	if (qp->recv_failed)
@@ -148,6 +161,8 @@ static bool receive_status_allowed(const struct qp *qp, const struct rwr *r, uin
 		return true; /* deliver_rc checks whether the message had to fail */
 	if (status == NIC_WC_WR_FLUSH_ERR)
 		return qp->err_expected || qp->send_failed || nic_qp_state(qp->qp) == NIC_QPS_ERR;
+	if (status == NIC_WC_LOC_ACCESS_ERR && immediate_may_fail(qp))
+		return true;
 	return status < 32 && ((r->must | r->may) & BIT(status)) != 0;
 }
 

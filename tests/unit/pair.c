@@ -8,11 +8,14 @@
 
 struct pair *pair_create(const struct rig_opts *opts, uint32_t a_psn, uint32_t b_psn)
 {
+	struct rig_opts target = opts ? *opts : (struct rig_opts){0};
 	struct pair *pair = calloc(1, sizeof(*pair));
 
 	assert_non_null(pair);
-	for (unsigned i = 0; i < 2; i++)
-		pair->rig[i] = rig_create(opts);
+	pair->rig[PAIR_A] = rig_create(opts);
+	if (opts && opts->type == NIC_QPT_XRC_INI)
+		target.type = NIC_QPT_XRC_TGT;
+	pair->rig[PAIR_B] = rig_create(&target);
 	for (unsigned i = 0; i < 2; i++) {
 		struct rig *rig = pair->rig[i];
 
@@ -191,6 +194,8 @@ struct nic_send_wr pair_wr(struct pair *pair, uint64_t wr_id, enum nic_wr_opcode
 	struct nic_send_wr wr = rig_wr(pair->rig[PAIR_A], wr_id, opcode, offset, len);
 	const struct rig *b = pair->rig[PAIR_B];
 
+	if (b->xrcd)
+		wr.srqn = nic_srq_num(b->srq);
 	if (opcode == NIC_WR_ATOMIC_CMP_AND_SWP || opcode == NIC_WR_ATOMIC_FETCH_AND_ADD) {
 		wr.atomic.remote_addr = rig_va(b, remote);
 		wr.atomic.rkey = b->rkey;

@@ -126,6 +126,8 @@ struct nic_qp *rig_qp_create(struct rig *rig)
 	};
 	struct nic_qp *qp;
 
+	if (rig->xrcd)
+		init = (struct nic_qp_init){.type = NIC_QPT_XRC_TGT, .xrcd = rig->xrcd, .user = RIG_USER_QP(rig)};
 	assert_int_equal(nic_qp_create(rig->nic, &init, &qp), 0);
 	return qp;
 }
@@ -164,8 +166,14 @@ struct rig *rig_create(const struct rig_opts *opts)
 	assert_int_equal(nic_pd_alloc(rig->nic, &rig->pd), 0);
 	rig->send_cq = rig_cq_create(rig, rig->opts.cq_depth, RIG_USER_SEND_CQ(rig));
 	rig->recv_cq = rig_cq_create(rig, rig->opts.cq_depth, RIG_USER_RECV_CQ(rig));
-	if (rig->opts.srq)
+	if (rig->opts.type == NIC_QPT_XRC_TGT) {
+		assert_int_equal(nic_xrcd_alloc(rig->nic, &rig->xrcd), 0);
+		assert_int_equal(
+			nic_srq_create_xrc(rig->pd, rig->xrcd, rig->recv_cq, 64, 4, 0, RIG_USER_SRQ(rig), &rig->srq),
+			0);
+	} else if (rig->opts.srq) {
 		assert_int_equal(nic_srq_create(rig->pd, 64, 4, 0, RIG_USER_SRQ(rig), &rig->srq), 0);
+	}
 	assert_int_equal(nic_mr_reg(rig->pd, rig->arena, RIG_ARENA, (uintptr_t)rig->arena, all, &rig->mr), 0);
 	rig->lkey = nic_mr_lkey(rig->mr);
 	rig->rkey = nic_mr_rkey(rig->mr);
@@ -217,7 +225,7 @@ void rig_to_rtr(struct rig *rig)
 		rig_to_init(rig);
 	if (rig->opts.type != NIC_QPT_UD)
 		mask |= NIC_QP_AV | NIC_QP_PATH_MTU | NIC_QP_DEST_QPN | NIC_QP_RQ_PSN;
-	if (rig->opts.type == NIC_QPT_RC)
+	if (rig->opts.type == NIC_QPT_RC || rig->opts.type == NIC_QPT_XRC_TGT)
 		mask |= NIC_QP_MAX_DEST_RD_ATOMIC | NIC_QP_MIN_RNR_TIMER;
 	modify(rig, NIC_QPS_RTR, mask);
 }
@@ -228,7 +236,9 @@ void rig_to_rts(struct rig *rig)
 
 	if (nic_qp_state(rig->qp) != NIC_QPS_RTR)
 		rig_to_rtr(rig);
-	if (rig->opts.type == NIC_QPT_RC)
+	if (rig->opts.type == NIC_QPT_XRC_TGT)
+		mask |= NIC_QP_TIMEOUT;
+	if (rig->opts.type == NIC_QPT_RC || rig->opts.type == NIC_QPT_XRC_INI)
 		mask |= NIC_QP_TIMEOUT | NIC_QP_RETRY_CNT | NIC_QP_RNR_RETRY | NIC_QP_MAX_QP_RD_ATOMIC;
 	modify(rig, NIC_QPS_RTS, mask);
 }
@@ -250,6 +260,7 @@ struct nic_send_wr rig_wr(struct rig *rig, uint64_t wr_id, enum nic_wr_opcode op
 		.sg_list = &rig->sge,
 		.num_sge = len ? 1 : 0,
 		.opcode = opcode,
+		.srqn = RIG_SRQN,
 	};
 
 	rig->sge = (struct nic_sge){.addr = rig_va(rig, offset), .length = len, .lkey = rig->lkey};
@@ -359,7 +370,7 @@ struct packet rig_peer_packet(struct rig *rig, unsigned op, uint32_t psn)
 		.ip_frag = 0x4000,
 		.udp_sport = 0xc000,
 		.migreq = true,
-		.ackreq = row->service == OP_RC && !op_is_response(row) && op_ends(row),
+		.ackreq = (row->service == OP_RC || row->service == OP_XRC) && !op_is_response(row) && op_ends(row),
 		.pkey = 0xffff,
 		.dest_qpn = rig->qpn,
 		.psn = psn & PSN_MASK,
@@ -368,6 +379,7 @@ struct packet rig_peer_packet(struct rig *rig, unsigned op, uint32_t psn)
 		.syndrome = SYN_ACK,
 		.qkey = RIG_QKEY,
 		.src_qpn = RIG_PEER_QPN,
+		.xrc_srqn = rig->srq ? nic_srq_num(rig->srq) : 0,
 	};
 }
 

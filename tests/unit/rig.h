@@ -21,7 +21,8 @@
 #include "packet.h"
 #include "psn.h"
 
-/** Opcodes as on the wire (IBTA table 38), without the service bits: these are 0 for RC, and RIG_UC for UC. */
+/** Opcodes as on the wire (IBTA table 38), without the service bits: these are 0 for RC, RIG_UC and RIG_XRC for others.
+ */
 enum rig_op {
 	SEND_FIRST = 0x00,
 	SEND_MIDDLE = 0x01,
@@ -46,7 +47,10 @@ enum rig_op {
 	FETCH_ADD = 0x14,
 	SEND_LAST_INV = 0x16,
 	SEND_ONLY_INV = 0x17,
+	FLUSH = 0x1c,
+	ATOMIC_WRITE = 0x1d,
 	RIG_UC = 0x20,
+	RIG_XRC = 0xa0,
 	UD_SEND_ONLY = 0x64,
 	UD_SEND_ONLY_IMM = 0x65,
 	CNP = 0x81,
@@ -75,6 +79,7 @@ enum rig_syndrome {
 #define RIG_RQ_PSN	0x002000u /* first PSN that the peer sends */
 #define RIG_PEER_QPN	0x123456u
 #define RIG_QKEY	0x11223344u
+#define RIG_SRQN	0x345678u	  /* SRQ that requests of an XRC initiator name */
 #define RIG_REMOTE_VA	0x7f0000001000ull /* remote address in requests of the NIC */
 #define RIG_REMOTE_RKEY 0x51525354u
 #define RIG_FRAMES	256
@@ -84,7 +89,7 @@ enum rig_syndrome {
 struct rig_opts {
 	enum nic_qp_type type; /* 0: RC */
 	bool v6;
-	bool srq;					/* the QP receives from an SRQ */
+	bool srq;					/* the QP receives from an SRQ; an XRC target always has one */
 	bool sig_none;					/* clear sq_sig_all, which is set by default */
 	bool cross_channel, managed_send, managed_recv; /* as in nic_qp_init */
 	uint32_t cq_depth;				/* 0: 256 */
@@ -102,6 +107,7 @@ struct rig {
 	struct nic_pd *pd;
 	struct nic_cq *send_cq, *recv_cq;
 	struct nic_srq *srq;
+	struct nic_xrcd *xrcd; /* of an XRC target */
 	struct nic_qp *qp;
 	uint32_t qpn;
 	struct nic_mr *mr; /* the arena, all rights, iova = address */

@@ -380,22 +380,22 @@ static void bare__only_solicited_small_sends_carry_the_se_bit(void **state)
 	pair_destroy(pair);
 }
 
-/** A small request with FENCE waits for the READ before it; without FENCE it does not wait (IBTA 10.8.3.3). */
+/** A small request with FENCE waits for the atomic before it; without FENCE it does not wait (IBTA 10.8.3.3). */
 static void check_fence(enum nic_wr_opcode opcode, bool fenced)
 {
 	const unsigned op = opcode == NIC_WR_SEND ? SEND_ONLY : WRITE_ONLY;
 	uint32_t path;
 	struct pair *pair = pair_with_path(NULL, &path);
-	const struct nic_send_wr read = pair_wr(pair, 1, NIC_WR_RDMA_READ, RECV_AT, SMALL, THERE);
+	const struct nic_send_wr add = pair_wr(pair, 1, NIC_WR_ATOMIC_FETCH_AND_ADD, RECV_AT, 8, THERE);
 	uint8_t data[2][NIC_FRAME_MAX];
 	struct nic_rx_frame frame, answer;
 	struct nic_tx_frame none;
 
-	rig_post(pair->rig[A], &read);
+	rig_post(pair->rig[A], &add);
 	post_small(pair, 2, opcode, fenced ? NIC_SEND_FENCE : 0);
-	frame = take_bare(pair, A, path, READ_REQ, data[0]);
+	frame = take_bare(pair, A, path, FETCH_ADD, data[0]);
 	give(pair, B, &frame);
-	answer = take_bare(pair, B, path, READ_RESP_ONLY, data[1]);
+	answer = take_bare(pair, B, path, ATOMIC_ACK, data[1]);
 	if (fenced) {
 		assert_false(take(pair, A, path, true, &none, data[0]));
 		give(pair, A, &answer);

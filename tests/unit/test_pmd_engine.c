@@ -262,6 +262,13 @@ static void engine__unusable_devices_return_an_error_message(void **state)
 	assert_int_equal(pmd_open(&device[0], NULL, NULL, &e, err, sizeof(err)), -EINVAL);
 	assert_non_null(strstr(err, "UROCE_MTU"));
 	unsetenv("UROCE_MTU");
+	setenv("UROCE_ACK_BACKOFF", "3", 1);
+	assert_int_equal(pmd_open(&device[0], NULL, NULL, &e, err, sizeof(err)), -EINVAL);
+	assert_string_equal(err, "UROCE_ACK_BACKOFF is '3'; use 1, 2 or 4");
+	setenv("UROCE_ACK_BACKOFF", "1", 1);
+	assert_int_equal(pmd_open(&device[0], NULL, NULL, &e, err, sizeof(err)), 0);
+	pmd_close(e);
+	unsetenv("UROCE_ACK_BACKOFF");
 	assert_int_equal(pmd_open(&device[0], NULL, NULL, &e, err, sizeof(err)), 0);
 	pmd_close(e);
 }

@@ -177,7 +177,7 @@ static void post__RQ_16_in_sqd_wrs_wait(void **state)
 static void post__RQ_17_too_many_sges_and_operations_of_other_services_are_refused(void **state)
 {
 	static const uint32_t legal[] = {
-		[NIC_QPT_RC] = 0x3ff,
+		[NIC_QPT_RC] = 0x3ff | 1 << NIC_WR_ATOMIC_WRITE,
 		[NIC_QPT_UC] = 1 << NIC_WR_SEND | 1 << NIC_WR_SEND_WITH_IMM | 1 << NIC_WR_RDMA_WRITE |
 			       1 << NIC_WR_RDMA_WRITE_WITH_IMM | 1 << NIC_WR_BIND_MW | 1 << NIC_WR_LOCAL_INV,
 		[NIC_QPT_UD] = 1 << NIC_WR_SEND | 1 << NIC_WR_SEND_WITH_IMM,

@@ -133,6 +133,63 @@ static void qp_error__QS_06_failing_packet_is_consumed_once(void **state)
 	rig_destroy(rig);
 }
 
+static void qp_error__bad_key_of_a_write_with_immediate_fails_its_receive(void **state)
+{
+	for (unsigned srq = 0; srq < 2; srq++) {
+		struct rig *rig = rig_ready(&(struct rig_opts){.srq = srq});
+		struct packet p = rig_peer_data(rig, WRITE_ONLY_IMM, E, 0, 8);
+
+		rig_post_recv(rig, 1, 0, 64);
+		if (!srq)
+			rig_post_recv(rig, 2, 64, 64);
+		p.dma_len = 8;
+		p.rkey ^= 0x5500;
+		rig_rx(rig, &p);
+		rig_expect_wc(rig->recv_cq, 1, NIC_WC_LOC_ACCESS_ERR);
+		if (!srq)
+			rig_expect_wc(rig->recv_cq, 2, NIC_WC_WR_FLUSH_ERR);
+		assert_false(rig_event(rig, NIC_EVENT_QP_ACCESS_ERR, RIG_USER_QP(rig)));
+		expect_fatal(rig, E, SYN_ACCESS);
+		rig_destroy(rig);
+	}
+}
+
+/* The error is found before the immediate data arrives: no receive WQE is concerned. */
+static void qp_error__bad_key_before_the_immediate_leaves_the_receive(void **state)
+{
+	struct rig *rig = rig_ready(NULL);
+	struct packet p = rig_peer_data(rig, WRITE_FIRST, E, 0, RIG_MTU);
+
+	rig_post_recv(rig, 1, 0, 64);
+	p.dma_len = 2 * RIG_MTU;
+	p.rkey ^= 0x5500;
+	rig_rx(rig, &p);
+	rig_expect_wc(rig->recv_cq, 1, NIC_WC_WR_FLUSH_ERR);
+	assert_true(rig_event(rig, NIC_EVENT_QP_ACCESS_ERR, RIG_USER_QP(rig)));
+	expect_fatal(rig, E, SYN_ACCESS);
+	rig_destroy(rig);
+}
+
+static void qp_error__region_gone_before_the_immediate_fails_the_receive(void **state)
+{
+	struct rig *rig = rig_ready(NULL);
+	struct packet p = rig_peer_data(rig, WRITE_FIRST, E, 0, RIG_MTU);
+	struct nic_mr *mr;
+
+	assert_int_equal(nic_mr_reg(rig->pd, rig->arena, 8192, rig_va(rig, 0),
+				    NIC_ACCESS_REMOTE_WRITE | NIC_ACCESS_LOCAL_WRITE, &mr),
+			 0);
+	rig_post_recv(rig, 1, 0, 64);
+	p.rkey = nic_mr_rkey(mr);
+	p.dma_len = 2 * RIG_MTU;
+	rig_rx(rig, &p);
+	assert_int_equal(nic_mr_dereg(mr), 0);
+	rig_rx_data(rig, WRITE_LAST_IMM, E + 1, RIG_MTU, RIG_MTU);
+	rig_expect_wc(rig->recv_cq, 1, NIC_WC_LOC_ACCESS_ERR);
+	expect_fatal(rig, E + 1, SYN_ACCESS);
+	rig_destroy(rig);
+}
+
 static void qp_error__QS_09_send_error_leads_uc_and_ud_to_sqe_and_rc_to_err(void **state)
 {
 	for (unsigned t = 0; t < 3; t++) {
@@ -353,6 +410,9 @@ int main(void)
 		cmocka_unit_test(qp_error__QS_05_completes_once_in_order_and_no_success_after_error),
 		cmocka_unit_test(qp_error__QS_06_receive_wqe_in_use_is_flushed_exactly_once),
 		cmocka_unit_test(qp_error__QS_06_failing_packet_is_consumed_once),
+		cmocka_unit_test(qp_error__bad_key_of_a_write_with_immediate_fails_its_receive),
+		cmocka_unit_test(qp_error__bad_key_before_the_immediate_leaves_the_receive),
+		cmocka_unit_test(qp_error__region_gone_before_the_immediate_fails_the_receive),
 		cmocka_unit_test(qp_error__QS_09_send_error_leads_uc_and_ud_to_sqe_and_rc_to_err),
 		cmocka_unit_test(qp_error__QS_10_only_a_qp_on_an_srq_raises_the_last_wqe_event),
 		cmocka_unit_test(qp_error__QS_11_peer_in_err_or_reset_ends_in_retries_exceeded),

@@ -387,6 +387,57 @@ static void req__RQ_15_ud_message_over_the_port_mtu_sends_nothing_and_is_no_erro
 	rig_destroy(rig);
 }
 
+static uint32_t lossless;
+
+static uint32_t route(void *ctx, const struct nic_gid *dgid, uint32_t dest_qpn)
+{
+	(void)ctx;
+	(void)dgid;
+	(void)dest_qpn;
+	return lossless;
+}
+
+/** Send all packets that are due on the path that loses nothing. @return how many. */
+static unsigned take(struct rig *rig)
+{
+	static uint8_t data[NIC_FRAME_MAX];
+	struct nic_tx_frame frame = {.data = data};
+	unsigned n = 0;
+
+	while (nic_path_tx(rig->nic, lossless, &frame, 1, rig->now) == 1)
+		n++;
+	return n;
+}
+
+/* The peer would read the memory only after it has executed what follows the READ. */
+static void req__nothing_overtakes_a_read_where_nothing_is_lost(void **state)
+{
+	static const enum nic_wr_opcode ops[] = {NIC_WR_RDMA_WRITE, NIC_WR_SEND, NIC_WR_ATOMIC_FETCH_AND_ADD};
+
+	for (unsigned i = 0; i < 3; i++) {
+		struct rig *rig = rig_create(&(struct rig_opts){.nic.route = route});
+		struct nic_send_wr wr;
+
+		lossless = (uint32_t)nic_path_open(rig->nic, NIC_PATH_LOSSLESS);
+		rig_to_rts(rig);
+		rig_post_send(rig, 1, NIC_WR_SEND, 0, 8);
+		rig_post_send(rig, 2, NIC_WR_RDMA_READ, 0, 2 * RIG_MTU);
+		rig_post_send(rig, 3, NIC_WR_RDMA_READ, 0, 8);
+		wr = rig_wr(rig, 4, ops[i], 0, 8);
+		rig_post(rig, &wr);
+		assert_int_equal(take(rig), 3); /* READs do not wait for READs */
+		rig_rx_data(rig, READ_RESP_FIRST, RIG_SQ_PSN + 1, 0, RIG_MTU);
+		rig_rx_data(rig, READ_RESP_LAST, RIG_SQ_PSN + 2, RIG_MTU, RIG_MTU);
+		assert_int_equal(take(rig), 0);
+		rig_rx_data(rig, READ_RESP_ONLY, RIG_SQ_PSN + 3, 0, 8);
+		assert_int_equal(take(rig), 1);
+		wr = rig_wr(rig, 5, ops[i], 0, 8);
+		rig_post(rig, &wr);
+		assert_int_equal(take(rig), 1); /* behind what is no READ, nothing waits */
+		rig_destroy(rig);
+	}
+}
+
 /* A QP connected to itself: its packets leave the NIC, and are checked and executed like others when they return. */
 static void req__RQ_21_a_loopback_message_is_sent_and_checked_like_any_other(void **state)
 {
@@ -437,6 +488,7 @@ int main(void)
 		cmocka_unit_test(req__RQ_14_a_failed_wqe_does_not_stop_retries_of_those_before_it),
 		cmocka_unit_test(req__RQ_14_gather_follows_the_sge_list),
 		cmocka_unit_test(req__RQ_15_ud_message_over_the_port_mtu_sends_nothing_and_is_no_error),
+		cmocka_unit_test(req__nothing_overtakes_a_read_where_nothing_is_lost),
 		cmocka_unit_test(req__RQ_21_a_loopback_message_is_sent_and_checked_like_any_other),
 	};
 

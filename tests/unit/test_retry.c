@@ -36,6 +36,28 @@ static void retry__RT_01_no_expiry_before_the_coded_time_and_none_for_code_0(voi
 	}
 }
 
+static void retry__RT_01_the_backoff_is_limited_by_the_configuration(void **state)
+{
+	static const uint32_t factors[] = {1, 2, 4}, spent[] = {4, 1 + 3 * 2, 1 + 2 + 2 * 4};
+
+	for (unsigned i = 0; i < 3; i++) {
+		struct rig *rig = rig_create(&(struct rig_opts){.nic.ack_backoff = factors[i]});
+		uint64_t begun = rig->now;
+
+		rig->attr.retry_cnt = 3;
+		rig_to_rts(rig);
+		rig_post_send(rig, 1, NIC_WR_SEND, 0, 8);
+		for (unsigned tries = 0; tries < 4; tries++) {
+			rig_expect_tx(rig, SEND_ONLY, RIG_SQ_PSN);
+			rig->now = nic_next_deadline(rig->nic);
+			rig_advance(rig, 0);
+		}
+		rig_expect_wc(rig->send_cq, 1, NIC_WC_RETRY_EXC_ERR);
+		assert_true(rig->now - begun == spent[i] * rig_timeout_ns(rig->attr.timeout));
+		rig_destroy(rig);
+	}
+}
+
 static void retry__RT_01_repeated_timeouts_double_up_to_4x_until_progress(void **state)
 {
 	static const unsigned factor[] = {1, 2, 4, 4};
@@ -444,6 +466,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(retry__RT_01_no_expiry_before_the_coded_time_and_none_for_code_0),
+		cmocka_unit_test(retry__RT_01_the_backoff_is_limited_by_the_configuration),
 		cmocka_unit_test(retry__RT_01_repeated_timeouts_double_up_to_4x_until_progress),
 		cmocka_unit_test(retry__RT_02_retry_cnt_n_is_n_more_tries),
 		cmocka_unit_test(retry__RT_03_progress_gives_all_tries_back),

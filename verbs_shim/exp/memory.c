@@ -34,12 +34,14 @@ static int access_translate(uint64_t exp_access, unsigned *out)
 struct ibv_mr *exp_reg_mr(struct ibv_exp_reg_mr_in *in)
 {
 	unsigned access;
-	int err = access_translate(in->exp_access, &access);
+	int err = access_translate(in->exp_access & ~(uint64_t)IBV_EXP_ACCESS_ON_DEMAND, &access);
 
 	if (in->comp_mask & IBV_EXP_REG_MR_CREATE_FLAGS && in->create_flags)
 		err = EOPNOTSUPP;
 	if (err)
 		return shim_fail(err);
+	if (in->exp_access & IBV_EXP_ACCESS_ON_DEMAND)
+		access |= IBV_ACCESS_ON_DEMAND;
 	if (!(in->comp_mask & IBV_EXP_REG_MR_DM))
 		return shim_mr_reg(in->pd, in->addr, in->length, (uintptr_t)in->addr, access);
 	if (!in->dm)

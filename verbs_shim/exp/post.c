@@ -143,6 +143,7 @@ static int translate(const struct shim_qp *qp, const struct ibv_exp_send_wr *wr,
 	out->opcode = wr->exp_opcode; /* IBV_EXP_WR_* and NIC_WR_* have the same values (asserted below) */
 	out->flags = (uint32_t)flags;
 	out->ex = wr->ex.imm_data;
+	out->srqn = wr->qp_type.xrc.remote_srqn;
 	switch (wr->exp_opcode) {
 	case IBV_EXP_WR_SEND:
 	case IBV_EXP_WR_SEND_WITH_IMM:

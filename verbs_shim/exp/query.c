@@ -47,7 +47,7 @@ static uint64_t cap_flags(unsigned plain)
 	if (plain & IBV_DEVICE_MEM_WINDOW_TYPE_2B)
 		flags |= IBV_EXP_DEVICE_MW_TYPE_2B;
 	return flags | IBV_EXP_DEVICE_EXT_ATOMICS | IBV_EXP_DEVICE_EXT_MASKED_ATOMICS | IBV_EXP_DEVICE_NOP |
-	       IBV_EXP_DEVICE_CROSS_CHANNEL;
+	       IBV_EXP_DEVICE_CROSS_CHANNEL | IBV_EXP_DEVICE_ODP;
 }
 
 static void atomics_fill(const struct shim_personality *personality, struct ibv_exp_device_attr *out)
@@ -84,21 +84,31 @@ static void calc_fill(struct ibv_exp_device_calc_cap *out)
 	out->fp_ops = calc_ops(IBV_EXP_CALC_DATA_TYPE_FLOAT);
 }
 
+/* The bits are those of verbs.h. */
+static void odp_fill(const struct ibv_odp_caps *in, struct ibv_exp_odp_caps *out)
+{
+	out->general_odp_caps = in->general_caps;
+	out->per_transport_caps.rc_odp_caps = in->per_transport_caps.rc_odp_caps;
+	out->per_transport_caps.uc_odp_caps = in->per_transport_caps.uc_odp_caps;
+	out->per_transport_caps.ud_odp_caps = in->per_transport_caps.ud_odp_caps;
+}
+
 int exp_query_device(struct ibv_context *context, struct ibv_exp_device_attr *attr)
 {
 	uint32_t asked = attr->comp_mask;
 	uint64_t asked_2 = asked & (uint32_t)IBV_EXP_DEVICE_ATTR_COMP_MASK_2 ? attr->comp_mask_2 : 0;
-	struct ibv_device_attr plain;
-	int err = ibv_query_device(context, &plain);
+	struct ibv_device_attr_ex plain;
+	int err = shim_query_device_ex(context, NULL, &plain, sizeof(plain));
 
 	if (err)
 		return err;
 	memset(attr, 0, sizeof(*attr));
-	plain_fill(&plain, attr);
+	plain_fill(&plain.orig_attr, attr);
 	atomics_fill(shim_ctx(context)->personality, attr);
-	attr->exp_device_cap_flags = cap_flags(plain.device_cap_flags);
+	attr->exp_device_cap_flags = cap_flags(plain.orig_attr.device_cap_flags);
 	attr->max_dm_size = SHIM_DM_MAX;
 	calc_fill(&attr->calc_cap);
+	odp_fill(&plain.odp_caps, &attr->odp_caps);
 	attr->comp_mask = asked & FIELDS_ANSWERED;
 	attr->comp_mask_2 = asked_2 & IBV_EXP_DEVICE_ATTR_PCI_ATOMIC_CAPS;
 	return 0;

@@ -76,7 +76,7 @@ struct shim_dm *shim_dm_new(struct ibv_context *context, size_t length)
 	struct shim_context *ctx = shim_ctx(context);
 	struct shim_dm *dm;
 
-	if (!shim_alive(ctx))
+	if (shim_is_closed(ctx)) /* a forked child may allocate some of its own */
 		return shim_fail(EIO);
 	if (!length)
 		return shim_fail(EINVAL);
@@ -89,6 +89,7 @@ struct shim_dm *shim_dm_new(struct ibv_context *context, size_t length)
 	if (dm->mem == MAP_FAILED)
 		goto free_dm;
 	dm->len = length;
+	dm->forks = pmd_forks();
 	dm->ibv.context = dm->exp.context = context;
 	shim_link_name(ctx, &dm->link);
 	dm->ibv.handle = dm->exp.handle = dm->link.handle;
@@ -110,7 +111,7 @@ int shim_dm_free(struct shim_dm *dm)
 
 	if (!SHIM_INTACT(dm))
 		return shim_errno(-ENOENT);
-	if (shim_is_inherited(ctx))
+	if (dm->forks != pmd_forks())
 		return shim_errno(-EIO);
 	if (atomic_load(&dm->users))
 		return shim_errno(-EBUSY);
@@ -125,10 +126,10 @@ struct ibv_mr *shim_dm_reg(struct ibv_pd *pd, struct shim_dm *dm, uint64_t offse
 {
 	uint8_t *at = shim_dm_at(dm, offset, length);
 	struct ibv_mr *mr;
-	uint32_t rights;
-	int err = shim_access_translate(access, &rights);
+	uint32_t rights = shim_access_translate(access);
+	int err = 0;
 
-	if (!at || pd->context != dm->ibv.context)
+	if (!at || pd->context != dm->ibv.context || access & IBV_ACCESS_ON_DEMAND)
 		err = -EINVAL;
 	else if (!shim_pd_intact(pd) || !SHIM_INTACT(dm))
 		err = -ENOENT;

@@ -314,7 +314,10 @@ void shim_event_raise(void *dev, const struct nic_event *event)
 		raise_port(dev, event->type);
 		break;
 	default:
-		queue_add(&shim_ctx(qp->ibv.context)->async, &qp->async, event->type, true);
+		do { /* every structure of an XRC target gets the event */
+			queue_add(&shim_ctx(qp->ibv.context)->async, &qp->async, event->type, true);
+			qp = qp->next_handle;
+		} while (qp && qp != event->user);
 	}
 }
 

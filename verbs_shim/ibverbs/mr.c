@@ -5,14 +5,11 @@
  */
 #include "shim.h"
 
-/* Optional rights, which are hints, and the huge-page flag are ignored. On-demand paging is refused, because it would
- * promise that memory can be prefetched and that the NIC reports page faults. */
-int shim_access_translate(unsigned access, uint32_t *out)
+/* Optional rights, which are hints, and the huge-page flag are ignored. So is on-demand paging: the CPU faults pages in
+ * wherever the NIC accesses memory. */
+uint32_t shim_access_translate(unsigned access)
 {
-	if (access & IBV_ACCESS_ON_DEMAND)
-		return -EOPNOTSUPP;
-	*out = access & ~(unsigned)(IBV_ACCESS_OPTIONAL_RANGE | IBV_ACCESS_HUGETLB);
-	return 0;
+	return access & ~(unsigned)(IBV_ACCESS_OPTIONAL_RANGE | IBV_ACCESS_HUGETLB | IBV_ACCESS_ON_DEMAND);
 }
 
 static bool access_writes(uint32_t access)
@@ -55,15 +52,16 @@ struct ibv_mr *shim_mr_new(struct ibv_pd *pd, void *mem, size_t length, uint64_t
 	return &mr->ibv;
 }
 
+/* An on-demand region may be registered before its memory is mapped: addr NULL and length SIZE_MAX, for example, are
+ * the whole address space (an implicit region). */
 struct ibv_mr *shim_mr_reg(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, unsigned access)
 {
-	uint32_t rights;
-	int err = shim_access_translate(access, &rights);
+	size_t mapped = access & IBV_ACCESS_ON_DEMAND ? 0 : length;
+	uint32_t rights = shim_access_translate(access);
+	int err = shim_pd_intact(pd) ? pmd_check_range(addr, mapped, access_writes(rights)) : -ENOENT;
 
-	if (!err && !shim_pd_intact(pd))
-		err = -ENOENT;
-	if (!err)
-		err = pmd_check_range(addr, length, access_writes(rights));
+	if (!err && rights & NIC_ACCESS_FLUSH_PERSISTENT && !pmd_is_mapped_file(addr, length))
+		err = -EINVAL; /* as a kernel: the memory is not persistent */
 	return err ? shim_fail(-err) : shim_mr_new(pd, addr, length, iova, rights, NULL);
 }
 
@@ -116,8 +114,8 @@ SHIM_EXPORT int ibv_rereg_mr(struct ibv_mr *ibv, int flags, struct ibv_pd *pd, v
 	struct shim_context *ctx = shim_ctx(ibv->context);
 	bool new_access = flags & IBV_REREG_MR_CHANGE_ACCESS, new_range = flags & IBV_REREG_MR_CHANGE_TRANSLATION;
 	bool new_pd = flags & IBV_REREG_MR_CHANGE_PD;
-	uint32_t rights = mr->access;
-	int err = new_access ? shim_access_translate((unsigned)access, &rights) : 0;
+	uint32_t rights = new_access ? shim_access_translate((unsigned)access) : mr->access;
+	int err = 0;
 
 	if (!rereg_input_is_legal(flags, addr, length, access)) {
 		errno = EINVAL;
@@ -127,9 +125,12 @@ SHIM_EXPORT int ibv_rereg_mr(struct ibv_mr *ibv, int flags, struct ibv_pd *pd, v
 		err = -EINVAL;
 	else if (!SHIM_INTACT(mr) || (new_pd && !shim_pd_intact(pd)))
 		err = -ENOENT;
-	if (!err && (new_range || new_access) && !mr->dm)
+	if (!err && (new_range || new_access) && !mr->dm && !(access & IBV_ACCESS_ON_DEMAND))
 		err = pmd_check_range(new_range ? addr : ibv->addr, new_range ? length : ibv->length,
 				      access_writes(rights));
+	if (!err && rights & NIC_ACCESS_FLUSH_PERSISTENT &&
+	    !pmd_is_mapped_file(new_range ? addr : ibv->addr, new_range ? length : ibv->length))
+		err = -EINVAL;
 	if (!err)
 		err = -EIO;
 	if (err == -EIO && shim_enter(ctx)) {

@@ -29,6 +29,8 @@ static void drop_qp(struct shim_link *link)
 {
 	struct shim_qp *qp = container_of(link, struct shim_qp, link);
 
+	if (shim_target_leave(qp))
+		return;
 	pmd_mcast_leave(shim_ctx(qp->ibv.context)->engine, qp->nic);
 	nic_qp_destroy(qp->nic);
 }
@@ -36,6 +38,11 @@ static void drop_qp(struct shim_link *link)
 static void drop_srq(struct shim_link *link)
 {
 	nic_srq_destroy(container_of(link, struct shim_srq, link)->nic);
+}
+
+static void drop_xrcd(struct shim_link *link)
+{
+	shim_xrcd_drop(container_of(link, struct shim_xrcd, link));
 }
 
 static void drop_cq(struct shim_link *link)
@@ -71,8 +78,8 @@ void shim_objects_drop(struct shim_context *ctx)
 {
 	/* In the order of enum shim_kind: objects are destroyed after those that use them. */
 	static void (*const drop[SHIM_KINDS])(struct shim_link *) = {
-		[SHIM_QP] = drop_qp, [SHIM_SRQ] = drop_srq, [SHIM_CQ] = drop_cq, [SHIM_AH] = drop_ah,
-		[SHIM_MW] = drop_mw, [SHIM_MR] = drop_mr,   [SHIM_PD] = drop_pd,
+		[SHIM_QP] = drop_qp, [SHIM_SRQ] = drop_srq, [SHIM_XRCD] = drop_xrcd, [SHIM_CQ] = drop_cq,
+		[SHIM_AH] = drop_ah, [SHIM_MW] = drop_mw,   [SHIM_MR] = drop_mr,     [SHIM_PD] = drop_pd,
 	};
 
 	for (int kind = 0; kind < SHIM_KINDS; kind++)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * ops.c - the operations that the inline functions of verbs.h find in a context. For operations left NULL these
- * functions return EOPNOTSUPP: flows, work queues, counters, null MRs, XRC, rate limits.
+ * functions return EOPNOTSUPP: flows, work queues, counters, null MRs, rate limits.
  */
 #include "shim.h"
 
@@ -13,23 +13,6 @@ static int compat_query_device(struct ibv_context *context, struct ibv_device_at
 static int compat_query_port(struct ibv_context *context, uint8_t port, struct _compat_ibv_port_attr *attr)
 {
 	return ibv_query_port(context, port, attr);
-}
-
-static int refuse_advise_mr(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t flags, struct ibv_sge *sge,
-			    uint32_t n)
-{
-	return EOPNOTSUPP;
-}
-
-/* Never called, since no XRC domain can be opened; set because ibv_close_xrcd does not check for NULL. */
-static int refuse_close_xrcd(struct ibv_xrcd *xrcd)
-{
-	return EOPNOTSUPP;
-}
-
-static int refuse_get_srq_num(struct ibv_srq *srq, uint32_t *num)
-{
-	return EOPNOTSUPP; /* only XRC shared receive queues have numbers */
 }
 
 void shim_ops_init(struct verbs_context *vctx)
@@ -47,7 +30,7 @@ void shim_ops_init(struct verbs_context *vctx)
 		.post_recv = shim_post_recv,
 	};
 	vctx->query_port = shim_query_port;
-	vctx->advise_mr = refuse_advise_mr;
+	vctx->advise_mr = shim_advise_mr;
 	vctx->alloc_parent_domain = shim_alloc_parent_domain;
 	vctx->dealloc_td = shim_dealloc_td;
 	vctx->alloc_td = shim_alloc_td;
@@ -58,7 +41,9 @@ void shim_ops_init(struct verbs_context *vctx)
 	vctx->create_cq_ex = shim_create_cq_ex;
 	vctx->query_device_ex = shim_query_device_ex;
 	vctx->create_qp_ex = shim_create_qp_ex;
-	vctx->get_srq_num = refuse_get_srq_num;
+	vctx->get_srq_num = shim_get_srq_num;
 	vctx->create_srq_ex = shim_create_srq_ex;
-	vctx->close_xrcd = refuse_close_xrcd;
+	vctx->open_xrcd = shim_open_xrcd;
+	vctx->close_xrcd = shim_close_xrcd;
+	vctx->open_qp = shim_open_qp;
 }

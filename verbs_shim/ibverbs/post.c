@@ -16,6 +16,7 @@ static inline int translate(const struct shim_qp *qp, const struct ibv_send_wr *
 	out->opcode = wr->opcode;
 	out->flags = wr->send_flags & ~(unsigned)IBV_SEND_IP_CSUM; /* IP_CSUM: ignored, it means nothing on a RoCE QP */
 	out->ex = wr->imm_data;
+	out->srqn = wr->qp_type.xrc.remote_srqn;
 	switch (wr->opcode) {
 	case IBV_WR_ATOMIC_CMP_AND_SWP:
 	case IBV_WR_ATOMIC_FETCH_AND_ADD:
@@ -29,7 +30,7 @@ static inline int translate(const struct shim_qp *qp, const struct ibv_send_wr *
 	default:
 		break;
 	}
-	if (wr->opcode >= IBV_WR_DRIVER1)
+	if (wr->opcode >= IBV_WR_DRIVER1 && wr->opcode != IBV_WR_ATOMIC_WRITE)
 		return -EINVAL; /* the NIC has more opcodes, but they need fields that struct ibv_send_wr lacks */
 	if (qp->ibv.qp_type == IBV_QPT_UD) {
 		shim_ud_translate(wr->wr.ud.ah, wr->wr.ud.remote_qpn, wr->wr.ud.remote_qkey, out);

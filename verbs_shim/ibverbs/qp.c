@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * qp.c - queue pairs: creation, attributes, destruction (IBTA 11.2.4). The NIC checks the transitions; this file
- * translates structures and refuses what the NIC does not support (alternate paths, rate limits, XRC).
+ * translates structures and refuses what the NIC does not support (alternate paths, rate limits). XRC targets: xrc.c.
  */
 #include <string.h>
 
@@ -19,22 +19,25 @@ static int init_translate(struct shim_qp *qp, struct ibv_pd *pd, const struct ib
 {
 	const struct ibv_context *context = pd->context;
 	const struct shim_personality *personality = shim_ctx(context)->personality;
+	bool initiator = attr->qp_type == IBV_QPT_XRC_SEND; /* receives nothing: the attributes for that are ignored */
+	struct ibv_cq *recv_cq = initiator ? attr->send_cq : attr->recv_cq;
+	struct ibv_srq *srq = initiator ? NULL : attr->srq;
 
-	if (attr->qp_type != IBV_QPT_RC && attr->qp_type != IBV_QPT_UC && attr->qp_type != IBV_QPT_UD)
+	if (attr->qp_type != IBV_QPT_RC && attr->qp_type != IBV_QPT_UC && attr->qp_type != IBV_QPT_UD && !initiator)
 		return -EOPNOTSUPP;
-	if (!attr->send_cq || !attr->recv_cq || attr->send_cq->context != context ||
-	    attr->recv_cq->context != context || (attr->srq && attr->srq->context != context))
+	if (!attr->send_cq || !recv_cq || attr->send_cq->context != context || recv_cq->context != context ||
+	    (srq && srq->context != context))
 		return -EINVAL;
 	if (!shim_pd_intact(pd) || !SHIM_INTACT(container_of(attr->send_cq, struct shim_cq, ibv)) ||
-	    !SHIM_INTACT(container_of(attr->recv_cq, struct shim_cq, ibv)) ||
-	    (attr->srq && !SHIM_INTACT(container_of(attr->srq, struct shim_srq, ibv))))
+	    !SHIM_INTACT(container_of(recv_cq, struct shim_cq, ibv)) ||
+	    (srq && !SHIM_INTACT(container_of(srq, struct shim_srq, ibv))))
 		return -ENOENT;
 	*out = (struct nic_qp_init){
-		.type = (enum nic_qp_type)attr->qp_type,
+		.type = initiator ? NIC_QPT_XRC_INI : (enum nic_qp_type)attr->qp_type,
 		.pd = container_of(pd, struct shim_pd, ibv)->nic,
 		.send_cq = container_of(attr->send_cq, struct shim_cq, ibv)->nic,
-		.recv_cq = container_of(attr->recv_cq, struct shim_cq, ibv)->nic,
-		.srq = attr->srq ? container_of(attr->srq, struct shim_srq, ibv)->nic : NULL,
+		.recv_cq = container_of(recv_cq, struct shim_cq, ibv)->nic,
+		.srq = srq ? container_of(srq, struct shim_srq, ibv)->nic : NULL,
 		.cap = {attr->cap.max_send_wr, attr->cap.max_recv_wr, attr->cap.max_send_sge, attr->cap.max_recv_sge,
 			attr->cap.max_inline_data},
 		.sq_sig_all = attr->sq_sig_all,
@@ -125,8 +128,12 @@ SHIM_EXPORT struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_a
 struct ibv_qp *shim_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr)
 {
 	const uint32_t known = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+	const uint32_t of_target = IBV_QP_INIT_ATTR_XRCD | IBV_QP_INIT_ATTR_PD;
 	struct shim_qp_extra extra = {.extended = attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS};
 
+	if (attr->qp_type == IBV_QPT_XRC_RECV && attr->comp_mask & IBV_QP_INIT_ATTR_XRCD &&
+	    !(attr->comp_mask & ~of_target))
+		return shim_target_create(context, attr);
 	if (attr->comp_mask & ~known || (attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS && attr->create_flags))
 		return shim_fail(EOPNOTSUPP);
 	if (!(attr->comp_mask & IBV_QP_INIT_ATTR_PD) || !attr->pd || attr->pd->context != context)
@@ -159,7 +166,7 @@ SHIM_EXPORT int ibv_destroy_qp(struct ibv_qp *ibv)
 	if (!shim_enter(ctx))
 		return EIO;
 	pmd_settle(ctx->engine);
-	err = nic_qp_destroy(qp->nic);
+	err = shim_target_leave(qp) ? 0 : nic_qp_destroy(qp->nic);
 	if (!err)
 		shim_object_remove(ctx, &qp->link);
 	shim_leave(ctx);
@@ -169,7 +176,10 @@ SHIM_EXPORT int ibv_destroy_qp(struct ibv_qp *ibv)
 	shim_event_wait_acks(&ibv->mutex, &ibv->cond, &ibv->events_completed, reported);
 	if (qp->extended)
 		shim_wr_ex_fini(qp);
-	shim_pd_put(ibv->pd);
+	if (qp->xrcd)
+		atomic_fetch_sub(&qp->xrcd->users, 1);
+	else
+		shim_pd_put(ibv->pd);
 	free(qp);
 	return 0;
 }
@@ -209,8 +219,6 @@ SHIM_EXPORT int ibv_detach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, ui
 #define MASK_KNOWN   ((1 << 21) - 1)
 /* Refused: path migration is not supported, and capabilities are fixed at creation. */
 #define MASK_REFUSED (IBV_QP_ALT_PATH | IBV_QP_PATH_MIG_STATE | IBV_QP_CAP)
-/* IBV_ACCESS_FLUSH_GLOBAL and FLUSH_PERSISTENT, in newer verbs.h: rights to requests that the responder refuses. */
-#define FLUSH_RIGHTS (3u << 8)
 
 static int attr_translate(const struct ibv_qp_attr *a, int mask, struct nic_qp_attr *out)
 {
@@ -224,7 +232,7 @@ static int attr_translate(const struct ibv_qp_attr *a, int mask, struct nic_qp_a
 		.rq_psn = a->rq_psn,
 		.sq_psn = a->sq_psn,
 		.dest_qp_num = a->dest_qp_num,
-		.qp_access_flags = a->qp_access_flags & ~(IBV_ACCESS_OPTIONAL_RANGE | FLUSH_RIGHTS),
+		.qp_access_flags = a->qp_access_flags & ~(unsigned)(IBV_ACCESS_OPTIONAL_RANGE | IBV_ACCESS_ON_DEMAND),
 		.en_sqd_async_notify = a->en_sqd_async_notify,
 		.max_rd_atomic = a->max_rd_atomic,
 		.max_dest_rd_atomic = a->max_dest_rd_atomic,

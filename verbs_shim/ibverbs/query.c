@@ -13,6 +13,7 @@
 
 /* ---- device ------------------------------------------------------------------------------------------ */
 
+/* A forked child may ask this, too: nothing here changes. */
 static void device_attr_fill(const struct shim_context *ctx, struct ibv_device_attr *a)
 {
 	const struct nic_limits *lim = nic_limits(ctx->nic);
@@ -29,7 +30,7 @@ static void device_attr_fill(const struct shim_context *ctx, struct ibv_device_a
 	a->max_qp_wr = (int)lim->max_qp_wr;
 	a->device_cap_flags = IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_PORT_ACTIVE_EVENT | IBV_DEVICE_SYS_IMAGE_GUID |
 			      IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_SRQ_RESIZE | IBV_DEVICE_MEM_WINDOW |
-			      IBV_DEVICE_MEM_WINDOW_TYPE_2B | IBV_DEVICE_MEM_MGT_EXTENSIONS;
+			      IBV_DEVICE_MEM_WINDOW_TYPE_2B | IBV_DEVICE_MEM_MGT_EXTENSIONS | IBV_DEVICE_XRC;
 	a->max_sge = a->max_sge_rd = a->max_srq_sge = (int)lim->max_sge;
 	a->max_cq = (int)lim->max_cq;
 	a->max_cqe = (int)lim->max_cqe;
@@ -56,30 +57,47 @@ SHIM_EXPORT int ibv_query_device(struct ibv_context *context, struct ibv_device_
 {
 	if (!shim_is_ours(context))
 		return shim_real(ibv_query_device)(context, attr);
-	if (!shim_alive(shim_ctx(context)))
+	if (shim_is_closed(shim_ctx(context)))
 		return EIO;
 	device_attr_fill(shim_ctx(context), attr);
 	return 0;
 }
+
+/* The CPU faults pages in wherever the NIC accesses memory. */
+static void odp_caps_fill(struct ibv_odp_caps *caps)
+{
+	const uint32_t messages = IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_SRQ_RECV;
+
+	caps->general_caps = IBV_ODP_SUPPORT | IBV_ODP_SUPPORT_IMPLICIT;
+	caps->per_transport_caps.ud_odp_caps = messages;
+	caps->per_transport_caps.uc_odp_caps = messages | IBV_ODP_SUPPORT_WRITE;
+	caps->per_transport_caps.rc_odp_caps =
+		messages | IBV_ODP_SUPPORT_WRITE | IBV_ODP_SUPPORT_READ | IBV_ODP_SUPPORT_ATOMIC;
+}
+
+/* IB_UVERBS_DEVICE_FLUSH_GLOBAL, FLUSH_PERSISTENT and ATOMIC_WRITE, which have no names in verbs.h. */
+#define PLACEMENT_CAPS (7ull << 38)
 
 int shim_query_device_ex(struct ibv_context *context, const struct ibv_query_device_ex_input *input,
 			 struct ibv_device_attr_ex *attr, size_t attr_size)
 {
 	struct ibv_device_attr_ex full;
 
-	if (!shim_alive(shim_ctx(context)))
+	if (shim_is_closed(shim_ctx(context)))
 		return EIO;
 	if ((input && input->comp_mask) || attr_size < sizeof(full.orig_attr))
 		return EINVAL;
 	memset(&full, 0, sizeof(full));
 	device_attr_fill(shim_ctx(context), &full.orig_attr);
-	full.device_cap_flags_ex = full.orig_attr.device_cap_flags;
+	full.device_cap_flags_ex = (uint64_t)full.orig_attr.device_cap_flags | PLACEMENT_CAPS;
 	full.phys_port_cnt_ex = full.orig_attr.phys_port_cnt;
 	/* Atomics are executed with CPU instructions, so they are atomic with respect to CPUs and other NICs. */
 	full.pci_atomic_caps.fetch_add = SHIM_PCI_ATOMIC_SIZES;
 	full.pci_atomic_caps.swap = SHIM_PCI_ATOMIC_SIZES;
 	full.pci_atomic_caps.compare_swap = SHIM_PCI_ATOMIC_SIZES;
 	full.max_dm_size = SHIM_DM_MAX;
+	odp_caps_fill(&full.odp_caps);
+	full.xrc_odp_caps = full.odp_caps.per_transport_caps.rc_odp_caps;
 	memset(attr, 0, attr_size);
 	memcpy(attr, &full, attr_size < sizeof(full) ? attr_size : sizeof(full));
 	return 0;

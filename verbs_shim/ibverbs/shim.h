@@ -75,7 +75,7 @@ void shim_event_wait_acks(pthread_mutex_t *mutex, pthread_cond_t *cond, const ui
 /* ---- objects ----------------------------------------------------------------------------------------- */
 
 /** Kinds of NIC objects of a context, in the order of teardown (object.c). */
-enum shim_kind { SHIM_QP, SHIM_SRQ, SHIM_CQ, SHIM_AH, SHIM_MW, SHIM_MR, SHIM_PD, SHIM_KINDS };
+enum shim_kind { SHIM_QP, SHIM_SRQ, SHIM_XRCD, SHIM_CQ, SHIM_AH, SHIM_MW, SHIM_MR, SHIM_PD, SHIM_KINDS };
 
 /** An object's place among its context's objects of its kind; objects without an object of the NIC are in no list. ctx,
  * handle: what the program's structure of the object must still contain (SHIM_INTACT). */
@@ -148,6 +148,7 @@ struct shim_dm {
 	struct shim_link link;
 	uint8_t *mem;
 	size_t len;
+	unsigned forks;	   /* pmd_forks() when it was allocated */
 	atomic_uint users; /* number of memory regions registered on it */
 };
 
@@ -184,11 +185,21 @@ struct shim_cq {
 	bool single;		   /* the application promises to poll from one thread at a time */
 };
 
+/** An XRC domain. Those opened with descriptors of the same file share the NIC's object. */
+struct shim_xrcd {
+	struct ibv_xrcd ibv;
+	struct nic_xrcd *nic;
+	struct shim_link link;
+	struct shim_xrc_file *file; /* NULL: opened without a file */
+	atomic_uint users;	    /* QPs and SRQs made with it */
+};
+
 struct shim_srq {
 	struct ibv_srq ibv;
 	struct nic_srq *nic;
 	struct shim_link link;
 	struct shim_event_source async;
+	struct shim_xrcd *xrcd; /* NULL: the SRQ belongs to no XRC domain */
 };
 
 /** Work requests between ibv_wr_start and ibv_wr_complete (wr_ex.c). */
@@ -210,6 +221,8 @@ struct shim_qp {
 	struct nic_qp *nic;
 	struct shim_link link;
 	struct shim_event_source async;
+	struct shim_xrcd *xrcd;	     /* XRC targets; else NULL */
+	struct shim_qp *next_handle; /* XRC targets: a ring of the structures that share the NIC's QP; else NULL */
 	bool extended, sq_sig_all;
 	bool no_atomics; /* this personality has atomics only on request, and this QP did not request them */
 	uint32_t max_atomic_arg;
@@ -237,11 +250,16 @@ static inline bool shim_is_inherited(const struct shim_context *ctx)
 	return ctx->forks != pmd_forks();
 }
 
+static inline bool shim_is_closed(const struct shim_context *ctx)
+{
+	return atomic_load_explicit(&ctx->closed, memory_order_relaxed);
+}
+
 /** Whether calls on the context's objects can reach its engine: the context is not closed, and was not inherited by a
  * forked child. */
 static inline bool shim_alive(const struct shim_context *ctx)
 {
-	return !shim_is_inherited(ctx) && !atomic_load_explicit(&ctx->closed, memory_order_relaxed);
+	return !shim_is_inherited(ctx) && !shim_is_closed(ctx);
 }
 
 /** Take the engine lock for a call on one of the context's objects. @return false: the context is closed, or
@@ -370,8 +388,8 @@ struct ibv_mr *shim_mr_reg(struct ibv_pd *pd, void *addr, size_t length, uint64_
  * contains mem: the caller has counted the region in dm->users, and deregistration uncounts it. */
 struct ibv_mr *shim_mr_new(struct ibv_pd *pd, void *mem, size_t length, uint64_t iova, uint32_t rights,
 			   struct shim_dm *dm);
-/** Translate access rights for the NIC. @return 0, -EOPNOTSUPP. */
-int shim_access_translate(unsigned access, uint32_t *out);
+/** Translate access rights for the NIC. */
+uint32_t shim_access_translate(unsigned access);
 #define SHIM_DM_MAX (1u << 20) /* bytes of device memory that a context can have */
 /** Allocate zeroed device memory. @return NULL with errno: EIO, EINVAL, ENOMEM. */
 struct shim_dm *shim_dm_new(struct ibv_context *context, size_t length);
@@ -386,6 +404,8 @@ struct ibv_dm *shim_alloc_dm(struct ibv_context *context, struct ibv_alloc_dm_at
 int shim_free_dm(struct ibv_dm *dm);
 struct ibv_mr *shim_reg_dm_mr(struct ibv_pd *pd, struct ibv_dm *dm, uint64_t offset, size_t length, unsigned access);
 struct ibv_mw *shim_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type);
+int shim_advise_mr(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t flags, struct ibv_sge *sge,
+		   uint32_t n);
 int shim_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind);
 int shim_dealloc_mw(struct ibv_mw *mw);
 /** Translate a memory window bind for the NIC. @return false: the window or the region belongs to another context,
@@ -418,6 +438,17 @@ struct shim_qp_extra {
 struct ibv_qp *shim_qp_create(struct ibv_pd *pd, struct ibv_qp_init_attr *attr, const struct shim_qp_extra *extra);
 struct ibv_srq *shim_create_srq_ex(struct ibv_context *context, struct ibv_srq_init_attr_ex *attr);
 struct ibv_qp *shim_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr);
+/** XRC (xrc.c). shim_target_create: an XRC target QP. */
+struct ibv_xrcd *shim_open_xrcd(struct ibv_context *context, struct ibv_xrcd_init_attr *attr);
+int shim_close_xrcd(struct ibv_xrcd *xrcd);
+struct ibv_qp *shim_target_create(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr);
+struct ibv_qp *shim_open_qp(struct ibv_context *context, struct ibv_qp_open_attr *attr);
+/** The structure no longer shares its QP with others. Engine lock held. @return whether others keep the QP; else the
+ * caller destroys it. */
+bool shim_target_leave(struct shim_qp *qp);
+/** Give back the NIC's object of a domain. Engine lock held. */
+void shim_xrcd_drop(struct shim_xrcd *xrcd);
+int shim_get_srq_num(struct ibv_srq *srq, uint32_t *num);
 int shim_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr);
 /** Post a list of receives. Engine lock held. @return 0, or an errno with *bad_wr set. */
 int shim_recv_list(struct shim_context *ctx, struct nic_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr);

@@ -204,6 +204,47 @@ static void wr_atomic_fetch_add(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t ad
 	wr->atomic.compare_add = add;
 }
 
+static void wr_atomic_write(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr, const void *data)
+{
+	struct shim_batch *b = &qp_of(ex)->batch;
+	struct shim_batch_wr *w;
+	uint8_t *copy;
+
+	add_rdma(ex, NIC_WR_ATOMIC_WRITE, rkey, addr, 0);
+	w = batch_last(b);
+	copy = w ? batch_data(b, w, NIC_ATOMIC_WRITE_SIZE) : NULL;
+	if (!copy)
+		return;
+	memcpy(copy, data, NIC_ATOMIC_WRITE_SIZE);
+	w->inline_len = NIC_ATOMIC_WRITE_SIZE;
+	w->wr.flags |= NIC_SEND_INLINE;
+}
+
+static void wr_flush(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr, size_t len, uint8_t type, uint8_t level)
+{
+	struct nic_send_wr *wr = batch_add(ex, NIC_WR_FLUSH);
+
+	if (!wr)
+		return;
+	wr->flush.rkey = rkey;
+	wr->flush.remote_addr = addr;
+	wr->flush.length = len > UINT32_MAX ? UINT32_MAX : (uint32_t)len; /* the NIC refuses what is too long */
+	wr->flush.type = type;
+	wr->flush.level = level;
+}
+
+/* ibv_qp_ex.wr_flush, which old verbs.h lack: the member after wr_atomic_write. */
+static void set_wr_flush(struct shim_qp *qp)
+{
+	size_t at = offsetof(struct shim_qp, ex) + offsetof(struct ibv_qp_ex, wr_atomic_write) +
+		    sizeof(qp->ex.wr_atomic_write);
+	void (*fn)(struct ibv_qp_ex *, uint32_t, uint64_t, size_t, uint8_t, uint8_t) = wr_flush;
+
+	_Static_assert(offsetof(struct shim_qp, zero) >= offsetof(struct shim_qp, ex) + sizeof(struct ibv_qp_ex),
+		       "room for the members of newer structures");
+	memcpy((char *)qp + at, &fn, sizeof(fn));
+}
+
 static void add_simple(struct ibv_qp_ex *ex, enum nic_wr_opcode opcode, uint32_t extra)
 {
 	struct nic_send_wr *wr = batch_add(ex, opcode);
@@ -252,6 +293,14 @@ static void wr_set_ud_addr(struct ibv_qp_ex *ex, struct ibv_ah *ah, uint32_t qpn
 	w->wr.ud.ah = ah ? container_of(ah, struct shim_ah, ibv)->nic : NULL;
 	w->wr.ud.remote_qpn = qpn;
 	w->wr.ud.remote_qkey = qkey;
+}
+
+static void wr_set_xrc_srqn(struct ibv_qp_ex *ex, uint32_t srqn)
+{
+	struct shim_batch_wr *w = batch_last(&qp_of(ex)->batch);
+
+	if (w)
+		w->wr.srqn = srqn;
 }
 
 static void wr_set_sge_list(struct ibv_qp_ex *ex, size_t n, const struct ibv_sge *list)
@@ -313,18 +362,37 @@ static void wr_set_inline_data(struct ibv_qp_ex *ex, void *addr, size_t length)
 
 /* ---- set-up ------------------------------------------------------------------------------------------ */
 
-#define OPS_UD (IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM)
+#define WITH_FLUSH (1 << 11) /* IBV_QP_EX_WITH_FLUSH, in newer verbs.h */
+#define OPS_UD	   (IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM)
 #define OPS_UC                                                                                                         \
 	(OPS_UD | IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | IBV_QP_EX_WITH_BIND_MW |            \
 	 IBV_QP_EX_WITH_LOCAL_INV)
 #define OPS_RC                                                                                                         \
 	(OPS_UC | IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | \
-	 IBV_QP_EX_WITH_SEND_WITH_INV)
+	 IBV_QP_EX_WITH_SEND_WITH_INV | IBV_QP_EX_WITH_ATOMIC_WRITE | WITH_FLUSH)
+
+#define OPS_XRC                                                                                                        \
+	(OPS_UD | IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | IBV_QP_EX_WITH_RDMA_READ |          \
+	 IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_ATOMIC_WRITE |       \
+	 WITH_FLUSH)
+
+static uint64_t ops_of(enum ibv_qp_type type)
+{
+	switch (type) {
+	case IBV_QPT_RC:
+		return OPS_RC;
+	case IBV_QPT_UC:
+		return OPS_UC;
+	case IBV_QPT_XRC_SEND:
+		return OPS_XRC;
+	default:
+		return OPS_UD;
+	}
+}
 
 int shim_wr_ex_init(struct shim_qp *qp, uint64_t send_ops)
 {
-	enum ibv_qp_type type = qp->ibv.qp_type;
-	uint64_t known = type == IBV_QPT_RC ? OPS_RC : type == IBV_QPT_UC ? OPS_UC : OPS_UD;
+	uint64_t known = ops_of(qp->ibv.qp_type);
 	struct ibv_qp_ex *ex = &qp->ex;
 
 	if (send_ops & ~known)
@@ -333,6 +401,8 @@ int shim_wr_ex_init(struct shim_qp *qp, uint64_t send_ops)
 	qp->extended = true;
 	ex->wr_atomic_cmp_swp = wr_atomic_cmp_swp;
 	ex->wr_atomic_fetch_add = wr_atomic_fetch_add;
+	ex->wr_atomic_write = wr_atomic_write;
+	set_wr_flush(qp);
 	ex->wr_bind_mw = wr_bind_mw;
 	ex->wr_local_inv = wr_local_inv;
 	ex->wr_rdma_read = wr_rdma_read;
@@ -342,6 +412,7 @@ int shim_wr_ex_init(struct shim_qp *qp, uint64_t send_ops)
 	ex->wr_send_imm = wr_send_imm;
 	ex->wr_send_inv = wr_send_inv;
 	ex->wr_set_ud_addr = wr_set_ud_addr;
+	ex->wr_set_xrc_srqn = wr_set_xrc_srqn;
 	ex->wr_set_inline_data = wr_set_inline_data;
 	ex->wr_set_inline_data_list = wr_set_inline_data_list;
 	ex->wr_set_sge = wr_set_sge;

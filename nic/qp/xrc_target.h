@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* xrc_target.h - what a request to an XRC target QP works with (IBTA A14). Private to nic/. */
+#ifndef NIC_XRC_TARGET_H
+#define NIC_XRC_TARGET_H
+
+#include "qp.h"
+
+/** Give the QP, for the time that it executes a request, the SRQ that the request names, the SRQ's PD and its CQ.
+ * @return false: its domain has no such SRQ, or the SRQ's CQ has overflowed. */
+bool xrc_enter(struct nic_qp *qp, uint32_t srqn);
+/** The request has been executed. */
+void xrc_leave(struct nic_qp *qp);
+
+/** The PD of an SRQ that an earlier request named; NULL: the SRQ is gone. */
+const struct nic_pd *xrc_pd(const struct nic_qp *qp, uint32_t srqn);
+/** The CQ of the SRQ that the latest message named; NULL: the SRQ is gone, and its receive WQEs with it. */
+struct nic_cq *xrc_cq(const struct nic_qp *qp);
+
+#endif
