@@ -70,7 +70,7 @@ void resp_fail(struct nic_qp *qp, enum error_id error, uint32_t psn)
 
 	resp_nak(qp, row->syndrome, psn);
 	resp->dying = true;
-	if (resp->have_wqe) {
+	if (resp->have_wqe && psn == resp->epsn) { /* not that of a later message, if memory to read has gone */
 		struct nic_wc wc = {.status = row->status, .vendor_err = error};
 
 		qp_complete_recv(qp, &wc, false);

@@ -190,6 +190,29 @@ static void qp_error__region_gone_before_the_immediate_fails_the_receive(void **
 	rig_destroy(rig);
 }
 
+/* A READ fails after the responder has taken the receive WQE of a later SEND: that WQE is flushed, and an event tells
+ * of the READ. */
+static void qp_error__a_read_that_fails_late_leaves_the_receive_of_a_later_send(void **state)
+{
+	struct rig *rig = rig_ready(NULL);
+	struct packet p = rig_peer_packet(rig, READ_REQ, E);
+	struct nic_mr *mr;
+
+	assert_int_equal(nic_mr_reg(rig->pd, rig->arena, 8192, rig_va(rig, 0), NIC_ACCESS_REMOTE_READ, &mr), 0);
+	rig_post_recv(rig, 1, 0, 4096);
+	p.rkey = nic_mr_rkey(mr);
+	p.dma_len = 8;
+	rig_rx(rig, &p);
+	rig_rx_data(rig, SEND_FIRST, E + 1, 0, RIG_MTU);
+	assert_int_equal(nic_mr_dereg(mr), 0);
+	rig_expect_ack(rig, E, SYN_ACCESS);
+	rig_expect_silence(rig);
+	rig_expect_wc(rig->recv_cq, 1, NIC_WC_WR_FLUSH_ERR);
+	assert_true(rig_event(rig, NIC_EVENT_QP_ACCESS_ERR, RIG_USER_QP(rig)));
+	assert_int_equal(nic_qp_state(rig->qp), NIC_QPS_ERR);
+	rig_destroy(rig);
+}
+
 static void qp_error__QS_09_send_error_leads_uc_and_ud_to_sqe_and_rc_to_err(void **state)
 {
 	for (unsigned t = 0; t < 3; t++) {
@@ -413,6 +436,7 @@ int main(void)
 		cmocka_unit_test(qp_error__bad_key_of_a_write_with_immediate_fails_its_receive),
 		cmocka_unit_test(qp_error__bad_key_before_the_immediate_leaves_the_receive),
 		cmocka_unit_test(qp_error__region_gone_before_the_immediate_fails_the_receive),
+		cmocka_unit_test(qp_error__a_read_that_fails_late_leaves_the_receive_of_a_later_send),
 		cmocka_unit_test(qp_error__QS_09_send_error_leads_uc_and_ud_to_sqe_and_rc_to_err),
 		cmocka_unit_test(qp_error__QS_10_only_a_qp_on_an_srq_raises_the_last_wqe_event),
 		cmocka_unit_test(qp_error__QS_11_peer_in_err_or_reset_ends_in_retries_exceeded),
