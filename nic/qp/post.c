@@ -133,7 +133,7 @@ static int placed_check(const struct nic_qp *qp, const struct nic_send_wr *wr, u
 	*length = 0;
 	return !wr->num_sge && !(wr->flags & (NIC_SEND_INLINE | NIC_SEND_CALC)) && wr->flush.type &&
 			       !(wr->flush.type & ~types) && wr->flush.level <= NIC_FLUSH_MR &&
-			       wr->flush.length <= NIC_MSG_MAX
+			       (wr->flush.level == NIC_FLUSH_MR || wr->flush.length <= NIC_MSG_MAX)
 		       ? 0
 		       : -EINVAL;
 }

@@ -161,7 +161,7 @@ static bool objects_legal(const struct nic_qp_init *init)
 static void narrow(struct nic_qp_init *init)
 {
 	if (init->type == NIC_QPT_XRC_INI)
-		init->recv_cq = init->send_cq; /* for form's sake: it receives nothing */
+		init->recv_cq = init->send_cq; /* so that the pointer is never NULL; it receives nothing */
 	if (init->srq || init->type > NIC_QPT_UD)
 		init->cap.max_recv_wr = init->cap.max_recv_sge = 0;
 	if (init->type == NIC_QPT_XRC_TGT)

@@ -9,6 +9,7 @@
  * NAK, which covers everything before it.
  */
 #include "aeth.h"
+#include "cq.h"
 #include "mem.h"
 #include "mtu.h"
 #include "mw.h"
@@ -388,18 +389,23 @@ static __attribute__((noinline)) bool rx_run(struct nic_qp *qp, const struct pac
 static bool rx_xrc(struct nic_qp *qp, const struct packet *p)
 {
 	struct responder *resp = &qp->resp;
-	bool accepted;
+	bool accepted, overflowed;
 
 	if (p->psn != resp->epsn)
 		return rx_rc(qp, p); /* too early, or a duplicate: nothing is executed now */
-	if ((resp->open && p->xrc_srqn != resp->srqn) || !xrc_enter(qp, p->xrc_srqn)) {
-		resp->have_wqe &= xrc_cq(qp) != NULL; /* a receive WQE goes with its SRQ */
+	if (((resp->open || resp->have_wqe) && p->xrc_srqn != resp->srqn) || !xrc_enter(qp, p->xrc_srqn)) {
+		resp->have_wqe &= xrc_cq(qp) != NULL; /* a receive WQE is lost with its SRQ */
 		resp_fail(qp, ERR_xrc_srq, p->psn);
 		return false;
 	}
 	resp->srqn = p->xrc_srqn;
 	accepted = rx_rc(qp, p);
+	overflowed = qp->recv_cq->overflowed;
 	xrc_leave(qp);
+	if (overflowed && qp->state != NIC_QPS_ERR) { /* as the QPs that the CQ belongs to (nic_tell_failed_cqs) */
+		event_raise(qp->nic, &qp->events, NIC_EVENT_QP_FATAL);
+		qp_enter_error(qp);
+	}
 	return accepted;
 }
 

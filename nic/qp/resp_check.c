@@ -65,7 +65,7 @@ static enum error_id check_lengths(const struct nic_qp *qp, const struct packet 
 		return ERR_packet_length;
 	if ((op_is_masked(op) && !extended_fits(p)) || (op_is_elements(op) && !resp_elements_fit(qp, p)))
 		return ERR_atomic_size;
-	if (op_has(op, HDR_RETH) && p->dma_len > NIC_MSG_MAX)
+	if (op_has(op, HDR_RETH) && p->dma_len > NIC_MSG_MAX && op->kind != OP_FLUSH)
 		return ERR_dma_length;
 	if (op->kind == OP_ATOMIC_WRITE &&
 	    (p->dma_len != NIC_ATOMIC_WRITE_SIZE || p->payload_len != NIC_ATOMIC_WRITE_SIZE))

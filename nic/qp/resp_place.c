@@ -46,7 +46,7 @@ enum error_id resp_flush_check(const struct nic_qp *qp, const struct packet *p)
 
 	if (!rights || qp->owner || (rights & qp->attr.qp_access_flags) != rights || !qp->attr.max_dest_rd_atomic)
 		return ERR_opcode_unsupported;
-	if (p->dma_len > NIC_MSG_MAX)
+	if (p->dma_len > NIC_MSG_MAX && !(p->feth & FETH_SEL(NIC_FLUSH_MR)))
 		return ERR_dma_length;
 	return find(qp, p, &app, &len) == MEM_OK ? ERR_none : ERR_remote_key;
 }

@@ -13,7 +13,7 @@ bool xrc_enter(struct nic_qp *qp, uint32_t srqn)
 {
 	struct nic_srq *srq = xrc_srq(qp->xrcd, srqn);
 
-	if (!srq || srq->cq->overflowed)
+	if (!srq)
 		return false;
 	qp->srq = srq;
 	qp->pd = srq->pd;

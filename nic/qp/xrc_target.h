@@ -6,7 +6,7 @@
 #include "qp.h"
 
 /** Give the QP, for the time that it executes a request, the SRQ that the request names, the SRQ's PD and its CQ.
- * @return false: its domain has no such SRQ, or the SRQ's CQ has overflowed. */
+ * @return false: its domain has no such SRQ. */
 bool xrc_enter(struct nic_qp *qp, uint32_t srqn);
 /** The request has been executed. */
 void xrc_leave(struct nic_qp *qp);

@@ -39,7 +39,7 @@ static void put_any_extensions(const struct packet *p, uint8_t *h)
 	const struct opcode *op = p->op;
 
 	if (op_has(op, HDR_XRCETH)) {
-		wire_put32(h, p->xrc_srqn);
+		wire_put32(h, p->xrc_srqn & 0xffffff);
 		h += XRCETH_LEN;
 	}
 	if (op_has(op, HDR_DETH)) {

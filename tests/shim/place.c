@@ -5,8 +5,8 @@
 #include <unistd.h>
 
 /* What old verbs.h do not have. */
-#define FLUSH_GLOBAL	 (1 << 8) /* IBV_ACCESS_FLUSH_GLOBAL */
-#define FLUSH_PERSISTENT (1 << 9) /* IBV_ACCESS_FLUSH_PERSISTENT */
+#define FLUSH_GLOBAL	 (1 << 8)  /* IBV_ACCESS_FLUSH_GLOBAL */
+#define FLUSH_PERSISTENT (1 << 9)  /* IBV_ACCESS_FLUSH_PERSISTENT */
 #define WITH_FLUSH	 (1 << 11) /* IBV_QP_EX_WITH_FLUSH */
 #define TYPE_GLOBAL	 1	   /* IBV_FLUSH_GLOBAL */
 #define TYPE_PERSISTENT	 2	   /* IBV_FLUSH_PERSISTENT */
@@ -168,7 +168,7 @@ static void place__flush_of_a_file(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(place__is_reported),     TEST(place__atomic_write),  TEST(place__atomic_write_by_post_send),
+		TEST(place__is_reported),     TEST(place__atomic_write),    TEST(place__atomic_write_by_post_send),
 		TEST(place__flush_of_memory), TEST(place__flush_of_a_file),
 	};
 

@@ -245,8 +245,15 @@ static void xrc__a_file_names_a_domain(void **state)
 	assert_int_equal(ibv_close_xrcd(first), 0);
 	assert_int_equal(ibv_close_xrcd(second), 0);
 	assert_null(domain_open(end, fd, 0));
+	first = domain_open(end, fd, O_CREAT);
 	close(fd);
 	close(again);
+	unlink(name);
+	fd = open(name, O_RDWR | O_CREAT | O_EXCL, 0600); /* perhaps with the inode number of the removed file */
+	assert_null(domain_open(end, fd, 0));
+	assert_int_equal(errno, EAGAIN);
+	assert_int_equal(ibv_close_xrcd(first), 0);
+	close(fd);
 	unlink(name);
 }
 

@@ -48,9 +48,8 @@ static struct rig *ready(void)
 
 static struct nic_send_wr flush_wr(uint64_t wr_id, uint32_t length, uint8_t type, uint8_t level)
 {
-	return (struct nic_send_wr){.wr_id = wr_id,
-				    .opcode = NIC_WR_FLUSH,
-				    .flush = {RIG_REMOTE_VA, RIG_REMOTE_RKEY, length, type, level}};
+	return (struct nic_send_wr){
+		.wr_id = wr_id, .opcode = NIC_WR_FLUSH, .flush = {RIG_REMOTE_VA, RIG_REMOTE_RKEY, length, type, level}};
 }
 
 static void place__FL_01_a_flush_is_one_packet_without_payload(void **state)
@@ -145,6 +144,8 @@ static void place__what_may_be_posted(void **state)
 		wr = flush_wr(1, wrong[i].length, wrong[i].type, wrong[i].level);
 		assert_int_equal(nic_post_send(rig->qp, &wr), -EINVAL);
 	}
+	wr = flush_wr(1, NIC_MSG_MAX + 1u, NIC_FLUSH_GLOBAL, NIC_FLUSH_MR); /* the length says nothing */
+	assert_int_equal(nic_post_send(rig->qp, &wr), 0);
 	wr = rig_wr(rig, 1, NIC_WR_ATOMIC_WRITE, 0, 4);
 	assert_int_equal(nic_post_send(rig->qp, &wr), -EINVAL);
 	wr = rig_wr(rig, 1, NIC_WR_ATOMIC_WRITE, 0, 16);
@@ -288,7 +289,10 @@ static void place__RL_08_a_flush_of_no_bytes_needs_a_right_key(void **state)
 	p = flush_packet(rig, E, GLOBAL, RIG_ARENA - 8, 9);
 	expect_refused(rig, &p, SYN_ACCESS);
 	rig = ready();
-	p = flush_packet(rig, E, GLOBAL, 0, NIC_MSG_MAX + 1u);
+	p = flush_packet(rig, E, GLOBAL | WHOLE, 0, NIC_MSG_MAX + 1u);
+	rig_rx(rig, &p);
+	rig_expect_tx(rig, READ_RESP_ONLY, E);
+	p = flush_packet(rig, E + 1, GLOBAL, 0, NIC_MSG_MAX + 1u);
 	expect_refused(rig, &p, SYN_INV);
 }
 

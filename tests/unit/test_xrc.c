@@ -353,6 +353,7 @@ static void xrc__an_overflowed_cq_takes_no_more_messages(void **state)
 		rig_drain(rig);
 	}
 	assert_int_equal(nic_qp_state(rig->qp), NIC_QPS_ERR);
+	assert_true(rig_event(rig, NIC_EVENT_QP_FATAL, RIG_USER_QP(rig)));
 	rig_destroy(rig);
 }
 

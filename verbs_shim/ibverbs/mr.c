@@ -26,7 +26,9 @@ struct ibv_mr *shim_mr_new(struct ibv_pd *pd, void *mem, size_t length, uint64_t
 
 	if (!mr)
 		return shim_fail(ENOMEM);
-	if (shim_enter(ctx)) {
+	if (rights & NIC_ACCESS_FLUSH_PERSISTENT && (dm || !pmd_is_mapped_file(mem, length))) {
+		err = -EINVAL; /* as a kernel: the memory is not persistent */
+	} else if (shim_enter(ctx)) {
 		err = nic_mr_reg(container_of(pd, struct shim_pd, ibv)->nic, mem, length,
 				 rights & NIC_ACCESS_ZERO_BASED ? 0 : iova, rights, &mr->nic);
 		if (!err)
@@ -56,13 +58,14 @@ struct ibv_mr *shim_mr_new(struct ibv_pd *pd, void *mem, size_t length, uint64_t
  * the whole address space (an implicit region). */
 struct ibv_mr *shim_mr_reg(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, unsigned access)
 {
-	size_t mapped = access & IBV_ACCESS_ON_DEMAND ? 0 : length;
+	bool on_demand = access & IBV_ACCESS_ON_DEMAND;
 	uint32_t rights = shim_access_translate(access);
-	int err = shim_pd_intact(pd) ? pmd_check_range(addr, mapped, access_writes(rights)) : -ENOENT;
+	int err = shim_pd_intact(pd) ? pmd_check_range(addr, on_demand ? 0 : length, access_writes(rights)) : -ENOENT;
+	struct ibv_mr *mr = err ? shim_fail(-err) : shim_mr_new(pd, addr, length, iova, rights, NULL);
 
-	if (!err && rights & NIC_ACCESS_FLUSH_PERSISTENT && !pmd_is_mapped_file(addr, length))
-		err = -EINVAL; /* as a kernel: the memory is not persistent */
-	return err ? shim_fail(-err) : shim_mr_new(pd, addr, length, iova, rights, NULL);
+	if (mr)
+		container_of(mr, struct shim_mr, ibv)->on_demand = on_demand;
+	return mr;
 }
 
 SHIM_EXPORT struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int access)
@@ -115,6 +118,7 @@ SHIM_EXPORT int ibv_rereg_mr(struct ibv_mr *ibv, int flags, struct ibv_pd *pd, v
 	bool new_access = flags & IBV_REREG_MR_CHANGE_ACCESS, new_range = flags & IBV_REREG_MR_CHANGE_TRANSLATION;
 	bool new_pd = flags & IBV_REREG_MR_CHANGE_PD;
 	uint32_t rights = new_access ? shim_access_translate((unsigned)access) : mr->access;
+	bool on_demand = new_access ? access & IBV_ACCESS_ON_DEMAND : mr->on_demand;
 	int err = 0;
 
 	if (!rereg_input_is_legal(flags, addr, length, access)) {
@@ -125,11 +129,11 @@ SHIM_EXPORT int ibv_rereg_mr(struct ibv_mr *ibv, int flags, struct ibv_pd *pd, v
 		err = -EINVAL;
 	else if (!SHIM_INTACT(mr) || (new_pd && !shim_pd_intact(pd)))
 		err = -ENOENT;
-	if (!err && (new_range || new_access) && !mr->dm && !(access & IBV_ACCESS_ON_DEMAND))
+	if (!err && (new_range || new_access) && !mr->dm && !on_demand)
 		err = pmd_check_range(new_range ? addr : ibv->addr, new_range ? length : ibv->length,
 				      access_writes(rights));
 	if (!err && rights & NIC_ACCESS_FLUSH_PERSISTENT &&
-	    !pmd_is_mapped_file(new_range ? addr : ibv->addr, new_range ? length : ibv->length))
+	    (mr->dm || !pmd_is_mapped_file(new_range ? addr : ibv->addr, new_range ? length : ibv->length)))
 		err = -EINVAL;
 	if (!err)
 		err = -EIO;
@@ -143,6 +147,7 @@ SHIM_EXPORT int ibv_rereg_mr(struct ibv_mr *ibv, int flags, struct ibv_pd *pd, v
 		return IBV_REREG_MR_ERR_CMD;
 	}
 	mr->access = rights;
+	mr->on_demand = on_demand;
 	ibv->lkey = nic_mr_lkey(mr->nic);
 	ibv->rkey = nic_mr_rkey(mr->nic);
 	if (new_range) {

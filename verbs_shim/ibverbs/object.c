@@ -5,6 +5,7 @@
  * with the engine lock held.
  */
 #include "shim.h"
+#include "xrc.h"
 
 void shim_object_add(struct shim_context *ctx, enum shim_kind kind, struct shim_link *link)
 {

@@ -4,6 +4,7 @@
  * functions return EOPNOTSUPP: flows, work queues, counters, null MRs, rate limits.
  */
 #include "shim.h"
+#include "xrc.h"
 
 static int compat_query_device(struct ibv_context *context, struct ibv_device_attr *attr)
 {

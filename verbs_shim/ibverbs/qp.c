@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "shim.h"
+#include "xrc.h"
 
 static struct shim_qp *qp_of(struct ibv_qp *qp)
 {

@@ -158,6 +158,7 @@ struct shim_mr {
 	struct shim_link link;
 	struct shim_dm *dm; /* NULL: the region is application memory */
 	unsigned access;
+	bool on_demand;
 };
 
 struct shim_mw {
@@ -200,6 +201,7 @@ struct shim_srq {
 	struct shim_link link;
 	struct shim_event_source async;
 	struct shim_xrcd *xrcd; /* NULL: the SRQ belongs to no XRC domain */
+	uint32_t num;		/* in its domain */
 };
 
 /** Work requests between ibv_wr_start and ibv_wr_complete (wr_ex.c). */
@@ -438,16 +440,6 @@ struct shim_qp_extra {
 struct ibv_qp *shim_qp_create(struct ibv_pd *pd, struct ibv_qp_init_attr *attr, const struct shim_qp_extra *extra);
 struct ibv_srq *shim_create_srq_ex(struct ibv_context *context, struct ibv_srq_init_attr_ex *attr);
 struct ibv_qp *shim_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr);
-/** XRC (xrc.c). shim_target_create: an XRC target QP. */
-struct ibv_xrcd *shim_open_xrcd(struct ibv_context *context, struct ibv_xrcd_init_attr *attr);
-int shim_close_xrcd(struct ibv_xrcd *xrcd);
-struct ibv_qp *shim_target_create(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr);
-struct ibv_qp *shim_open_qp(struct ibv_context *context, struct ibv_qp_open_attr *attr);
-/** The structure no longer shares its QP with others. Engine lock held. @return whether others keep the QP; else the
- * caller destroys it. */
-bool shim_target_leave(struct shim_qp *qp);
-/** Give back the NIC's object of a domain. Engine lock held. */
-void shim_xrcd_drop(struct shim_xrcd *xrcd);
 int shim_get_srq_num(struct ibv_srq *srq, uint32_t *num);
 int shim_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr);
 /** Post a list of receives. Engine lock held. @return 0, or an errno with *bad_wr set. */

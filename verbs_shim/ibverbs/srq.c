@@ -43,6 +43,8 @@ static struct ibv_srq *srq_create(struct ibv_pd *pd, struct ibv_srq_init_attr *i
 			shim_object_add(ctx, SHIM_SRQ, &srq->link);
 		if (!err)
 			nic_srq_query(srq->nic, &init->attr.max_wr, &init->attr.max_sge, &limit);
+		if (!err && srq->xrcd)
+			srq->num = nic_srq_num(srq->nic);
 		shim_leave(ctx);
 	}
 	if (err) {
@@ -87,7 +89,7 @@ int shim_get_srq_num(struct ibv_srq *srq, uint32_t *num)
 {
 	if (!srq_of(srq)->xrcd)
 		return EOPNOTSUPP;
-	*num = nic_srq_num(srq_of(srq)->nic);
+	*num = srq_of(srq)->num;
 	return 0;
 }
 

@@ -6,8 +6,10 @@
  */
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "shim.h"
+#include "xrc.h"
 
 /* ---- domains ---------------------------------------------------------------------------------------------------- */
 
@@ -17,6 +19,7 @@ struct shim_xrc_file {
 	struct nic *nic;
 	dev_t dev;
 	ino_t ino;
+	int fd; /* keeps the inode's number from being used again when the file is removed */
 	struct nic_xrcd *xrcd;
 	unsigned opened; /* domains of contexts that were opened with it */
 };
@@ -34,7 +37,7 @@ static struct shim_xrc_file *file_find(const struct nic *nic, const struct stat 
 
 /** Open the domain that a file names, or create it, as open(2) does with a file. @return 0, or a negative errno:
  * -EAGAIN: there is none, and O_CREAT is not set; -EINVAL: there is one, and O_EXCL is set. */
-static int file_open(struct nic *nic, const struct stat *st, int oflags, struct shim_xrc_file **out)
+static int file_open(struct nic *nic, int fd, const struct stat *st, int oflags, struct shim_xrc_file **out)
 {
 	struct shim_xrc_file *f = file_find(nic, st);
 	int err;
@@ -51,8 +54,11 @@ static int file_open(struct nic *nic, const struct stat *st, int oflags, struct 
 	f = calloc(1, sizeof(*f));
 	if (!f)
 		return -ENOMEM;
-	err = nic_xrcd_alloc(nic, &f->xrcd);
+	f->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	err = f->fd < 0 ? -errno : nic_xrcd_alloc(nic, &f->xrcd);
 	if (err) {
+		if (f->fd >= 0)
+			close(f->fd);
 		free(f);
 		return err;
 	}
@@ -77,18 +83,19 @@ static void file_close(struct shim_xrc_file *file)
 		}
 	}
 	nic_xrcd_free(file->xrcd);
+	close(file->fd);
 	free(file);
 }
 
-/** Get the NIC's object. Engine lock held. @param st NULL: no file. */
-static int domain_open(struct shim_context *ctx, const struct stat *st, int oflags, struct shim_xrcd *xrcd)
+/** Get the NIC's object. Engine lock held. @param fd the file, whose status is `st`; -1: no file. */
+static int domain_open(struct shim_context *ctx, int fd, const struct stat *st, int oflags, struct shim_xrcd *xrcd)
 {
 	int err;
 
-	if (!st)
+	if (fd == -1)
 		return nic_xrcd_alloc(ctx->nic, &xrcd->nic);
 	pthread_mutex_lock(&files_lock);
-	err = file_open(ctx->nic, st, oflags, &xrcd->file);
+	err = file_open(ctx->nic, fd, st, oflags, &xrcd->file);
 	pthread_mutex_unlock(&files_lock);
 	if (!err)
 		xrcd->nic = xrcd->file->xrcd;
@@ -124,7 +131,7 @@ struct ibv_xrcd *shim_open_xrcd(struct ibv_context *context, struct ibv_xrcd_ini
 	if (!xrcd)
 		return shim_fail(ENOMEM);
 	if (shim_enter(ctx)) {
-		err = domain_open(ctx, attr->fd == -1 ? NULL : &st, attr->oflags, xrcd);
+		err = domain_open(ctx, attr->fd, &st, attr->oflags, xrcd);
 		if (!err)
 			shim_object_add(ctx, SHIM_XRCD, &xrcd->link);
 		shim_leave(ctx);
