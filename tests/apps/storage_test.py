@@ -5,6 +5,7 @@ libiscsi's own tests; live migration of a running guest by QEMU. Through shared 
 import json
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
@@ -103,10 +104,20 @@ def iser_io(tally, how, target, side, env, folder):
                      data[:8 * MIB] == wanted and data[16 * MIB:][:128 << 10] == n.read())
 
 
-def iser_suites(tally, how, target, side, env):
-    for suite in ("Read16", "Write16", "CompareAndWrite", "WriteVerify16"):
+def iscsi_test(suite, target, side, env):
+    """Run a suite of libiscsi. Its thread for CM events reads a connection that its main thread may have freed: if that
+    ends it, try again. @return exit code, output"""
+    for _ in range(3):
         process = harness.Process(["iscsi-test-cu", "-d", "-n", "-t", f"SCSI.{suite}", target.url()], side, env)
         code, said = process.wait(60), process.output()
+        if code != -signal.SIGSEGV:
+            break
+    return code, said
+
+
+def iser_suites(tally, how, target, side, env):
+    for suite in ("Read16", "Write16", "CompareAndWrite", "WriteVerify16"):
+        code, said = iscsi_test(suite, target, side, env)
         tally.result(f"iSER, libiscsi's {suite}, {how}", code == 0 and "asserts" in said and "FAILED" not in said,
                      f"exit code {code}", said)
 
