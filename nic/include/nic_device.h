@@ -42,7 +42,7 @@ struct nic_config {
 	uint32_t ack_delay_ns;	  /* how long an ACK may wait for later ACKs, or for another packet of its QP;
 				   * 0: no delay */
 	uint32_t ack_backoff;	  /* 1, 2 or 4: an ACK timer that expires again and again doubles up to this multiple of
-				   * its value (12.7.34). On NIC_PATH_LOSSLESS paths it does not double. 0: 4 */
+				   * its value (12.7.34). On NIC_PATH_LOSSLESS paths, at most 2. 0: 4 */
 	uint32_t local_ack_delay; /* local_ca_ack_delay code n (4.096 us * 2^n), reported to peers without any effect
 				     here */
 	uint32_t trace_len;	  /* entries in the trace ring, a power of two; 0: 1024 */

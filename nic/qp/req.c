@@ -58,15 +58,15 @@ static void ack_timer_start(struct nic_qp *qp)
 	qp_timer(qp);
 }
 
-/** How often the ACK timer may double. A longer timer gives a congested network time to recover; where nothing is lost,
- * there is nothing to recover. */
+/** How often the ACK timer may double. A longer timer gives a congested network time to recover. Where nothing is lost,
+ * it gives a peer time to send its responses another way, if we could not take its shared memory: once is enough. */
 static uint8_t backoff_max(const struct nic_qp *qp)
 {
+	uint8_t most = (uint8_t)(qp->nic->cfg.ack_backoff / 2); /* 1, 2, 4 */
+
 	if (qp->owner)
 		return BACKOFF_MAX;
-	if (qp->nic->paths[qp->path].flags & NIC_PATH_LOSSLESS)
-		return 0;
-	return (uint8_t)(qp->nic->cfg.ack_backoff / 2); /* 1, 2, 4 */
+	return most && qp->nic->paths[qp->path].flags & NIC_PATH_LOSSLESS ? 1 : most;
 }
 
 uint8_t req_retries(uint8_t timeout, uint64_t ns)
