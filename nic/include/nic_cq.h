@@ -85,6 +85,11 @@ void nic_cq_ignore_overrun(struct nic_cq *cq, bool ignore);
 int nic_cq_resize(struct nic_cq *cq, uint32_t depth);
 /** Take up to n entries. @return how many were taken, or -EIO if the CQ has overflowed and no entries are left. */
 int nic_cq_poll(struct nic_cq *cq, int n, struct nic_wc *wc);
+/** Note the time at which each entry is added; for a new CQ. @return 0, -ENOMEM. */
+int nic_cq_stamp(struct nic_cq *cq);
+/** When the entry that nic_cq_poll() has taken last was added, in ns of the clock that nic_time() is given. To be
+ * called before the NIC does anything else; the CQ notes times. */
+uint64_t nic_cq_polled_at(const struct nic_cq *cq);
 /** How many entries wait to be polled. */
 uint32_t nic_cq_count(const struct nic_cq *cq);
 /** Ask for one COMP event at the next entry (solicited_only: the next solicited or erroneous one). A request for any

@@ -7,7 +7,8 @@
  */
 #include "cq.h"
 
-static int ring_alloc(const struct nic *nic, uint32_t depth, struct nic_wc **ring, uint32_t *mask)
+/** @param stamps NULL: the times of the entries are not noted. */
+static int ring_alloc(const struct nic *nic, uint32_t depth, struct nic_wc **ring, uint64_t **stamps, uint32_t *mask)
 {
 	if (!depth || depth > nic->cfg.limits.max_cqe)
 		return -EINVAL;
@@ -15,6 +16,13 @@ static int ring_alloc(const struct nic *nic, uint32_t depth, struct nic_wc **rin
 	uint32_t size = round_up_pow2(depth);
 
 	*ring = calloc(size, sizeof(**ring));
+	if (stamps && *ring) {
+		*stamps = calloc(size, sizeof(**stamps));
+		if (!*stamps) {
+			free(*ring);
+			return -ENOMEM;
+		}
+	}
 	*mask = size - 1;
 	return *ring ? 0 : -ENOMEM;
 }
@@ -29,7 +37,7 @@ int nic_cq_create(struct nic *nic, uint32_t depth, void *user, struct nic_cq **o
 	if (!cq)
 		return -ENOMEM;
 
-	int err = ring_alloc(nic, depth, &cq->ring, &cq->mask);
+	int err = ring_alloc(nic, depth, &cq->ring, NULL, &cq->mask);
 
 	if (err) {
 		free(cq);
@@ -55,6 +63,7 @@ int nic_cq_destroy(struct nic_cq *cq)
 	list_remove(&cq->node);
 	cq->nic->n_cq--;
 	free(cq->ring);
+	free(cq->stamps);
 	free(cq);
 	return 0;
 }
@@ -72,18 +81,23 @@ uint32_t nic_cq_count(const struct nic_cq *cq)
 int nic_cq_resize(struct nic_cq *cq, uint32_t depth)
 {
 	struct nic_wc *ring;
+	uint64_t *stamps = NULL;
 	uint32_t mask, n = nic_cq_count(cq);
 	int err;
 
 	if (depth < n)
 		return -EINVAL;
-	err = ring_alloc(cq->nic, depth, &ring, &mask);
+	err = ring_alloc(cq->nic, depth, &ring, cq->stamps ? &stamps : NULL, &mask);
 	if (err)
 		return err;
 	for (uint32_t i = 0; i < n; i++)
 		ring[i] = cq->ring[(cq->tail + i) & cq->mask];
+	for (uint32_t i = 0; stamps && i < n; i++)
+		stamps[i] = cq->stamps[(cq->tail + i) & cq->mask];
 	free(cq->ring);
+	free(cq->stamps);
 	cq->ring = ring;
+	cq->stamps = stamps;
 	cq->mask = mask;
 	cq->before += cq->tail;
 	cq->head -= cq->tail;
@@ -172,18 +186,38 @@ static inline bool add(struct nic_cq *cq, const struct nic_wc *wc, bool solicite
 	return true;
 }
 
-static void add_counted(struct nic_cq *cq, const struct nic_wc *wc, bool solicited)
+/** The sink of a CQ whose entries are counted or stamped. */
+static void add_noted(struct nic_cq *cq, const struct nic_wc *wc, bool solicited)
 {
-	if (add(cq, wc, solicited))
+	if (!add(cq, wc, solicited))
+		return;
+	if (cq->stamps)
+		cq->stamps[(cq->head - 1) & cq->mask] = cq->nic->told_ns;
+	if (cq->counts)
 		nic_trig_add(cq->nic, &cq->produced, false, 1);
 }
 
 void cq_count(struct nic_cq *cq)
 {
-	if (cq->sink)
+	if (cq->counts || (cq->sink && cq->sink != add_noted))
 		return;
-	cq->sink = add_counted;
+	cq->sink = add_noted;
+	cq->counts = true;
 	nic_trig_set(cq->nic, &cq->produced, false, cq->before + cq->head);
+}
+
+int nic_cq_stamp(struct nic_cq *cq)
+{
+	cq->stamps = calloc(cq->mask + 1, sizeof(*cq->stamps));
+	if (!cq->stamps)
+		return -ENOMEM;
+	cq->sink = add_noted;
+	return 0;
+}
+
+uint64_t nic_cq_polled_at(const struct nic_cq *cq)
+{
+	return cq->stamps[(cq->tail - 1) & cq->mask];
 }
 
 void cq_push(struct nic_cq *cq, const struct nic_wc *wc, bool solicited)
@@ -204,6 +238,8 @@ void cq_purge(struct nic_cq *cq, uint32_t qpn)
 		const struct nic_wc *wc = &cq->ring[(cq->tail + i) & cq->mask];
 
 		if (wc->qp_num != qpn) {
+			if (cq->stamps)
+				cq->stamps[kept & cq->mask] = cq->stamps[(cq->tail + i) & cq->mask];
 			cq->ring[kept++ & cq->mask] = *wc;
 			continue;
 		}

@@ -11,6 +11,7 @@ enum cq_arm { CQ_UNARMED, CQ_ARMED_SOLICITED, CQ_ARMED };
 struct nic_cq {
 	struct nic *nic;
 	struct nic_wc *ring;
+	uint64_t *stamps;    /* when each entry of the ring was added, ns; NULL: not noted */
 	uint32_t mask;	     /* ring size - 1 */
 	uint64_t head, tail; /* free-running indices: entries tail..head-1 are unread */
 	uint64_t announced;  /* head when the last event was raised */
@@ -18,6 +19,7 @@ struct nic_cq {
 	enum cq_arm arm;
 	bool overflowed;    /* a completion was lost; no more are added */
 	bool overruns;	    /* a full CQ drops its oldest entry, without error */
+	bool counts;	    /* `produced` is kept up to date */
 	uint64_t before;    /* entries ever added that `head` no longer counts (resize, purge) */
 	uint32_t users;	    /* number of send queues plus receive queues that complete to the CQ */
 	struct list failed; /* on nic.cq_failed until its QPs have been put in error */

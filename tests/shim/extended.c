@@ -4,6 +4,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <time.h>
 #include <unistd.h>
 
 static struct ibv_qp_ex *ex_qp(struct rig_end *end, uint64_t ops, uint32_t max_send_sge)
@@ -162,6 +163,64 @@ static void cq_ex__reads_the_current_entry(void **state)
 	rig->end[1].cq = plain;
 }
 
+static uint64_t raw_clock(struct ibv_context *ctx)
+{
+	struct ibv_values_ex values = {.comp_mask = IBV_VALUES_MASK_RAW_CLOCK};
+
+	assert_int_equal(ibv_query_rt_values_ex(ctx, &values), 0);
+	return (uint64_t)values.raw_clock.tv_sec * 1000000000 + (uint64_t)values.raw_clock.tv_nsec;
+}
+
+static uint64_t wall_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+#define SLACK_NS 1000000u /* the NIC's clock is read once a pass, and two clocks are compared */
+
+static void cq_ex__timestamps_tell_when_entries_were_added(void **state)
+{
+	struct rig *rig = *state;
+	struct ibv_context *ctx = rig->end[0].ctx;
+	struct ibv_cq_init_attr_ex attr = {.cqe = 8,
+					   .wc_flags = IBV_WC_EX_WITH_COMPLETION_TIMESTAMP |
+						       IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK};
+	struct ibv_cq *plain = rig->end[0].cq;
+	struct ibv_cq_ex *cq = ibv_create_cq_ex(ctx, &attr);
+	struct ibv_poll_cq_attr poll_attr = {0};
+	struct ibv_send_wr wr = {.opcode = IBV_WR_RDMA_WRITE, .send_flags = IBV_SEND_SIGNALED}, *bad;
+	uint64_t raw[4], wall[4], last = 0;
+
+	assert_non_null(cq);
+	rig->end[0].cq = ibv_cq_ex_to_cq(cq);
+	rig_connect(rig, IBV_QPT_RC);
+	for (unsigned i = 0; i < 4; i++) {
+		raw[i] = raw_clock(ctx);
+		wall[i] = wall_ns();
+		wr.wr_id = i;
+		assert_int_equal(ibv_post_send(rig->end[0].qp, &wr, &bad), 0);
+	}
+	assert_int_equal(ibv_resize_cq(ibv_cq_ex_to_cq(cq), 32), 0);
+	for (unsigned i = 0; i < 4; i++) {
+		while (ibv_start_poll(cq, &poll_attr) == ENOENT)
+			usleep(1000);
+		assert_int_equal(cq->wr_id, i);
+		assert_true(ibv_wc_read_completion_ts(cq) >= last);
+		last = ibv_wc_read_completion_ts(cq);
+		assert_true(last <= raw_clock(ctx));
+		assert_true(last + SLACK_NS >= raw[i]);
+		assert_true(ibv_wc_read_completion_wallclock_ns(cq) + SLACK_NS >= wall[i]);
+		assert_true(ibv_wc_read_completion_wallclock_ns(cq) <= wall_ns() + SLACK_NS);
+		ibv_end_poll(cq);
+	}
+	rig_disconnect(rig);
+	assert_int_equal(ibv_destroy_cq(ibv_cq_ex_to_cq(cq)), 0);
+	rig->end[0].cq = plain;
+}
+
 struct second {
 	struct ibv_cq_ex *cq;
 	atomic_bool inside;
@@ -225,7 +284,7 @@ int main(void)
 #define T(name) cmocka_unit_test_setup_teardown(name, rig_setup, rig_teardown)
 		T(wr__batch_is_posted_whole_or_not_at_all),	   T(wr__inline_data_needs_no_sges),
 		T(wr__window_of_another_context_is_refused),	   T(cq_ex__reads_the_current_entry),
-		T(cq_ex__CQ_06_start_poll_excludes_other_threads),
+		T(cq_ex__CQ_06_start_poll_excludes_other_threads), T(cq_ex__timestamps_tell_when_entries_were_added),
 	};
 
 	return cmocka_run_group_tests_name("shim_extended", tests, NULL, NULL);

@@ -388,6 +388,49 @@ static void cq__CQ_02_entries_of_a_destroyed_qp_do_not_suppress_events(void **st
 	rig_destroy(rig);
 }
 
+static void expect_stamp(struct rig *rig, uint64_t wr_id, uint64_t at)
+{
+	rig_expect_wc(rig->recv_cq, wr_id, NIC_WC_SUCCESS);
+	assert_int_equal(nic_cq_polled_at(rig->recv_cq), at);
+}
+
+/* Whatever moves the entries: a wrap of the ring, resizing, and the end of a QP whose entries lie between them. */
+static void cq__entries_keep_their_time(void **state)
+{
+	struct rig *rig = ready();
+	struct nic_qp *first = rig->qp, *second;
+	uint64_t at[3];
+
+	assert_int_equal(nic_cq_stamp(rig->recv_cq), 0);
+	for (unsigned i = 0; i < nic_cq_depth(rig->recv_cq); i++) {
+		rig_advance(rig, 1000);
+		push(rig, i, false);
+		expect_stamp(rig, i, rig->now);
+	}
+	rig->qp = second = rig_qp_create(rig);
+	rig_to_rts(rig);
+	for (unsigned i = 0; i < 3; i++) {
+		rig_advance(rig, 1000);
+		at[i] = rig->now;
+		rig->qp = first;
+		push(rig, 10 + i, false);
+		rig->qp = second;
+		rig_post_recv(rig, 20 + i, 0, 64);
+	}
+	rig_modify_state(rig, NIC_QPS_ERR); /* three entries behind those of the first QP */
+	rig_advance(rig, 1000);
+	rig->qp = first;
+	push(rig, 13, false);
+	assert_int_equal(nic_qp_destroy(second), 0);
+	assert_int_equal(nic_cq_resize(rig->recv_cq, 64), 0);
+	rig_advance(rig, 1000);
+	for (unsigned i = 0; i < 3; i++)
+		expect_stamp(rig, 10 + i, at[i]);
+	expect_stamp(rig, 13, rig->now - 1000);
+	rig_expect_no_wc(rig->recv_cq);
+	rig_destroy(rig);
+}
+
 static void cq__CQ_01_solicited_state_survives_index_wrap(void **state)
 {
 	struct rig *rig = ready();
@@ -418,6 +461,7 @@ int main(void)
 		cmocka_unit_test(cq__depth_out_of_range_is_refused),
 		cmocka_unit_test(cq__QS_14_a_cq_overflow_by_flushed_posts_fails_the_other_qps),
 		cmocka_unit_test(cq__CQ_02_entries_of_a_destroyed_qp_do_not_suppress_events),
+		cmocka_unit_test(cq__entries_keep_their_time),
 		cmocka_unit_test(cq__CQ_01_solicited_state_survives_index_wrap),
 	};
 

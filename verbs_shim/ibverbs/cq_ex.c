@@ -7,7 +7,11 @@
  * From a successful ibv_start_poll to ibv_end_poll the current completion belongs to the calling thread, which holds
  * poll_lock while the application reads it; other pollers wait. poll_lock is taken before the engine lock.
  */
+#include <time.h>
+
 #include "shim.h"
+
+#define NS_PER_S 1000000000ull
 
 static struct shim_cq *cq_of(struct ibv_cq_ex *cq)
 {
@@ -19,7 +23,7 @@ static struct shim_cq *cq_of(struct ibv_cq_ex *cq)
 static int take(struct ibv_cq_ex *ex)
 {
 	struct shim_cq *cq = cq_of(ex);
-	int got = shim_poll_cq(&cq->ibv, 1, (struct ibv_wc *)&cq->wc);
+	int got = shim_take_cq(&cq->ibv, 1, (struct ibv_wc *)&cq->wc, cq->stamped ? &cq->stamp : NULL);
 
 	if (got < 0)
 		return -got;
@@ -108,14 +112,42 @@ static uint8_t read_dlid_path_bits(struct ibv_cq_ex *ex)
 	return cq_of(ex)->wc.dlid_path_bits;
 }
 
-/* Timestamps, VLANs, flow tags and tag matching are not offered. */
+/* The unit of raw timestamps is the nanosecond (hca_core_clock), and ibv_query_rt_values_ex reads the same clock. */
+static uint64_t read_completion_ts(struct ibv_cq_ex *ex)
+{
+	return cq_of(ex)->stamp;
+}
+
+/* ns since 1970, whatever steps the wall clock has made since the completion. */
+static uint64_t read_completion_wallclock_ns(struct ibv_cq_ex *ex)
+{
+	struct timespec wall;
+	uint64_t now = pmd_clock_steady_ns();
+
+	clock_gettime(CLOCK_REALTIME, &wall);
+	return (uint64_t)wall.tv_sec * NS_PER_S + (uint64_t)wall.tv_nsec - (now - cq_of(ex)->stamp);
+}
+
+static bool stamp(struct shim_cq *cq)
+{
+	struct shim_context *ctx = shim_ctx(cq->ibv.context);
+
+	if (!shim_enter(ctx))
+		return false;
+	cq->stamped = !nic_cq_stamp(cq->nic);
+	shim_leave(ctx);
+	return cq->stamped;
+}
+
+/* VLANs, flow tags and tag matching are not offered. */
 struct ibv_cq_ex *shim_create_cq_ex(struct ibv_context *context, struct ibv_cq_init_attr_ex *attr)
 {
 	const uint32_t known = IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD;
+	const uint64_t times = IBV_WC_EX_WITH_COMPLETION_TIMESTAMP | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK;
 	uint32_t flags = attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS ? attr->flags : 0;
 	struct shim_cq *cq;
 
-	if (attr->comp_mask & ~known || attr->wc_flags & ~(uint64_t)IBV_WC_STANDARD_FLAGS ||
+	if (attr->comp_mask & ~known || attr->wc_flags & ~(uint64_t)(IBV_WC_STANDARD_FLAGS | times) ||
 	    flags & ~(uint32_t)(IBV_CREATE_CQ_ATTR_SINGLE_THREADED | IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN))
 		return shim_fail(EOPNOTSUPP);
 	cq = shim_cq_create(shim_ctx(context), attr->cqe, attr->cq_context, attr->channel, attr->comp_vector);
@@ -125,6 +157,10 @@ struct ibv_cq_ex *shim_create_cq_ex(struct ibv_context *context, struct ibv_cq_i
 	if (flags & IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN && shim_cq_ignore_overrun(&cq->ibv, true) != 0) {
 		ibv_destroy_cq(&cq->ibv);
 		return shim_fail(EIO);
+	}
+	if (attr->wc_flags & times && !stamp(cq)) {
+		ibv_destroy_cq(&cq->ibv);
+		return shim_fail(ENOMEM);
 	}
 	cq->ex.start_poll = start_poll;
 	cq->ex.next_poll = take;
@@ -139,5 +175,7 @@ struct ibv_cq_ex *shim_create_cq_ex(struct ibv_context *context, struct ibv_cq_i
 	cq->ex.read_slid = read_slid;
 	cq->ex.read_sl = read_sl;
 	cq->ex.read_dlid_path_bits = read_dlid_path_bits;
+	cq->ex.read_completion_ts = read_completion_ts;
+	cq->ex.read_completion_wallclock_ns = read_completion_wallclock_ns;
 	return &cq->ex;
 }

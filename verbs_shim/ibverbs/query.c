@@ -96,6 +96,8 @@ int shim_query_device_ex(struct ibv_context *context, const struct ibv_query_dev
 	full.pci_atomic_caps.swap = SHIM_PCI_ATOMIC_SIZES;
 	full.pci_atomic_caps.compare_swap = SHIM_PCI_ATOMIC_SIZES;
 	full.max_dm_size = SHIM_DM_MAX;
+	full.completion_timestamp_mask = UINT64_MAX;
+	full.hca_core_clock = 1000000; /* kHz: timestamps count nanoseconds */
 	odp_caps_fill(&full.odp_caps);
 	full.xrc_odp_caps = full.odp_caps.per_transport_caps.rc_odp_caps;
 	memset(attr, 0, attr_size);
@@ -111,10 +113,8 @@ int shim_query_rt_values(struct ibv_context *context, struct ibv_values_ex *valu
 		return EINVAL;
 	values->comp_mask = 0;
 	if (asked & IBV_VALUES_MASK_RAW_CLOCK) {
-		uint64_t now = pmd_clock_steady_ns();
-
-		values->raw_clock.tv_sec = (time_t)(now / 1000000000);
-		values->raw_clock.tv_nsec = (long)(now % 1000000000);
+		values->raw_clock.tv_sec = 0; /* as mlx5: the raw clock, whole, is in tv_nsec */
+		values->raw_clock.tv_nsec = (long)pmd_clock_steady_ns();
 		values->comp_mask = IBV_VALUES_MASK_RAW_CLOCK;
 	}
 	return 0;

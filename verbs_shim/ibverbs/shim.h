@@ -182,6 +182,8 @@ struct shim_cq {
 	struct shim_link link;
 	struct shim_event_source comp, async;
 	struct nic_wc wc;	   /* the current completion, which ibv_wc_read_* read */
+	uint64_t stamp;		   /* when it was added, ns of pmd_clock_steady_ns() */
+	bool stamped;		   /* `stamp` is asked for */
 	pthread_mutex_t poll_lock; /* held from ibv_start_poll to ibv_end_poll, unless `single` */
 	bool single;		   /* the application promises to poll from one thread at a time */
 };
@@ -423,6 +425,8 @@ void shim_av_to_ibv(const struct nic_av *av, struct ibv_ah_attr *attr);
 struct shim_cq *shim_cq_create(struct shim_context *ctx, uint32_t depth, void *cq_context,
 			       struct ibv_comp_channel *channel, uint32_t comp_vector);
 int shim_poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc);
+/** As shim_poll_cq(). @param stamp unless NULL: becomes the time of the last entry taken (nic_cq_polled_at). */
+int shim_take_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc, uint64_t *stamp);
 int shim_req_notify_cq(struct ibv_cq *cq, int solicited_only);
 /** Set whether a CQ may overrun (nic_cq_ignore_overrun). @return 0, -ENOENT, -EIO. */
 int shim_cq_ignore_overrun(struct ibv_cq *cq, bool ignore);
