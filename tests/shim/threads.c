@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -255,12 +256,12 @@ static void *busy_asking(void *device)
 	return NULL;
 }
 
-/* A thread that looks for a cmd_fd in all devices and their contexts, and so takes their locks. */
-static void *busy_importing(void *context)
+/* A thread that looks for a cmd_fd, which is nobody's, in all devices and their contexts, and so takes their locks. */
+static void *busy_importing(void *fd)
 {
 	while (!atomic_load(&busy_end))
-		if (ibv_import_device(((struct ibv_context *)context)->cmd_fd))
-			return context;
+		if (ibv_import_device(*(int *)fd))
+			return fd;
 	return NULL;
 }
 
@@ -285,12 +286,12 @@ static void fork__child_finds_no_lock_taken(void **state)
 {
 	struct rig *rig = *state;
 	char said[SAID_MAX];
+	int status = 0, fd = memfd_create("uroce-cmd", MFD_CLOEXEC);
 	pthread_t thread[2];
-	int status = 0;
 	void *ret;
 
 	atomic_store(&busy_end, false);
-	assert_int_equal(pthread_create(&thread[0], NULL, busy_importing, rig->end[0].ctx), 0);
+	assert_int_equal(pthread_create(&thread[0], NULL, busy_importing, &fd), 0);
 	assert_int_equal(pthread_create(&thread[1], NULL, busy_registering, rig->end[0].pd), 0);
 	for (int i = 0; i < 50 && !status; i++)
 		status = in_child(close_one_register_other, rig, said);
@@ -299,6 +300,7 @@ static void fork__child_finds_no_lock_taken(void **state)
 		assert_int_equal(pthread_join(thread[i], &ret), 0);
 		assert_null(ret);
 	}
+	close(fd);
 	assert_int_equal(status, 0);
 }
 

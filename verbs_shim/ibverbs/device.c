@@ -243,7 +243,8 @@ SHIM_EXPORT int ibv_get_device_index(struct ibv_device *device)
 
 /* ---- contexts ---------------------------------------------------------------------------------------- */
 
-static int context_init(struct shim_context *ctx, struct shim_device *dev)
+/** @param cmd_fd the descriptor of an imported context, which belongs to it if there is no error; -1: make one. */
+static int context_init(struct shim_context *ctx, struct shim_device *dev, int cmd_fd)
 {
 	struct ibv_context *ibv = &ctx->vctx.context;
 	int err = shim_event_queue_init(&ctx->async);
@@ -251,14 +252,15 @@ static int context_init(struct shim_context *ctx, struct shim_device *dev)
 	if (err)
 		return err;
 	/* Programs copy this descriptor and pass it on, so it must exist, but it refers to nothing. It is a separate
-	 * file for each context so that shim_is_cmd_fd() recognizes it. */
-	ibv->cmd_fd = memfd_create("uroce-cmd", MFD_CLOEXEC);
+	 * file for each context, except those that are imported, so that context_of_fd() recognizes it. */
+	ibv->cmd_fd = cmd_fd >= 0 ? cmd_fd : memfd_create(SHIM_CMD_FILE, MFD_CLOEXEC);
 	if (ibv->cmd_fd < 0) {
 		err = -errno;
 		shim_event_queue_fini(&ctx->async);
 		return err;
 	}
 	ctx->dev = dev;
+	ctx->sibling = ctx;
 	ctx->forks = pmd_forks();
 	ibv->device = &dev->ibv;
 	ibv->async_fd = ctx->async.fd;
@@ -270,9 +272,10 @@ static int context_init(struct shim_context *ctx, struct shim_device *dev)
 	return 0;
 }
 
-static void context_fini(struct shim_context *ctx)
+static void context_fini(struct shim_context *ctx, bool close_cmd_fd)
 {
-	close(ctx->vctx.context.cmd_fd);
+	if (close_cmd_fd)
+		close(ctx->vctx.context.cmd_fd);
 	shim_event_queue_fini(&ctx->async);
 }
 
@@ -299,19 +302,48 @@ int shim_engine_open(const struct pmd_device *pmd, struct pmd_engine **out)
 	return dev ? engine_open(dev, out) : -ENODEV;
 }
 
-SHIM_EXPORT struct ibv_context *ibv_open_device(struct ibv_device *device)
+/** An open context of the device whose cmd_fd is a copy of `fd`; not one that a forked child has inherited. dev->lock
+ * held. */
+static struct shim_context *context_of_fd(const struct shim_device *dev, int fd)
 {
-	struct shim_device *dev = shim_device_of(device);
-	struct shim_context *ctx;
+	struct stat want, have;
+
+	for (struct shim_context *c = fstat(fd, &want) ? NULL : dev->contexts; c; c = c->next)
+		if (!shim_is_inherited(c) && !fstat(c->vctx.context.cmd_fd, &have) && have.st_dev == want.st_dev &&
+		    have.st_ino == want.st_ino)
+			return c;
+	return NULL;
+}
+
+/** Add a context to its device, and to the ring of those that have copies of its cmd_fd. */
+static void context_link(struct shim_context *ctx, bool import)
+{
+	struct shim_device *dev = ctx->dev;
+	struct shim_context *other;
+
+	pmd_lock(ctx->engine);
+	pthread_mutex_lock(&dev->lock);
+	other = import ? context_of_fd(dev, ctx->vctx.context.cmd_fd) : NULL;
+	if (other) { /* else it has been closed meanwhile: there is nothing to import */
+		ctx->sibling = other->sibling;
+		other->sibling = ctx;
+	}
+	ctx->next = dev->contexts;
+	dev->contexts = ctx;
+	pthread_mutex_unlock(&dev->lock);
+	pmd_unlock(ctx->engine);
+}
+
+/** @param cmd_fd as of context_init() */
+static struct ibv_context *context_open(struct shim_device *dev, int cmd_fd)
+{
+	struct shim_context *ctx = calloc(1, sizeof(*ctx));
 	char sentence[256] = "";
 	int err;
 
-	if (!dev)
-		return shim_real(ibv_open_device)(device);
-	ctx = calloc(1, sizeof(*ctx));
 	if (!ctx)
 		return shim_fail(ENOMEM);
-	err = context_init(ctx, dev);
+	err = context_init(ctx, dev, cmd_fd);
 	if (err) {
 		free(ctx);
 		return shim_fail(-err);
@@ -321,17 +353,36 @@ SHIM_EXPORT struct ibv_context *ibv_open_device(struct ibv_device *device)
 	if (!ctx->personality && filesize_allows_stderr())
 		fprintf(stderr, "uroce: %s: %s\n", dev->pmd.name, sentence);
 	if (err) {
-		context_fini(ctx);
+		context_fini(ctx, cmd_fd < 0);
 		free(ctx);
 		return shim_fail(-err);
 	}
 	ctx->nic = pmd_engine_nic(ctx->engine);
-	pthread_mutex_lock(&dev->lock);
-	ctx->next = dev->contexts;
-	dev->contexts = ctx;
-	pthread_mutex_unlock(&dev->lock);
+	context_link(ctx, cmd_fd >= 0);
 	shim_sysfs_attach();
 	return &ctx->vctx.context;
+}
+
+SHIM_EXPORT struct ibv_context *ibv_open_device(struct ibv_device *device)
+{
+	struct shim_device *dev = shim_device_of(device);
+
+	return dev ? context_open(dev, -1) : shim_real(ibv_open_device)(device);
+}
+
+struct ibv_context *shim_context_import(int cmd_fd)
+{
+	struct shim_device *dev;
+	bool found = false;
+
+	devices_enter();
+	for (dev = devices; dev && !found; dev = found ? dev : dev->next) {
+		pthread_mutex_lock(&dev->lock);
+		found = context_of_fd(dev, cmd_fd);
+		pthread_mutex_unlock(&dev->lock);
+	}
+	devices_leave();
+	return found ? context_open(dev, cmd_fd) : shim_fail(ENOENT);
 }
 
 static void context_unlink(struct shim_context *ctx)
@@ -378,6 +429,17 @@ void shim_context_return(void)
 	borrow_release();
 }
 
+/** Engine lock held. */
+static void context_leave_siblings(struct shim_context *ctx)
+{
+	struct shim_context *before = ctx;
+
+	while (before->sibling != ctx)
+		before = before->sibling;
+	before->sibling = ctx->sibling;
+	ctx->sibling = ctx;
+}
+
 SHIM_EXPORT int ibv_close_device(struct ibv_context *context)
 {
 	if (!shim_is_ours(context))
@@ -393,33 +455,15 @@ SHIM_EXPORT int ibv_close_device(struct ibv_context *context)
 		if (ctx->links[SHIM_QP])
 			pmd_settle(ctx->engine);
 		shim_objects_drop(ctx);
+		context_leave_siblings(ctx);
 		pmd_unlock(ctx->engine);
 		pmd_close(ctx->engine);
 	}
-	context_fini(ctx);
+	context_fini(ctx, true);
 	/* If the program has not destroyed all objects, keep the context: the objects still point to it. */
 	if (!atomic_load(&ctx->objects))
 		free(ctx);
 	return 0;
-}
-
-bool shim_is_cmd_fd(int fd)
-{
-	struct stat want, have;
-	bool found = false;
-
-	if (fstat(fd, &want))
-		return false;
-	devices_enter();
-	for (struct shim_device *d = devices; d && !found; d = d->next) {
-		pthread_mutex_lock(&d->lock);
-		for (struct shim_context *c = d->contexts; c && !found; c = c->next)
-			found = !fstat(c->vctx.context.cmd_fd, &have) && have.st_dev == want.st_dev &&
-				have.st_ino == want.st_ino;
-		pthread_mutex_unlock(&d->lock);
-	}
-	devices_leave();
-	return found;
 }
 
 /* ---- fork -------------------------------------------------------------------------------------------- */

@@ -71,6 +71,28 @@ static bool take(struct shim_context *ctx, size_t size)
 	return true;
 }
 
+/* In a forked child there is no engine whose lock guards the list. */
+static void list_dm(struct shim_context *ctx, struct shim_dm *dm)
+{
+	if (shim_enter(ctx)) {
+		shim_object_add(ctx, SHIM_DM, &dm->link);
+		shim_leave(ctx);
+		return;
+	}
+	shim_link_name(ctx, &dm->link);
+	atomic_fetch_add(&ctx->objects, 1);
+}
+
+static void unlist_dm(struct shim_context *ctx, struct shim_dm *dm)
+{
+	if (dm->link.at && shim_enter(ctx)) {
+		shim_object_remove(ctx, &dm->link);
+		shim_leave(ctx);
+		return;
+	}
+	atomic_fetch_sub(&ctx->objects, 1);
+}
+
 struct shim_dm *shim_dm_new(struct ibv_context *context, size_t length)
 {
 	struct shim_context *ctx = shim_ctx(context);
@@ -91,11 +113,10 @@ struct shim_dm *shim_dm_new(struct ibv_context *context, size_t length)
 	dm->len = length;
 	dm->forks = pmd_forks();
 	dm->ibv.context = dm->exp.context = context;
-	shim_link_name(ctx, &dm->link);
+	list_dm(ctx, dm);
 	dm->ibv.handle = dm->exp.handle = dm->link.handle;
 	dm->ibv.memcpy_to_dm = memcpy_to;
 	dm->ibv.memcpy_from_dm = memcpy_from;
-	atomic_fetch_add(&ctx->objects, 1);
 	return dm;
 
 free_dm:
@@ -115,9 +136,13 @@ int shim_dm_free(struct shim_dm *dm)
 		return shim_errno(-EIO);
 	if (atomic_load(&dm->users))
 		return shim_errno(-EBUSY);
+	if (dm->origin) {
+		ibv_unimport_dm(&dm->ibv);
+		return 0;
+	}
+	unlist_dm(ctx, dm);
 	munmap(dm->mem, dm->len);
 	atomic_fetch_sub(&ctx->dm_used, size_of(dm->len));
-	atomic_fetch_sub(&ctx->objects, 1);
 	free(dm);
 	return 0;
 }

@@ -129,6 +129,8 @@ SHIM_EXPORT int ibv_rereg_mr(struct ibv_mr *ibv, int flags, struct ibv_pd *pd, v
 		err = -EINVAL;
 	else if (!SHIM_INTACT(mr) || (new_pd && !shim_pd_intact(pd)))
 		err = -ENOENT;
+	else if (mr->imported)
+		err = -EOPNOTSUPP;
 	if (!err && (new_range || new_access) && !mr->dm && !on_demand)
 		err = pmd_check_range(new_range ? addr : ibv->addr, new_range ? length : ibv->length,
 				      access_writes(rights));
@@ -173,6 +175,10 @@ SHIM_EXPORT int ibv_dereg_mr(struct ibv_mr *ibv)
 
 	if (!SHIM_INTACT(mr))
 		return shim_errno(-ENOENT);
+	if (mr->imported) {
+		ibv_unimport_mr(ibv);
+		return 0;
+	}
 	if (!shim_enter(ctx))
 		return shim_errno(-EIO);
 	err = nic_mr_dereg(mr->nic);

@@ -58,7 +58,7 @@ bool shim_bind_translate(struct nic_bind *out, struct ibv_mw *mw, uint32_t rkey,
 {
 	struct ibv_mr *mr = info->mr;
 
-	if (!mw || (mr && mr->context != mw->context))
+	if (!mw || (mr && (mr->context != mw->context || container_of(mr, struct shim_mr, ibv)->imported)))
 		return false;
 	*out = (struct nic_bind){
 		.mw = container_of(mw, struct shim_mw, ibv)->nic,

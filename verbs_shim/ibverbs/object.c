@@ -7,6 +7,15 @@
 #include "shim.h"
 #include "xrc.h"
 
+/* Handles are those of the process: contexts that share a cmd_fd find each other's objects by them. */
+void shim_link_name(struct shim_context *ctx, struct shim_link *link)
+{
+	static atomic_uint next;
+
+	link->ctx = ctx;
+	link->handle = atomic_fetch_add_explicit(&next, 1, memory_order_relaxed);
+}
+
 void shim_object_add(struct shim_context *ctx, enum shim_kind kind, struct shim_link *link)
 {
 	link->next = ctx->links[kind];
@@ -75,12 +84,19 @@ static void drop_pd(struct shim_link *link)
 	nic_pd_free(container_of(link, struct shim_pd, link)->nic);
 }
 
+/* The memory stays until the program frees it, but nobody can import it any more. */
+static void drop_dm(struct shim_link *link)
+{
+	link->at = NULL;
+}
+
 void shim_objects_drop(struct shim_context *ctx)
 {
 	/* In the order of enum shim_kind: objects are destroyed after those that use them. */
 	static void (*const drop[SHIM_KINDS])(struct shim_link *) = {
-		[SHIM_QP] = drop_qp, [SHIM_SRQ] = drop_srq, [SHIM_XRCD] = drop_xrcd, [SHIM_CQ] = drop_cq,
-		[SHIM_AH] = drop_ah, [SHIM_MW] = drop_mw,   [SHIM_MR] = drop_mr,     [SHIM_PD] = drop_pd,
+		[SHIM_QP] = drop_qp, [SHIM_SRQ] = drop_srq, [SHIM_XRCD] = drop_xrcd,
+		[SHIM_CQ] = drop_cq, [SHIM_AH] = drop_ah,   [SHIM_MW] = drop_mw,
+		[SHIM_MR] = drop_mr, [SHIM_DM] = drop_dm,   [SHIM_PD] = drop_pd,
 	};
 
 	for (int kind = 0; kind < SHIM_KINDS; kind++)

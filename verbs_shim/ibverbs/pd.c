@@ -39,9 +39,23 @@ SHIM_EXPORT struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
 	return &pd->ibv;
 }
 
+bool shim_pd_intact(struct ibv_pd *ibv)
+{
+	const struct shim_pd *pd = pd_of(ibv), *base = pd->parent ? pd->parent : pd;
+
+	return SHIM_INTACT(pd) && (!base->imported || shim_import_is_alive(base));
+}
+
+/** An object or a parent domain of the PD is gone. */
+static void release(struct shim_pd *pd)
+{
+	if (atomic_fetch_sub(&pd->users, 1) == 1 && pd->unimported)
+		free(pd);
+}
+
 static int parent_domain_free(struct shim_pd *pd)
 {
-	atomic_fetch_sub(&pd->parent->users, 1);
+	release(pd->parent);
 	if (pd->td)
 		atomic_fetch_sub(&pd->td->users, 1);
 	atomic_fetch_sub(&shim_ctx(pd->ibv.context)->objects, 1);
@@ -64,6 +78,10 @@ SHIM_EXPORT int ibv_dealloc_pd(struct ibv_pd *ibv)
 		return shim_errno(-EBUSY);
 	if (pd->parent)
 		return parent_domain_free(pd);
+	if (pd->imported) {
+		ibv_unimport_pd(ibv);
+		return 0;
+	}
 	if (!shim_enter(ctx))
 		return EIO;
 	err = nic_pd_free(pd->nic);
@@ -78,14 +96,14 @@ SHIM_EXPORT int ibv_dealloc_pd(struct ibv_pd *ibv)
 
 void shim_pd_get(struct ibv_pd *ibv)
 {
-	if (pd_of(ibv)->parent)
+	if (pd_of(ibv)->parent || pd_of(ibv)->imported)
 		atomic_fetch_add(&pd_of(ibv)->users, 1);
 }
 
 void shim_pd_put(struct ibv_pd *ibv)
 {
-	if (pd_of(ibv)->parent)
-		atomic_fetch_sub(&pd_of(ibv)->users, 1);
+	if (pd_of(ibv)->parent || pd_of(ibv)->imported)
+		release(pd_of(ibv));
 }
 
 struct ibv_td *shim_alloc_td(struct ibv_context *context, struct ibv_td_init_attr *attr)

@@ -75,10 +75,10 @@ void shim_event_wait_acks(pthread_mutex_t *mutex, pthread_cond_t *cond, const ui
 /* ---- objects ----------------------------------------------------------------------------------------- */
 
 /** Kinds of NIC objects of a context, in the order of teardown (object.c). */
-enum shim_kind { SHIM_QP, SHIM_SRQ, SHIM_XRCD, SHIM_CQ, SHIM_AH, SHIM_MW, SHIM_MR, SHIM_PD, SHIM_KINDS };
+enum shim_kind { SHIM_QP, SHIM_SRQ, SHIM_XRCD, SHIM_CQ, SHIM_AH, SHIM_MW, SHIM_MR, SHIM_DM, SHIM_PD, SHIM_KINDS };
 
-/** An object's place among its context's objects of its kind; objects without an object of the NIC are in no list. ctx,
- * handle: what the program's structure of the object must still contain (SHIM_INTACT). */
+/** An object's place among its context's objects of its kind; thread and parent domains, and imported objects, are in
+ * no list. ctx, handle: what the program's structure of the object must still contain (SHIM_INTACT). */
 struct shim_link {
 	struct shim_link *next, **at;
 	struct shim_context *ctx;
@@ -114,8 +114,8 @@ struct shim_context {
 	struct shim_event_queue async;
 	struct shim_event_source port_events;
 	struct shim_link *links[SHIM_KINDS];
-	atomic_uint objects; /* number of objects of all kinds that are not yet destroyed */
-	atomic_uint handles; /* handle of the next object */
+	struct shim_context *sibling; /* ring of the contexts with copies of one cmd_fd (import.c) */
+	atomic_uint objects;	      /* number of objects of all kinds that are not yet destroyed */
 	atomic_bool closed;
 	unsigned forks; /* pmd_forks() when it was opened */
 	char zero[512]; /* newer verbs_contexts have more members at their start; vctx.sz says that these are absent */
@@ -133,7 +133,8 @@ struct shim_pd {
 	struct shim_link link;
 	struct shim_pd *parent; /* set in a parent domain: the PD whose nic it shares */
 	struct shim_td *td;
-	atomic_uint users; /* of a PD: number of parent domains; of a parent domain: number of objects */
+	bool imported, unimported;
+	atomic_uint users; /* of a PD: number of parent domains; of a parent domain or an imported PD: of objects */
 };
 
 struct shim_td {
@@ -148,8 +149,9 @@ struct shim_dm {
 	struct shim_link link;
 	uint8_t *mem;
 	size_t len;
-	unsigned forks;	   /* pmd_forks() when it was allocated */
-	atomic_uint users; /* number of memory regions registered on it */
+	struct shim_dm *origin; /* imported: where the memory belongs to; else NULL */
+	unsigned forks;		/* pmd_forks() when it was allocated */
+	atomic_uint users;	/* number of memory regions registered on it, and of its imports */
 };
 
 struct shim_mr {
@@ -158,7 +160,7 @@ struct shim_mr {
 	struct shim_link link;
 	struct shim_dm *dm; /* NULL: the region is application memory */
 	unsigned access;
-	bool on_demand;
+	bool on_demand, imported;
 };
 
 struct shim_mw {
@@ -282,11 +284,7 @@ static inline void shim_leave(const struct shim_context *ctx)
 }
 
 /** Give an object its context and a new handle. */
-static inline void shim_link_name(struct shim_context *ctx, struct shim_link *link)
-{
-	link->ctx = ctx;
-	link->handle = atomic_fetch_add_explicit(&ctx->handles, 1, memory_order_relaxed);
-}
+void shim_link_name(struct shim_context *ctx, struct shim_link *link);
 
 /** Whether the program's structure of an object still has the handle that it was given, and its own context, not
  * another one of ours. A kernel finds objects by these two, so a program that has overwritten one of them gets an
@@ -294,10 +292,8 @@ static inline void shim_link_name(struct shim_context *ctx, struct shim_link *li
 #define SHIM_INTACT(object)                                                                                            \
 	(&(object)->link.ctx->vctx.context == (object)->ibv.context && (object)->link.handle == (object)->ibv.handle)
 
-static inline bool shim_pd_intact(struct ibv_pd *pd)
-{
-	return SHIM_INTACT(container_of(pd, struct shim_pd, ibv));
-}
+/** As SHIM_INTACT; also, if the PD was imported, that it still exists. */
+bool shim_pd_intact(struct ibv_pd *pd);
 
 /** The two ways in which verbs fail. shim_errno: set errno and return it; `err` is a negative errno. shim_fail: set
  * errno and return NULL. */
@@ -316,8 +312,12 @@ static inline void *shim_fail(int err)
 
 /** The struct shim_device that contains `device`, or NULL if it is a real device (device.c). */
 struct shim_device *shim_device_of(const struct ibv_device *device);
-/** Whether a file descriptor is the cmd_fd of one of our contexts, or a copy of it. */
-bool shim_is_cmd_fd(int fd);
+#define SHIM_CMD_FILE "uroce-cmd" /* name of the memory files that cmd_fds refer to */
+/** Open a context with the objects of another one, whose cmd_fd `cmd_fd` is a copy of. The context closes `cmd_fd`.
+ * @return NULL with errno ENOENT: it is none of ours, others as ibv_open_device (device.c). */
+struct ibv_context *shim_context_import(int cmd_fd);
+/** Whether the PD that an imported one stands for still exists. Takes the engine lock. (import.c) */
+bool shim_import_is_alive(const struct shim_pd *pd);
 /** Start to track an object of the NIC, which gets its handle by that, and stop. Engine lock held. (object.c) */
 void shim_object_add(struct shim_context *ctx, enum shim_kind kind, struct shim_link *link);
 void shim_object_remove(struct shim_context *ctx, struct shim_link *link);
