@@ -18,9 +18,9 @@
  *     allocate some, and the peer's first fetching operation on elements allocates some (nic_qp_init.max_fetch).
  *
  * This file includes the parts of the interface. nic_device.h has the NIC instance; nic_mem.h, nic_cq.h, nic_qp.h,
- * nic_mcast.h, nic_wr.h, nic_xrc.h and nic_event.h have the verbs. The code that carries packets uses nic_frame.h and
- * nic_path.h, and observers use nic_observe.h and nic_capture.h. The headers of endpoints, nic_rdm.h and nic_elem.h,
- * are not included here.
+ * nic_mcast.h, nic_wr.h, nic_tm.h, nic_xrc.h and nic_event.h have the verbs. The code that carries packets uses
+ * nic_frame.h and nic_path.h, and observers use nic_observe.h and nic_capture.h. The headers of endpoints, nic_rdm.h
+ * and nic_elem.h, are not included here.
  */
 #ifndef NIC_NIC_H
 #define NIC_NIC_H
@@ -35,6 +35,7 @@
 #include "nic_observe.h"
 #include "nic_path.h"
 #include "nic_qp.h"
+#include "nic_tm.h"
 #include "nic_types.h"
 #include "nic_wr.h"
 #include "nic_xrc.h"

@@ -25,6 +25,8 @@ enum nic_wc_status {
 	NIC_WC_RNR_RETRY_EXC_ERR = 13,
 	NIC_WC_FATAL_ERR = 19,
 	NIC_WC_GENERAL_ERR = 21,
+	NIC_WC_TM_ERR = 22,
+	NIC_WC_TM_RNDV_INCOMPLETE = 23,
 };
 
 /** Values of enum ibv_wc_opcode. */
@@ -44,6 +46,11 @@ enum nic_wc_opcode {
 	NIC_WC_FETCH_ELEMENTS = 0x41,
 	NIC_WC_RECV = 1 << 7,
 	NIC_WC_RECV_RDMA_WITH_IMM = (1 << 7) + 1,
+	NIC_WC_TM_ADD = (1 << 7) + 2, /* this and the next two: operations on tagged buffers, in this order */
+	NIC_WC_TM_DEL,
+	NIC_WC_TM_SYNC,
+	NIC_WC_TM_RECV,
+	NIC_WC_TM_NO_TAG,
 };
 
 /** Values of enum ibv_wc_flags. */
@@ -51,6 +58,9 @@ enum nic_wc_flags {
 	NIC_WC_GRH = 1 << 0,
 	NIC_WC_WITH_IMM = 1 << 1,
 	NIC_WC_WITH_INV = 1 << 3,
+	NIC_WC_TM_SYNC_REQ = 1 << 4,
+	NIC_WC_TM_MATCH = 1 << 5,
+	NIC_WC_TM_DATA_VALID = 1 << 6,
 };
 
 /** A work completion. The layout is that of struct ibv_wc, so that polling needs no translation. */
@@ -85,11 +95,17 @@ void nic_cq_ignore_overrun(struct nic_cq *cq, bool ignore);
 int nic_cq_resize(struct nic_cq *cq, uint32_t depth);
 /** Take up to n entries. @return how many were taken, or -EIO if the CQ has overflowed and no entries are left. */
 int nic_cq_poll(struct nic_cq *cq, int n, struct nic_wc *wc);
-/** Note the time at which each entry is added; for a new CQ. @return 0, -ENOMEM. */
-int nic_cq_stamp(struct nic_cq *cq);
-/** When the entry that nic_cq_poll() has taken last was added, in ns of the clock that nic_time() is given. To be
- * called before the NIC does anything else; the CQ notes times. */
-uint64_t nic_cq_polled_at(const struct nic_cq *cq);
+/** What a CQ may note about an entry besides its completion. */
+struct nic_cq_note {
+	uint64_t at_ns;	  /* when the entry was added, by the clock that nic_time() is given */
+	uint64_t tag;	  /* of a message to an SRQ that matches tags */
+	uint32_t app_ctx; /* likewise, in network order */
+};
+
+/** Keep notes about the entries of a new CQ. @return 0, -ENOMEM. */
+int nic_cq_keep_notes(struct nic_cq *cq);
+/** The note about the entry that nic_cq_poll() has taken last. To be called before the NIC does anything else. */
+struct nic_cq_note nic_cq_polled_note(const struct nic_cq *cq);
 /** How many entries wait to be polled. */
 uint32_t nic_cq_count(const struct nic_cq *cq);
 /** Ask for one COMP event at the next entry (solicited_only: the next solicited or erroneous one). A request for any

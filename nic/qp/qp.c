@@ -13,6 +13,7 @@
 #include "resp.h"
 #include "source.h"
 #include "timer.h"
+#include "tm_qp.h"
 #include "wire.h"
 #include "xrc.h"
 
@@ -108,9 +109,9 @@ static void qp_free(struct nic_qp *qp)
 static int qp_alloc(const struct nic *nic, const struct nic_qp_init *init, struct nic_qp **out)
 {
 	struct nic_qp *qp = calloc(1, sizeof(*qp));
-	uint32_t recv_sge = init->xrcd	? nic->cfg.limits.max_sge
-			    : init->srq ? init->srq->rq.max_sge
-					: init->cap.max_recv_sge;
+	uint32_t recv_sge = init->xrcd || (init->srq && init->srq->tm) ? nic->cfg.limits.max_sge
+			    : init->srq				       ? init->srq->rq.max_sge
+								       : init->cap.max_recv_sge;
 
 	if (!qp)
 		return -ENOMEM;
@@ -135,6 +136,8 @@ void qp_reset(struct nic_qp *qp)
 	source_reset(qp);
 	list_remove(&qp->ready);
 	refer_revoke_qp(qp, true);
+	if (qp->owner == &tm_owner)
+		tm_forget(qp);
 	req_reset(qp);
 	comp_reset(qp);
 	resp_reset(qp);
@@ -148,7 +151,8 @@ static bool objects_legal(const struct nic_qp_init *init)
 	case NIC_QPT_RC:
 	case NIC_QPT_UC:
 	case NIC_QPT_UD:
-		return init->pd && init->send_cq && init->recv_cq && !init->xrcd;
+		return init->pd && init->send_cq && init->recv_cq && !init->xrcd &&
+		       (!init->srq || !init->srq->tm || (init->type == NIC_QPT_RC && init->srq->pd == init->pd));
 	case NIC_QPT_XRC_INI:
 		return init->pd && init->send_cq && !init->srq && !init->xrcd;
 	case NIC_QPT_XRC_TGT:
@@ -166,6 +170,8 @@ static void narrow(struct nic_qp_init *init)
 		init->cap.max_recv_wr = init->cap.max_recv_sge = 0;
 	if (init->type == NIC_QPT_XRC_TGT)
 		init->cap = (struct nic_qp_cap){0};
+	if (init->srq && init->srq->tm)
+		tm_narrow(init);
 }
 
 /** Count the QP as a user of its objects, or no longer. */
@@ -209,6 +215,7 @@ int qp_create_at(struct nic *nic, struct nic_qp_init *init, uint32_t qpn, struct
 	qp->recv_cq = init->recv_cq;
 	qp->srq = init->srq;
 	qp->xrcd = init->xrcd;
+	qp->owner = init->srq && init->srq->tm ? &tm_owner : NULL;
 	qp->sig_all = init->sq_sig_all;
 	qp->be_replies = init->be_replies;
 	qp->send_flags = NIC_SEND_FENCE | NIC_SEND_SIGNALED | NIC_SEND_SOLICITED | NIC_SEND_INLINE;
@@ -249,6 +256,8 @@ int nic_qp_destroy(struct nic_qp *qp)
 	if (qp->mcasts)
 		return -EBUSY;
 	refer_revoke_qp(qp, true);
+	if (qp->owner == &tm_owner)
+		tm_forget(qp);
 	cross_release(qp);
 	qp_purge_cqs(qp);
 	event_source_fini(&qp->events);

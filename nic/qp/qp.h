@@ -15,7 +15,7 @@
  * nic qpn type send_cq xrcd sig_all be_replies | qp.c | never change
  * pd recv_cq srq | qp.c xrc_target.c | of XRC targets, while they execute a request: the SRQ's
  * state | qp_state.c |
- * posts | qp_state.c |
+ * posts | qp_state.c tm_qp.c | requests of the NIC itself
  * held | req_tx.h | through req_hold(), where a reason begins or ends
  * send_flags | qp.c cross.c rdm.c rdm_qp.c | at creation: what cross-channel requests and endpoints need
  * cap | qp.c |
@@ -48,10 +48,12 @@
  * comp | comp.c | reset, as a whole
  * comp.una | comp.c req.c ud.c | UC and datagrams complete when sent
  * comp.read_open | comp.c |
- * resp.epsn resp.msn resp.va resp.rkey resp.left resp.srqn resp.received resp.nak_sent resp.heard | resp.c |
+ * resp.epsn resp.msn resp.va resp.rkey resp.left resp.srqn resp.nak_sent resp.heard | resp.c |
+ * resp.received | resp.c tm_qp.c | tagged messages
  * resp.open | resp.c qp_state.c | a flush ends the message
  * resp.dying | resp.c resp_tx.c | an error found while responding; the NAK is sent
- * resp.have_wqe | qp_recv.c resp.c | reset
+ * resp.have_wqe | qp_recv.c resp.c tm_qp.c | reset; tagged messages
+ * resp.tm | tm_qp.c |
  * resp.wqe | qp.c |
  * resp.ack_queued resp.ack_lazy resp.ack_due | resp_ack.c resp.c resp_tx.c | cancelled; sent
  * resp.ack_node | qp.c resp_ack.c resp.c | creation; cancelled
@@ -85,7 +87,7 @@
  * refers | refer.c rdm_qp.c | a dropped QP's references are revoked
  * peer_joins | qp.c rdm_conn.c | reset
  * no_delay | qp.c rdm.c | reset
- * owner | gsi.c rdm.c rdm_qp.c | MADs; datagrams; connections
+ * owner | qp.c gsi.c rdm.c rdm_qp.c | tags; MADs; datagrams; connections
  * rdm | rdm.c |
  * rdm_peer | rdm_qp.c |
  * lingering | qp.c rdm_qp.c | creation, destruction
@@ -250,6 +252,14 @@ struct resp_resource {
 };
 
 /** Responder. */
+/** The message that arrives at a QP on an SRQ that matches tags. */
+struct tm_message {
+	uint64_t tag;
+	uint32_t app_ctx; /* in network order */
+	enum tm_form { TM_UNTAGGED, TM_UNEXPECTED, TM_EAGER, TM_RENDEZVOUS } form;
+	struct tm_entry *entry; /* TM_RENDEZVOUS: the tagged buffer */
+};
+
 struct responder {
 	uint32_t epsn, msn;
 	const struct opcode *open; /* opcode of the latest packet of the message in progress, or NULL */
@@ -264,6 +274,7 @@ struct responder {
 	bool have_wqe;
 	uint64_t received;
 	struct rwqe *wqe;
+	struct tm_message tm;
 	/* ACK or NAK to send */
 	bool ack_queued, ack_due; /* ack_due: send it without further delay */
 	uint8_t syndrome;

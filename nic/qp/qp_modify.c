@@ -13,6 +13,7 @@
 #include "req.h"
 #include "resp.h"
 #include "source.h"
+#include "tm_qp.h"
 #include "trig.h"
 
 static bool values_legal(const struct nic_qp *qp, const struct nic_qp_attr *a, uint32_t mask)
@@ -162,8 +163,11 @@ static void enter(struct nic_qp *qp, enum nic_qp_state from, enum nic_qp_state t
 	qp_set_state(qp, to);
 	if (to == NIC_QPS_SQD)
 		req_settle(qp);
-	if (to == NIC_QPS_RTS)
-		qp_ready(qp);
+	if (to != NIC_QPS_RTS)
+		return;
+	if (qp->owner == &tm_owner)
+		tm_start(qp);
+	qp_ready(qp);
 }
 
 int nic_qp_modify(struct nic_qp *qp, const struct nic_qp_attr *attr, uint32_t mask)

@@ -9,6 +9,7 @@
 #include "cq.h"
 #include "qp.h"
 #include "qp_owner.h"
+#include "tm_qp.h"
 #include "qp_recv.h"
 #include "qp_state.h"
 #include "refer.h"
@@ -100,7 +101,9 @@ void qp_hold_by_state(struct nic_qp *qp)
 {
 	bool sends = qp->state == NIC_QPS_RTS || qp->state == NIC_QPS_SQD;
 
-	qp->posts = qp->state < NIC_QPS_RTS ? 0 : (uint8_t)(WR_TYPE(qp->type) | (qp->cross.posts ? WR_CROSS : 0));
+	qp->posts = qp->state < NIC_QPS_RTS || qp->owner == &tm_owner
+			    ? 0
+			    : (uint8_t)(WR_TYPE(qp->type) | (qp->cross.posts ? WR_CROSS : 0));
 	req_hold(qp, HELD_STATE, !sends);
 	req_hold(qp, HELD_BOUND, qp->state == NIC_QPS_SQD || qp->cross.managed);
 }
@@ -143,7 +146,7 @@ void qp_enter_error(struct nic_qp *qp)
 	flush_receives(qp);
 	if (qp->srq && !qp->xrcd)
 		event_raise(qp->nic, &qp->events, NIC_EVENT_QP_LAST_WQE);
-	if (qp->rdm_peer)
+	if (qp->rdm_peer || qp->owner == &tm_owner)
 		qp->owner->failed(qp);
 }
 

@@ -7,8 +7,9 @@
  */
 #include "cq.h"
 
-/** @param stamps NULL: the times of the entries are not noted. */
-static int ring_alloc(const struct nic *nic, uint32_t depth, struct nic_wc **ring, uint64_t **stamps, uint32_t *mask)
+/** @param notes NULL: no notes are kept. */
+static int ring_alloc(const struct nic *nic, uint32_t depth, struct nic_wc **ring, struct nic_cq_note **notes,
+		      uint32_t *mask)
 {
 	if (!depth || depth > nic->cfg.limits.max_cqe)
 		return -EINVAL;
@@ -16,9 +17,9 @@ static int ring_alloc(const struct nic *nic, uint32_t depth, struct nic_wc **rin
 	uint32_t size = round_up_pow2(depth);
 
 	*ring = calloc(size, sizeof(**ring));
-	if (stamps && *ring) {
-		*stamps = calloc(size, sizeof(**stamps));
-		if (!*stamps) {
+	if (notes && *ring) {
+		*notes = calloc(size, sizeof(**notes));
+		if (!*notes) {
 			free(*ring);
 			return -ENOMEM;
 		}
@@ -63,7 +64,7 @@ int nic_cq_destroy(struct nic_cq *cq)
 	list_remove(&cq->node);
 	cq->nic->n_cq--;
 	free(cq->ring);
-	free(cq->stamps);
+	free(cq->notes);
 	free(cq);
 	return 0;
 }
@@ -81,23 +82,23 @@ uint32_t nic_cq_count(const struct nic_cq *cq)
 int nic_cq_resize(struct nic_cq *cq, uint32_t depth)
 {
 	struct nic_wc *ring;
-	uint64_t *stamps = NULL;
+	struct nic_cq_note *notes = NULL;
 	uint32_t mask, n = nic_cq_count(cq);
 	int err;
 
 	if (depth < n)
 		return -EINVAL;
-	err = ring_alloc(cq->nic, depth, &ring, cq->stamps ? &stamps : NULL, &mask);
+	err = ring_alloc(cq->nic, depth, &ring, cq->notes ? &notes : NULL, &mask);
 	if (err)
 		return err;
 	for (uint32_t i = 0; i < n; i++)
 		ring[i] = cq->ring[(cq->tail + i) & cq->mask];
-	for (uint32_t i = 0; stamps && i < n; i++)
-		stamps[i] = cq->stamps[(cq->tail + i) & cq->mask];
+	for (uint32_t i = 0; notes && i < n; i++)
+		notes[i] = cq->notes[(cq->tail + i) & cq->mask];
 	free(cq->ring);
-	free(cq->stamps);
+	free(cq->notes);
 	cq->ring = ring;
-	cq->stamps = stamps;
+	cq->notes = notes;
 	cq->mask = mask;
 	cq->before += cq->tail;
 	cq->head -= cq->tail;
@@ -186,13 +187,13 @@ static inline bool add(struct nic_cq *cq, const struct nic_wc *wc, bool solicite
 	return true;
 }
 
-/** The sink of a CQ whose entries are counted or stamped. */
+/** The sink of a CQ whose entries are counted, or that keeps notes about them. */
 static void add_noted(struct nic_cq *cq, const struct nic_wc *wc, bool solicited)
 {
 	if (!add(cq, wc, solicited))
 		return;
-	if (cq->stamps)
-		cq->stamps[(cq->head - 1) & cq->mask] = cq->nic->told_ns;
+	if (cq->notes)
+		cq->notes[(cq->head - 1) & cq->mask] = (struct nic_cq_note){cq->nic->told_ns, cq->tag, cq->app_ctx};
 	if (cq->counts)
 		nic_trig_add(cq->nic, &cq->produced, false, 1);
 }
@@ -206,18 +207,18 @@ void cq_count(struct nic_cq *cq)
 	nic_trig_set(cq->nic, &cq->produced, false, cq->before + cq->head);
 }
 
-int nic_cq_stamp(struct nic_cq *cq)
+int nic_cq_keep_notes(struct nic_cq *cq)
 {
-	cq->stamps = calloc(cq->mask + 1, sizeof(*cq->stamps));
-	if (!cq->stamps)
+	cq->notes = calloc(cq->mask + 1, sizeof(*cq->notes));
+	if (!cq->notes)
 		return -ENOMEM;
 	cq->sink = add_noted;
 	return 0;
 }
 
-uint64_t nic_cq_polled_at(const struct nic_cq *cq)
+struct nic_cq_note nic_cq_polled_note(const struct nic_cq *cq)
 {
-	return cq->stamps[(cq->tail - 1) & cq->mask];
+	return cq->notes[(cq->tail - 1) & cq->mask];
 }
 
 void cq_push(struct nic_cq *cq, const struct nic_wc *wc, bool solicited)
@@ -229,6 +230,14 @@ void cq_push(struct nic_cq *cq, const struct nic_wc *wc, bool solicited)
 		add(cq, wc, solicited);
 }
 
+void cq_push_tagged(struct nic_cq *cq, const struct nic_wc *wc, bool solicited, uint64_t tag, uint32_t app_ctx)
+{
+	cq->tag = tag;
+	cq->app_ctx = app_ctx;
+	cq_push(cq, wc, solicited);
+	cq->tag = cq->app_ctx = 0;
+}
+
 void cq_purge(struct nic_cq *cq, uint32_t qpn)
 {
 	uint64_t kept = cq->tail, announced = cq->announced - cq->tail, solicited = cq->solicited - cq->tail;
@@ -238,8 +247,8 @@ void cq_purge(struct nic_cq *cq, uint32_t qpn)
 		const struct nic_wc *wc = &cq->ring[(cq->tail + i) & cq->mask];
 
 		if (wc->qp_num != qpn) {
-			if (cq->stamps)
-				cq->stamps[kept & cq->mask] = cq->stamps[(cq->tail + i) & cq->mask];
+			if (cq->notes)
+				cq->notes[kept & cq->mask] = cq->notes[(cq->tail + i) & cq->mask];
 			cq->ring[kept++ & cq->mask] = *wc;
 			continue;
 		}

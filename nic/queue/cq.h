@@ -11,15 +11,17 @@ enum cq_arm { CQ_UNARMED, CQ_ARMED_SOLICITED, CQ_ARMED };
 struct nic_cq {
 	struct nic *nic;
 	struct nic_wc *ring;
-	uint64_t *stamps;    /* when each entry of the ring was added, ns; NULL: not noted */
-	uint32_t mask;	     /* ring size - 1 */
-	uint64_t head, tail; /* free-running indices: entries tail..head-1 are unread */
-	uint64_t announced;  /* head when the last event was raised */
-	uint64_t solicited;  /* head after the last entry that fires a solicited-only arming */
+	struct nic_cq_note *notes; /* about each entry of the ring; NULL: not kept */
+	uint32_t mask;		   /* ring size - 1 */
+	uint64_t head, tail;	   /* free-running indices: entries tail..head-1 are unread */
+	uint64_t announced;	   /* head when the last event was raised */
+	uint64_t solicited;	   /* head after the last entry that fires a solicited-only arming */
 	enum cq_arm arm;
 	bool overflowed;    /* a completion was lost; no more are added */
 	bool overruns;	    /* a full CQ drops its oldest entry, without error */
 	bool counts;	    /* `produced` is kept up to date */
+	uint64_t tag;	    /* for the note about the next entry */
+	uint32_t app_ctx;   /* likewise */
 	uint64_t before;    /* entries ever added that `head` no longer counts (resize, purge) */
 	uint32_t users;	    /* number of send queues plus receive queues that complete to the CQ */
 	struct list failed; /* on nic.cq_failed until its QPs have been put in error */
@@ -39,6 +41,9 @@ struct nic_cq {
 /** Add an entry. If the CQ is full (and may not overrun), the entry is lost, the CQ stays in error, and CQ_ERR is
  *  raised. */
 void cq_push(struct nic_cq *cq, const struct nic_wc *wc, bool solicited);
+
+/** As cq_push(), with what the note about the entry says. */
+void cq_push_tagged(struct nic_cq *cq, const struct nic_wc *wc, bool solicited, uint64_t tag, uint32_t app_ctx);
 
 /** Keep cq->produced up to date from now on; no effect on a CQ with a sink. */
 void cq_count(struct nic_cq *cq);

@@ -3,6 +3,7 @@
 #include "rq.h"
 
 #include "mem.h"
+#include "tm.h"
 #include "xrc.h"
 
 int rq_init(struct rq *rq, uint32_t capacity, uint32_t max_sge)
@@ -106,6 +107,8 @@ int nic_srq_destroy(struct nic_srq *srq)
 		return -EBUSY;
 	if (srq->xrcd)
 		xrc_srq_leave(srq);
+	if (srq->tm)
+		tm_srq_leave(srq);
 	event_source_fini(&srq->events);
 	list_remove(&srq->node);
 	srq->pd->users--;

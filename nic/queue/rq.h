@@ -33,6 +33,7 @@ struct nic_srq {
 	uint32_t users; /* QPs that use the SRQ */
 	/* An SRQ of an XRC domain; else NULL, NULL, 0: */
 	struct nic_xrcd *xrcd;
+	struct nic_tm *tm; /* of an SRQ that matches tags (tm.c); else NULL. It has a `cq`, too */
 	struct nic_cq *cq; /* messages complete to it */
 	uint32_t num;	   /* names the SRQ in requests */
 	struct list node;  /* on nic.all_srqs */

@@ -8,11 +8,12 @@
 
 struct pair *pair_create(const struct rig_opts *opts, uint32_t a_psn, uint32_t b_psn)
 {
-	struct rig_opts target = opts ? *opts : (struct rig_opts){0};
+	struct rig_opts target = opts ? *opts : (struct rig_opts){0}, source = target;
 	struct pair *pair = calloc(1, sizeof(*pair));
 
 	assert_non_null(pair);
-	pair->rig[PAIR_A] = rig_create(opts);
+	source.tags = 0;
+	pair->rig[PAIR_A] = rig_create(&source);
 	if (opts && opts->type == NIC_QPT_XRC_INI)
 		target.type = NIC_QPT_XRC_TGT;
 	pair->rig[PAIR_B] = rig_create(&target);

@@ -59,7 +59,8 @@ struct pair {
 	unsigned n_log;
 };
 
-/** Two rigs with the same options, connected and in RTS; an XRC initiator at side a has a target at side b. Side a's
+/** Two rigs with the same options, connected and in RTS; an XRC initiator at side a has a target at side b, and tags
+ * are matched at side b only. Side a's
  * first PSN is a_psn, side b's first PSN is b_psn. */
 struct pair *pair_create(const struct rig_opts *opts, uint32_t a_psn, uint32_t b_psn);
 void pair_destroy(struct pair *pair);

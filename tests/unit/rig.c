@@ -171,6 +171,11 @@ struct rig *rig_create(const struct rig_opts *opts)
 		assert_int_equal(
 			nic_srq_create_xrc(rig->pd, rig->xrcd, rig->recv_cq, 64, 4, 0, RIG_USER_SRQ(rig), &rig->srq),
 			0);
+	} else if (rig->opts.tags) {
+		assert_int_equal(nic_srq_create_tm(rig->pd, rig->recv_cq, 64, 4, rig->opts.tags, 0, RIG_USER_SRQ(rig),
+						   &rig->srq),
+				 0);
+		assert_int_equal(nic_cq_keep_notes(rig->recv_cq), 0);
 	} else if (rig->opts.srq) {
 		assert_int_equal(nic_srq_create(rig->pd, 64, 4, 0, RIG_USER_SRQ(rig), &rig->srq), 0);
 	}

@@ -90,6 +90,7 @@ struct rig_opts {
 	enum nic_qp_type type; /* 0: RC */
 	bool v6;
 	bool srq;					/* the QP receives from an SRQ; an XRC target always has one */
+	uint32_t tags;					/* the SRQ matches tags, with room for so many buffers */
 	bool sig_none;					/* clear sq_sig_all, which is set by default */
 	bool cross_channel, managed_send, managed_recv; /* as in nic_qp_init */
 	uint32_t cq_depth;				/* 0: 256 */

@@ -117,7 +117,7 @@ SHIM_EXPORT int ibv_destroy_cq(struct ibv_cq *ibv)
 	return 0;
 }
 
-int shim_take_cq(struct ibv_cq *ibv, int n, struct ibv_wc *wc, uint64_t *stamp)
+int shim_take_cq(struct ibv_cq *ibv, int n, struct ibv_wc *wc, struct nic_cq_note *note)
 {
 	struct shim_context *ctx = shim_ctx(ibv->context);
 	struct nic_cq *cq = cq_of(ibv)->nic;
@@ -128,8 +128,8 @@ int shim_take_cq(struct ibv_cq *ibv, int n, struct ibv_wc *wc, uint64_t *stamp)
 	got = nic_cq_poll(cq, n, (struct nic_wc *)wc);
 	if (!got && pmd_progress(ctx->engine, n > 0 ? (unsigned)n : 1))
 		got = nic_cq_poll(cq, n, (struct nic_wc *)wc);
-	if (got > 0 && stamp)
-		*stamp = nic_cq_polled_at(cq);
+	if (got > 0 && note)
+		*note = nic_cq_polled_note(cq);
 	shim_leave(ctx);
 	return got;
 }

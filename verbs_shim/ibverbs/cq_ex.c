@@ -7,6 +7,7 @@
  * From a successful ibv_start_poll to ibv_end_poll the current completion belongs to the calling thread, which holds
  * poll_lock while the application reads it; other pollers wait. poll_lock is taken before the engine lock.
  */
+#include <endian.h>
 #include <time.h>
 
 #include "shim.h"
@@ -23,7 +24,7 @@ static struct shim_cq *cq_of(struct ibv_cq_ex *cq)
 static int take(struct ibv_cq_ex *ex)
 {
 	struct shim_cq *cq = cq_of(ex);
-	int got = shim_take_cq(&cq->ibv, 1, (struct ibv_wc *)&cq->wc, cq->stamped ? &cq->stamp : NULL);
+	int got = shim_take_cq(&cq->ibv, 1, (struct ibv_wc *)&cq->wc, cq->keeps_notes ? &cq->note : NULL);
 
 	if (got < 0)
 		return -got;
@@ -115,7 +116,7 @@ static uint8_t read_dlid_path_bits(struct ibv_cq_ex *ex)
 /* The unit of raw timestamps is the nanosecond (hca_core_clock), and ibv_query_rt_values_ex reads the same clock. */
 static uint64_t read_completion_ts(struct ibv_cq_ex *ex)
 {
-	return cq_of(ex)->stamp;
+	return cq_of(ex)->note.at_ns;
 }
 
 /* ns since 1970, whatever steps the wall clock has made since the completion. */
@@ -125,29 +126,36 @@ static uint64_t read_completion_wallclock_ns(struct ibv_cq_ex *ex)
 	uint64_t now = pmd_clock_steady_ns();
 
 	clock_gettime(CLOCK_REALTIME, &wall);
-	return (uint64_t)wall.tv_sec * NS_PER_S + (uint64_t)wall.tv_nsec - (now - cq_of(ex)->stamp);
+	return (uint64_t)wall.tv_sec * NS_PER_S + (uint64_t)wall.tv_nsec - (now - cq_of(ex)->note.at_ns);
 }
 
-static bool stamp(struct shim_cq *cq)
+static void read_tm_info(struct ibv_cq_ex *ex, struct ibv_wc_tm_info *info)
+{
+	info->tag = cq_of(ex)->note.tag;
+	info->priv = be32toh(cq_of(ex)->note.app_ctx);
+}
+
+static bool keep_notes(struct shim_cq *cq)
 {
 	struct shim_context *ctx = shim_ctx(cq->ibv.context);
 
 	if (!shim_enter(ctx))
 		return false;
-	cq->stamped = !nic_cq_stamp(cq->nic);
+	cq->keeps_notes = !nic_cq_keep_notes(cq->nic);
 	shim_leave(ctx);
-	return cq->stamped;
+	return cq->keeps_notes;
 }
 
-/* VLANs, flow tags and tag matching are not offered. */
+/* VLANs and flow tags are not offered. */
 struct ibv_cq_ex *shim_create_cq_ex(struct ibv_context *context, struct ibv_cq_init_attr_ex *attr)
 {
 	const uint32_t known = IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD;
-	const uint64_t times = IBV_WC_EX_WITH_COMPLETION_TIMESTAMP | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK;
+	const uint64_t noted = IBV_WC_EX_WITH_COMPLETION_TIMESTAMP | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK |
+			       IBV_WC_EX_WITH_TM_INFO;
 	uint32_t flags = attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS ? attr->flags : 0;
 	struct shim_cq *cq;
 
-	if (attr->comp_mask & ~known || attr->wc_flags & ~(uint64_t)(IBV_WC_STANDARD_FLAGS | times) ||
+	if (attr->comp_mask & ~known || attr->wc_flags & ~(uint64_t)(IBV_WC_STANDARD_FLAGS | noted) ||
 	    flags & ~(uint32_t)(IBV_CREATE_CQ_ATTR_SINGLE_THREADED | IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN))
 		return shim_fail(EOPNOTSUPP);
 	cq = shim_cq_create(shim_ctx(context), attr->cqe, attr->cq_context, attr->channel, attr->comp_vector);
@@ -158,7 +166,7 @@ struct ibv_cq_ex *shim_create_cq_ex(struct ibv_context *context, struct ibv_cq_i
 		ibv_destroy_cq(&cq->ibv);
 		return shim_fail(EIO);
 	}
-	if (attr->wc_flags & times && !stamp(cq)) {
+	if (attr->wc_flags & noted && !keep_notes(cq)) {
 		ibv_destroy_cq(&cq->ibv);
 		return shim_fail(ENOMEM);
 	}
@@ -177,5 +185,6 @@ struct ibv_cq_ex *shim_create_cq_ex(struct ibv_context *context, struct ibv_cq_i
 	cq->ex.read_dlid_path_bits = read_dlid_path_bits;
 	cq->ex.read_completion_ts = read_completion_ts;
 	cq->ex.read_completion_wallclock_ns = read_completion_wallclock_ns;
+	cq->ex.read_tm_info = read_tm_info;
 	return &cq->ex;
 }

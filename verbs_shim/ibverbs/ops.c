@@ -44,6 +44,7 @@ void shim_ops_init(struct verbs_context *vctx)
 	vctx->create_qp_ex = shim_create_qp_ex;
 	vctx->get_srq_num = shim_get_srq_num;
 	vctx->create_srq_ex = shim_create_srq_ex;
+	vctx->post_srq_ops = shim_post_srq_ops;
 	vctx->open_xrcd = shim_open_xrcd;
 	vctx->close_xrcd = shim_close_xrcd;
 	vctx->open_qp = shim_open_qp;

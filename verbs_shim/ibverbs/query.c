@@ -75,6 +75,10 @@ static void odp_caps_fill(struct ibv_odp_caps *caps)
 		messages | IBV_ODP_SUPPORT_WRITE | IBV_ODP_SUPPORT_READ | IBV_ODP_SUPPORT_ATOMIC;
 }
 
+/* A rendezvous request may be of any length: the NIC looks at its headers only. mlx5 reports 64, and programs reserve
+ * space by it. */
+#define SHIM_RNDV_HDR_MAX 64
+
 /* IB_UVERBS_DEVICE_FLUSH_GLOBAL, FLUSH_PERSISTENT and ATOMIC_WRITE, which have no names in verbs.h. */
 #define PLACEMENT_CAPS (7ull << 38)
 
@@ -98,6 +102,11 @@ int shim_query_device_ex(struct ibv_context *context, const struct ibv_query_dev
 	full.max_dm_size = SHIM_DM_MAX;
 	full.completion_timestamp_mask = UINT64_MAX;
 	full.hca_core_clock = 1000000; /* kHz: timestamps count nanoseconds */
+	full.tm_caps = (struct ibv_tm_caps){.max_rndv_hdr_size = SHIM_RNDV_HDR_MAX,
+					    .max_num_tags = NIC_TM_TAGS_MAX,
+					    .flags = IBV_TM_CAP_RC,
+					    .max_ops = NIC_TM_TAGS_MAX,
+					    .max_sge = (uint32_t)full.orig_attr.max_sge};
 	odp_caps_fill(&full.odp_caps);
 	full.xrc_odp_caps = full.odp_caps.per_transport_caps.rc_odp_caps;
 	memset(attr, 0, attr_size);

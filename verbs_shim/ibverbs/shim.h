@@ -183,9 +183,9 @@ struct shim_cq {
 	struct nic_cq *nic;
 	struct shim_link link;
 	struct shim_event_source comp, async;
-	struct nic_wc wc;	   /* the current completion, which ibv_wc_read_* read */
-	uint64_t stamp;		   /* when it was added, ns of pmd_clock_steady_ns() */
-	bool stamped;		   /* `stamp` is asked for */
+	struct nic_wc wc;	 /* the current completion, which ibv_wc_read_* read */
+	struct nic_cq_note note; /* likewise; its clock is pmd_clock_steady_ns() */
+	bool keeps_notes;
 	pthread_mutex_t poll_lock; /* held from ibv_start_poll to ibv_end_poll, unless `single` */
 	bool single;		   /* the application promises to poll from one thread at a time */
 };
@@ -425,8 +425,8 @@ void shim_av_to_ibv(const struct nic_av *av, struct ibv_ah_attr *attr);
 struct shim_cq *shim_cq_create(struct shim_context *ctx, uint32_t depth, void *cq_context,
 			       struct ibv_comp_channel *channel, uint32_t comp_vector);
 int shim_poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc);
-/** As shim_poll_cq(). @param stamp unless NULL: becomes the time of the last entry taken (nic_cq_polled_at). */
-int shim_take_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc, uint64_t *stamp);
+/** As shim_poll_cq(). @param note unless NULL: becomes the note about the last entry taken. */
+int shim_take_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc, struct nic_cq_note *note);
 int shim_req_notify_cq(struct ibv_cq *cq, int solicited_only);
 /** Set whether a CQ may overrun (nic_cq_ignore_overrun). @return 0, -ENOENT, -EIO. */
 int shim_cq_ignore_overrun(struct ibv_cq *cq, bool ignore);
@@ -444,6 +444,7 @@ struct shim_qp_extra {
 struct ibv_qp *shim_qp_create(struct ibv_pd *pd, struct ibv_qp_init_attr *attr, const struct shim_qp_extra *extra);
 struct ibv_srq *shim_create_srq_ex(struct ibv_context *context, struct ibv_srq_init_attr_ex *attr);
 struct ibv_qp *shim_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr);
+int shim_post_srq_ops(struct ibv_srq *srq, struct ibv_ops_wr *wr, struct ibv_ops_wr **bad_wr);
 int shim_get_srq_num(struct ibv_srq *srq, uint32_t *num);
 int shim_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr);
 /** Post a list of receives. Engine lock held. @return 0, or an errno with *bad_wr set. */

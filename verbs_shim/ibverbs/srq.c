@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* srq.c - shared receive queues, basic and of XRC domains (IBTA 10.2.9, 11.2.3, A14). Tag matching is refused. */
+/*
+ * srq.c - shared receive queues, basic and of XRC domains (IBTA 10.2.9, 11.2.3, A14), and those that match tags
+ * (ibv_post_srq_ops(3)).
+ */
 #include "shim.h"
 
 static struct shim_srq *srq_of(struct ibv_srq *srq)
@@ -8,19 +11,20 @@ static struct shim_srq *srq_of(struct ibv_srq *srq)
 }
 
 /* The new SRQ has limit 0: only ibv_modify_srq arms the limit. Engine lock held. */
-static int create(struct ibv_pd *ibv, const struct ibv_srq_attr *attr, struct ibv_cq *cq, struct shim_srq *srq)
+static int create(struct nic_pd *pd, const struct ibv_srq_init_attr_ex *attr, struct shim_srq *srq)
 {
-	struct nic_pd *pd = container_of(ibv, struct shim_pd, ibv)->nic;
+	uint32_t max_wr = attr->attr.max_wr, max_sge = attr->attr.max_sge;
+	struct nic_cq *cq = attr->cq ? container_of(attr->cq, struct shim_cq, ibv)->nic : NULL;
 
-	if (!srq->xrcd)
-		return nic_srq_create(pd, attr->max_wr, attr->max_sge, 0, srq, &srq->nic);
-	return nic_srq_create_xrc(pd, srq->xrcd->nic, container_of(cq, struct shim_cq, ibv)->nic, attr->max_wr,
-				  attr->max_sge, 0, srq, &srq->nic);
+	if (attr->srq_type == IBV_SRQT_XRC)
+		return nic_srq_create_xrc(pd, srq->xrcd->nic, cq, max_wr, max_sge, 0, srq, &srq->nic);
+	if (attr->srq_type == IBV_SRQT_TM)
+		return nic_srq_create_tm(pd, cq, max_wr, max_sge, attr->tm_cap.max_num_tags, 0, srq, &srq->nic);
+	return nic_srq_create(pd, max_wr, max_sge, 0, srq, &srq->nic);
 }
 
-/** @param xrcd NULL: a basic SRQ; else messages complete to `cq`. */
-static struct ibv_srq *srq_create(struct ibv_pd *pd, struct ibv_srq_init_attr *init, struct ibv_xrcd *xrcd,
-				  struct ibv_cq *cq)
+/** @param attr with the members that the type needs; the others are 0. The size granted is written to attr->attr. */
+static struct ibv_srq *srq_create(struct ibv_pd *pd, struct ibv_srq_init_attr_ex *attr)
 {
 	struct shim_context *ctx = shim_ctx(pd->context);
 	struct shim_srq *srq = calloc(1, sizeof(*srq));
@@ -30,19 +34,19 @@ static struct ibv_srq *srq_create(struct ibv_pd *pd, struct ibv_srq_init_attr *i
 	if (!srq)
 		return shim_fail(ENOMEM);
 	srq->ibv.context = pd->context;
-	srq->ibv.srq_context = init->srq_context;
+	srq->ibv.srq_context = attr->srq_context;
 	srq->ibv.pd = pd;
-	srq->xrcd = xrcd ? container_of(xrcd, struct shim_xrcd, ibv) : NULL;
+	srq->xrcd = attr->xrcd ? container_of(attr->xrcd, struct shim_xrcd, ibv) : NULL;
 	pthread_mutex_init(&srq->ibv.mutex, NULL);
 	pthread_cond_init(&srq->ibv.cond, NULL);
-	if (!shim_pd_intact(pd) || (cq && !SHIM_INTACT(container_of(cq, struct shim_cq, ibv)))) {
+	if (!shim_pd_intact(pd) || (attr->cq && !SHIM_INTACT(container_of(attr->cq, struct shim_cq, ibv)))) {
 		err = -ENOENT;
 	} else if (shim_enter(ctx)) {
-		err = create(pd, &init->attr, cq, srq);
+		err = create(container_of(pd, struct shim_pd, ibv)->nic, attr, srq);
 		if (!err)
 			shim_object_add(ctx, SHIM_SRQ, &srq->link);
 		if (!err)
-			nic_srq_query(srq->nic, &init->attr.max_wr, &init->attr.max_sge, &limit);
+			nic_srq_query(srq->nic, &attr->attr.max_wr, &attr->attr.max_sge, &limit);
 		if (!err && srq->xrcd)
 			srq->num = nic_srq_num(srq->nic);
 		shim_leave(ctx);
@@ -60,29 +64,98 @@ static struct ibv_srq *srq_create(struct ibv_pd *pd, struct ibv_srq_init_attr *i
 
 SHIM_EXPORT struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *init)
 {
+	struct ibv_srq_init_attr_ex attr = {.srq_context = init->srq_context, .attr = init->attr};
+	struct ibv_srq *srq;
+
 	if (!shim_is_ours(pd->context))
 		return shim_real(ibv_create_srq)(pd, init);
-	return srq_create(pd, init, NULL, NULL);
+	srq = srq_create(pd, &attr);
+	init->attr = attr.attr;
+	return srq;
+}
+
+/** The members of struct ibv_srq_init_attr_ex that SRQs of a type have besides the PD; -1: no such type. */
+static int members_of(enum ibv_srq_type type)
+{
+	switch (type) {
+	case IBV_SRQT_BASIC:
+		return 0;
+	case IBV_SRQT_XRC:
+		return IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ;
+	case IBV_SRQT_TM:
+		return IBV_SRQ_INIT_ATTR_TM | IBV_SRQ_INIT_ATTR_CQ;
+	default:
+		return -1;
+	}
 }
 
 /* Called for other SRQ types and for attributes without a PD: for a basic SRQ with a PD, verbs.h calls
  * ibv_create_srq itself. */
 struct ibv_srq *shim_create_srq_ex(struct ibv_context *context, struct ibv_srq_init_attr_ex *attr)
 {
-	const uint32_t xrc_only = IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ;
+	const uint32_t base = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD;
 	enum ibv_srq_type type = attr->comp_mask & IBV_SRQ_INIT_ATTR_TYPE ? attr->srq_type : IBV_SRQT_BASIC;
-	uint32_t known = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD | (type == IBV_SRQT_XRC ? xrc_only : 0);
+	int members = members_of(type);
+	struct ibv_srq_init_attr_ex own = {.srq_context = attr->srq_context, .attr = attr->attr, .srq_type = type};
+	struct ibv_srq *srq;
 
-	if (attr->comp_mask & ~known || (type != IBV_SRQT_BASIC && type != IBV_SRQT_XRC))
+	if (members < 0 || attr->comp_mask & ~(base | (uint32_t)members))
 		return shim_fail(EOPNOTSUPP);
 	if (!(attr->comp_mask & IBV_SRQ_INIT_ATTR_PD) || !attr->pd || attr->pd->context != context)
 		return shim_fail(EINVAL);
-	if (type == IBV_SRQT_BASIC)
-		return srq_create(attr->pd, (struct ibv_srq_init_attr *)attr, NULL, NULL);
-	if ((attr->comp_mask & xrc_only) != xrc_only || !attr->xrcd || !attr->cq || attr->xrcd->context != context ||
-	    attr->cq->context != context)
+	if ((attr->comp_mask & (uint32_t)members) != (uint32_t)members)
 		return shim_fail(EINVAL);
-	return srq_create(attr->pd, (struct ibv_srq_init_attr *)attr, attr->xrcd, attr->cq);
+	if (members & IBV_SRQ_INIT_ATTR_CQ)
+		own.cq = attr->cq;
+	if (members & IBV_SRQ_INIT_ATTR_XRCD)
+		own.xrcd = attr->xrcd;
+	if (members & IBV_SRQ_INIT_ATTR_TM)
+		own.tm_cap = attr->tm_cap;
+	if ((members && (!own.cq || own.cq->context != context)) ||
+	    (members & IBV_SRQ_INIT_ATTR_XRCD && (!own.xrcd || own.xrcd->context != context)))
+		return shim_fail(EINVAL);
+	srq = srq_create(attr->pd, &own);
+	attr->attr = own.attr;
+	return srq;
+}
+
+/** Translate an operation on tagged buffers, execute it, and give its handle back. @return 0, or a negative errno. */
+static int operate(struct nic_srq *srq, struct ibv_ops_wr *wr)
+{
+	struct nic_tag_op op = {
+		.wr_id = wr->wr_id,
+		.opcode = wr->opcode,
+		.signaled = wr->flags & IBV_OPS_SIGNALED,
+		.sync = wr->flags & IBV_OPS_TM_SYNC,
+		.handled = wr->tm.unexpected_cnt,
+		.handle = wr->tm.handle,
+		.recv_wr_id = wr->tm.add.recv_wr_id,
+		.sg_list = (const struct nic_sge *)wr->tm.add.sg_list,
+		.num_sge = (uint32_t)wr->tm.add.num_sge,
+		.tag = wr->tm.add.tag,
+		.mask = wr->tm.add.mask,
+	};
+	int err = nic_tag_op(srq, &op);
+
+	wr->tm.handle = op.handle;
+	return err;
+}
+
+int shim_post_srq_ops(struct ibv_srq *ibv, struct ibv_ops_wr *wr, struct ibv_ops_wr **bad_wr)
+{
+	struct shim_context *ctx = shim_ctx(ibv->context);
+	int err = -EIO;
+
+	if (shim_enter(ctx)) {
+		for (err = 0; wr; wr = wr->next) {
+			err = operate(srq_of(ibv)->nic, wr);
+			if (err)
+				break;
+		}
+		shim_leave(ctx);
+	}
+	*bad_wr = wr;
+	return -err;
 }
 
 int shim_get_srq_num(struct ibv_srq *srq, uint32_t *num)

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* nic_tm.h - shared receive queues that match tags; see nic.h. */
+#ifndef NIC_NIC_TM_H
+#define NIC_NIC_TM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "nic_types.h"
+#include "nic_wr.h"
+
+#define NIC_TM_TAGS_MAX 4096 /* tagged buffers of an SRQ */
+#define NIC_TM_HEADERS	32   /* bytes: the headers of a rendezvous request, struct ibv_tmh and struct ibv_rvh */
+
+/** Values of enum ibv_ops_wr_opcode. */
+enum nic_tag_opcode { NIC_TAG_ADD = 0, NIC_TAG_DEL = 1, NIC_TAG_SYNC = 2 };
+
+/** An operation on the tagged buffers of an SRQ. */
+struct nic_tag_op {
+	uint64_t wr_id;
+	uint32_t opcode;  /* enum nic_tag_opcode */
+	bool signaled;	  /* complete with an entry in the SRQ's CQ; a failed DEL always does */
+	bool sync;	  /* `handled` is valid */
+	uint32_t handled; /* how many unexpected messages the application has handled so far */
+	uint32_t handle;  /* ADD: becomes the handle of the buffer; DEL: the buffer */
+	/** ADD: a buffer for the first message whose tag is `tag` in the bits of `mask`. Its completions carry
+	 * `recv_wr_id`. */
+	uint64_t recv_wr_id;
+	const struct nic_sge *sg_list;
+	uint32_t num_sge;
+	uint64_t tag, mask;
+};
+
+/**
+ * Create an SRQ that matches tags. Receives and operations complete to `cq`. RC QPs on it must have its PD; the
+ * application posts no sends to them.
+ * @return 0, -EINVAL, -ENOMEM.
+ */
+int nic_srq_create_tm(struct nic_pd *pd, struct nic_cq *cq, uint32_t max_wr, uint32_t max_sge, uint32_t max_tags,
+		      uint32_t limit, void *user, struct nic_srq **out);
+/**
+ * Execute an operation. A buffer that is added while the NIC has given the application unexpected messages which it has
+ * not handled yet is matched only when the counts agree again; SYNC_REQ in the completion tells.
+ * @return 0, -EINVAL (no such SRQ or opcode, too many SGEs), -ENOMEM (max_tags buffers).
+ */
+int nic_tag_op(struct nic_srq *srq, struct nic_tag_op *op);
+
+#endif
