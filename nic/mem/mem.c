@@ -218,8 +218,10 @@ enum mem_verdict mem_check_remote_all(const struct nic *nic, const struct nic_pd
 	return MEM_OK;
 }
 
-enum mem_verdict mem_check_local(const struct nic *nic, const struct nic_pd *pd, uint32_t lkey, uint64_t addr,
-				 uint64_t len, uint32_t access, uint8_t **out)
+static inline __attribute__((always_inline)) enum mem_verdict check_local(const struct nic *nic,
+									  const struct nic_pd *pd, uint32_t lkey,
+									  uint64_t addr, uint64_t len, uint32_t access,
+									  uint8_t **out)
 {
 	const struct mkey *m = mkey_find(nic, lkey);
 
@@ -231,6 +233,12 @@ enum mem_verdict mem_check_local(const struct nic *nic, const struct nic_pd *pd,
 		return MEM_BAD_RANGE;
 	*out = mkey_memory(m, addr);
 	return MEM_OK;
+}
+
+enum mem_verdict mem_check_local(const struct nic *nic, const struct nic_pd *pd, uint32_t lkey, uint64_t addr,
+				 uint64_t len, uint32_t access, uint8_t **out)
+{
+	return check_local(nic, pd, lkey, addr, len, access, out);
 }
 
 int nic_sge_find(const struct nic_pd *pd, const struct nic_sge *sge, bool write, void **addr)
@@ -272,7 +280,7 @@ static inline __attribute__((always_inline)) enum mem_verdict walk(struct nic *n
 
 		uint32_t piece = sge->length - (uint32_t)offset;
 		uint8_t *app;
-		enum mem_verdict v = mem_check_local(nic, pd, sge->lkey, sge->addr, sge->length, access, &app);
+		enum mem_verdict v = check_local(nic, pd, sge->lkey, sge->addr, sge->length, access, &app);
 
 		if (v != MEM_OK)
 			return v;

@@ -158,9 +158,9 @@ static inline __attribute__((always_inline)) int check(const struct nic_qp *qp, 
 		return -EINVAL;
 	if ((uint64_t)(qp->sq.head - qp->sq.tail) + ahead >= qp->sq.capacity && !flushes(qp))
 		return -ENOMEM;
-	switch (row->form) {
-	case FORM_LONG:
+	if (__builtin_expect(row->form == FORM_LONG, 1))
 		return data_check(qp, wr, length);
+	switch (row->form) {
 	case FORM_LOCAL:
 		*length = 0;
 		return local_check(qp, wr);
@@ -370,10 +370,12 @@ int nic_post_send(struct nic_qp *qp, const struct nic_send_wr *wr)
 	w->flags = (uint8_t)((wr->flags & row->flags) | qp->sig_all * NIC_SEND_SIGNALED);
 	w->length = (uint32_t)length;
 	w->ex = wr->ex;
-	switch (row->form) {
-	case FORM_LONG:
+	if (__builtin_expect(row->form == FORM_LONG, 1)) {
 		copy_data(qp, w, wr);
-		break;
+		posted(qp, w);
+		return 0;
+	}
+	switch (row->form) {
 	case FORM_LOCAL:
 		copy_local(qp, w, wr);
 		break;

@@ -280,6 +280,14 @@ static bool fails_receive(const struct packet *p, unsigned error)
 	return p->op->extra == OP_IMM && (error == ERR_remote_key || error == ERR_remote_fault);
 }
 
+/* Not inlined: requests in order then need fewer registers. */
+static __attribute__((noinline)) void refuse(struct nic_qp *qp, const struct packet *p, enum error_id error)
+{
+	if (!qp->resp.have_wqe && fails_receive(p, error))
+		qp_take_wqe(qp);
+	resp_fail(qp, error, p->psn);
+}
+
 /** @return whether the request had the expected PSN and was executed. */
 static bool rx_rc(struct nic_qp *qp, const struct packet *p)
 {
@@ -309,9 +317,7 @@ static bool rx_rc(struct nic_qp *qp, const struct packet *p)
 	}
 	resp->nak_sent = false;
 	if (verdict != ERR_none) {
-		if (!resp->have_wqe && fails_receive(p, verdict))
-			qp_take_wqe(qp);
-		resp_fail(qp, (enum error_id)verdict, p->psn);
+		refuse(qp, p, (enum error_id)verdict);
 		return false;
 	}
 	if (resp->ack_queued)

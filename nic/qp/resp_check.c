@@ -67,15 +67,16 @@ static enum error_id check_lengths(const struct nic_qp *qp, const struct packet 
 		return ERR_atomic_size;
 	if (op_has(op, HDR_RETH) && p->dma_len > NIC_MSG_MAX && op->kind != OP_FLUSH)
 		return ERR_dma_length;
-	if (op->kind == OP_ATOMIC_WRITE &&
-	    (p->dma_len != NIC_ATOMIC_WRITE_SIZE || p->payload_len != NIC_ATOMIC_WRITE_SIZE))
-		return ERR_dma_length;
 	if (op->kind == OP_WRITE) {
 		uint32_t left = op_starts(op) ? p->dma_len : qp->resp.left;
 
 		if (op_ends(op) ? left != p->payload_len : left <= p->payload_len)
 			return ERR_dma_length;
+		return ERR_none;
 	}
+	if (op->kind == OP_ATOMIC_WRITE &&
+	    (p->dma_len != NIC_ATOMIC_WRITE_SIZE || p->payload_len != NIC_ATOMIC_WRITE_SIZE))
+		return ERR_dma_length;
 	return ERR_none;
 }
 

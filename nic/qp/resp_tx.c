@@ -106,14 +106,16 @@ static __attribute__((noinline)) void count_nak(struct nic_qp *qp, uint8_t syndr
 }
 
 /* Send an ACK, NAK or RNR NAK. */
-static void tx_answer(struct nic_qp *qp, uint8_t syndrome, uint32_t psn, struct nic_tx_frame *frame)
+static inline __attribute__((always_inline)) void tx_answer(struct nic_qp *qp, uint8_t syndrome, uint32_t psn,
+							    struct nic_tx_frame *frame)
 {
 	struct packet p;
 
 	qp_address(qp, &p, frame);
 	p.syndrome = syndrome;
 	p.msn = qp->resp.msn;
-	p.op = op_find(qp_service(qp), OP_ACK, OP_ONLY, OP_PLAIN);
+	p.op = __builtin_expect(qp->type == NIC_QPT_RC, 1) ? op_find(OP_RC, OP_ACK, OP_ONLY, OP_PLAIN)
+							   : op_find(OP_XRC, OP_ACK, OP_ONLY, OP_PLAIN);
 	p.psn = psn;
 	if (syndrome == AETH_ACK)
 		COUNT(qp->nic, acks_sent);
@@ -125,8 +127,8 @@ static void tx_answer(struct nic_qp *qp, uint8_t syndrome, uint32_t psn, struct 
 
 /* A duplicate READ whose memory has gone is dropped silently (RP-07). But if the first response was sent by reference,
  * the requester may never have fetched it, and would repeat the READ for ever: the requester gets a NAK. */
-static bool drop_duplicate(struct nic_qp *qp, const struct resp_resource *r, enum error_id error, uint32_t psn,
-			   struct nic_tx_frame *frame)
+static __attribute__((noinline)) bool drop_duplicate(struct nic_qp *qp, const struct resp_resource *r,
+						     enum error_id error, uint32_t psn, struct nic_tx_frame *frame)
 {
 	COUNT(qp->nic, duplicate_dropped);
 	if (!r->referred)
