@@ -242,8 +242,8 @@ int nic_qp_create(struct nic *nic, struct nic_qp_init *init, struct nic_qp **out
 
 void qp_purge_cqs(const struct nic_qp *qp)
 {
-	if (qp->xrcd)
-		return; /* what a target has completed belongs to SRQs that outlive it */
+	if (qp->xrcd || qp->owner == &tm_owner)
+		return; /* what such a QP has completed belongs to SRQs that outlive it */
 	cq_purge(qp->send_cq, qp->qpn);
 	if (qp->recv_cq != qp->send_cq)
 		cq_purge(qp->recv_cq, qp->qpn);

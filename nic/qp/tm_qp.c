@@ -199,7 +199,8 @@ static void use(struct nic_qp *qp, struct tm_entry *e, const struct packet *p)
 	resp->tm.entry = e;
 }
 
-static void begin(struct nic_qp *qp, const struct packet *p)
+/** @return false: the header says something else than it said to takes(): the peer can write to shared memory. */
+static bool begin(struct nic_qp *qp, const struct packet *p)
 {
 	struct tm_message *m = &qp->resp.tm;
 	struct nic_tm *tm = qp->srq->tm;
@@ -218,10 +219,12 @@ static void begin(struct nic_qp *qp, const struct packet *p)
 	}
 	if (e) {
 		use(qp, e, p);
-		return;
+		return true;
 	}
+	if (!qp_take_wqe(qp))
+		return false;
 	tm->unexpected += m->form == TM_UNEXPECTED;
-	qp_take_wqe(qp); /* takes() has seen one */
+	return true;
 }
 
 /** The last packet of the message has been executed. */
@@ -248,7 +251,8 @@ static enum error_id arrive(struct nic_qp *qp, const struct packet *p)
 	uint32_t skip = 0, len;
 
 	if (op_starts(p->op)) {
-		begin(qp, p);
+		if (!begin(qp, p))
+			return ERR_opcode_unsupported;
 		skip = resp->tm.form == TM_EAGER ? TMH_LEN : 0;
 		if (resp->tm.form == TM_EAGER && !op_ends(p->op))
 			complete(qp,

@@ -139,6 +139,8 @@ static int add(struct nic_srq *srq, struct nic_tag_op *op)
 		e->sge[i] = op->sg_list[i];
 		e->length += op->sg_list[i].length;
 	}
+	if (e->length > NIC_MSG_MAX)
+		e->length = NIC_MSG_MAX; /* no message is longer (C9-94) */
 	op->handle = handle_of(tm, e);
 	if (in_step(tm)) {
 		list_entry_of(tm, e);
