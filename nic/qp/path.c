@@ -242,7 +242,7 @@ bool nic_path_pending(struct nic *nic, uint32_t index)
  */
 static bool may_lose(const struct nic_qp *qp)
 {
-	return qp->type == NIC_QPT_UD || (qp->owner && qp->attr.timeout);
+	return qp->type == NIC_QPT_UD || (qp_is_endpoints(qp) && qp->attr.timeout);
 }
 
 unsigned nic_path_lose(struct nic *nic, uint32_t index, struct nic_tx_frame *frame, unsigned n, uint64_t now_ns)

@@ -251,7 +251,6 @@ struct resp_resource {
 	uint64_t orig[NIC_ATOMIC_WORDS]; /* atomics: the original value; original elements are in responder.saved */
 };
 
-/** Responder. */
 /** The message that arrives at a QP on an SRQ that matches tags. */
 struct tm_message {
 	uint64_t tag;
@@ -260,6 +259,7 @@ struct tm_message {
 	struct tm_entry *entry; /* TM_RENDEZVOUS: the tagged buffer */
 };
 
+/** Responder. */
 struct responder {
 	uint32_t epsn, msn;
 	const struct opcode *open; /* opcode of the latest packet of the message in progress, or NULL */
@@ -374,6 +374,12 @@ static inline enum op_service qp_service(const struct nic_qp *qp)
 		[NIC_QPT_RC] = OP_RC, [NIC_QPT_UC] = OP_UC, [NIC_QPT_XRC_INI] = OP_XRC, [NIC_QPT_XRC_TGT] = OP_XRC};
 
 	return (enum op_service)service[qp->type];
+}
+
+/** Whether an endpoint of reliable datagrams owns the QP: it plans the retries. */
+static inline bool qp_is_endpoints(const struct nic_qp *qp)
+{
+	return qp->owner && !(qp->srq && qp->srq->tm);
 }
 
 static inline struct swqe *sq_at(const struct nic_qp *qp, uint32_t index)

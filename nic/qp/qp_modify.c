@@ -32,7 +32,7 @@ static bool values_legal(const struct nic_qp *qp, const struct nic_qp_attr *a, u
 		 (mask & NIC_QP_MAX_QP_RD_ATOMIC && a->max_rd_atomic > max_rd) ||
 		 (mask & NIC_QP_MAX_DEST_RD_ATOMIC && a->max_dest_rd_atomic > max_rd) ||
 		 (mask & NIC_QP_MIN_RNR_TIMER && a->min_rnr_timer > 31) || (mask & NIC_QP_TIMEOUT && a->timeout > 31) ||
-		 (mask & NIC_QP_RETRY_CNT && a->retry_cnt > 7 && !qp->owner) ||
+		 (mask & NIC_QP_RETRY_CNT && a->retry_cnt > 7 && !qp_is_endpoints(qp)) ||
 		 (mask & NIC_QP_RNR_RETRY && a->rnr_retry > 7) ||
 		 (mask & NIC_QP_CUR_STATE && a->cur_qp_state != qp->state));
 }

@@ -53,7 +53,7 @@ static void ack_timer_start(struct nic_qp *qp)
 	else
 		req->ack_deadline = qp->nic->now + (nic_timeout_ns(qp->attr.timeout) << req->backoff);
 	req->taken = REQ_TAKEN_UNKNOWN;
-	if (qp->owner)
+	if (qp_is_endpoints(qp))
 		req_tlp_start(qp);
 	qp_timer(qp);
 }
@@ -64,7 +64,7 @@ static uint8_t backoff_max(const struct nic_qp *qp)
 {
 	uint8_t most = (uint8_t)(qp->nic->cfg.ack_backoff / 2); /* 1, 2, 4 */
 
-	if (qp->owner)
+	if (qp_is_endpoints(qp))
 		return BACKOFF_MAX;
 	return most && qp->nic->paths[qp->path].flags & NIC_PATH_LOSSLESS ? 1 : most;
 }
@@ -107,7 +107,7 @@ void req_progress(struct nic_qp *qp, uint32_t packets)
 	req->retrying = req->forgiven = false;
 	req->referred = req->referred && psn_diff(qp->comp.una, req->referred_end) < 0;
 	req->backoff = 0;
-	if (qp->owner)
+	if (qp_is_endpoints(qp))
 		req_tlp_progress(qp);
 	if (req->cwnd != UINT32_MAX)
 		req_window_widen(qp, packets);
@@ -196,8 +196,8 @@ void req_rnr(struct nic_qp *qp, uint8_t timer_code)
 	if (qp->attr.rnr_retry != 7)
 		req->rnr_retries--;
 	reposition(qp);
-	req->retrying = false; /* the RNR NAK shows that the retransmission has arrived */
-	if (qp->owner) {       /* an endpoint's retries count only silence, which the NAK ends: refill them */
+	req->retrying = false;	   /* the RNR NAK shows that the retransmission has arrived */
+	if (qp_is_endpoints(qp)) { /* an endpoint's retries count only silence, which the NAK ends: refill them */
 		req->retries = qp->attr.retry_cnt;
 		req->backoff = 0;
 		req->tlp.again = 0;
@@ -233,7 +233,7 @@ static void expire(struct nic_qp *qp)
 	struct requester *req = &qp->req;
 	uint64_t look_ns = req_taken_look(qp);
 
-	if (look_ns && !qp->owner) {
+	if (look_ns && !qp_is_endpoints(qp)) {
 		COUNT(qp->nic, ack_timer_waits);
 		ack_timer_extend(qp, look_ns);
 		return;
@@ -322,7 +322,7 @@ void req_sent(struct nic_qp *qp, uint32_t psns, uint32_t ends)
 	req->packet += psns;
 	if (psn_diff(req->psn, req->sent_psn) > 0) {
 		req->sent_psn = req->psn;
-		if (qp->owner)
+		if (qp_is_endpoints(qp))
 			req_tlp_sent(qp);
 	}
 	if (ends) {

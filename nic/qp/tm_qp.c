@@ -18,6 +18,7 @@
 #include "qp_recv.h"
 #include "qp_state.h"
 #include "tm.h"
+#include "trig.h"
 #include "wire.h"
 #include "wr.h"
 
@@ -92,7 +93,7 @@ static void read_data(struct tm_entry *e)
 				   .sg_list = e->sge,
 				   .rdma.remote_addr = wire_get64(e->header + RVH_VA),
 				   .rdma.rkey = wire_get32(e->header + RVH_RKEY)};
-	struct nic_send_wr fin = {.wr_id = (uintptr_t)e,
+	struct nic_send_wr fin = {.wr_id = (uintptr_t)e->qp,
 				  .opcode = NIC_WR_SEND,
 				  .flags = NIC_SEND_SIGNALED | NIC_SEND_INLINE | NIC_SEND_FENCE,
 				  .sg_list = &fin_sge,
@@ -124,20 +125,20 @@ void tm_start(struct nic_qp *qp)
 	}
 }
 
-/** A WQE of a rendezvous is complete: the READ, or behind it FIN. */
+/** A WQE of a rendezvous is complete: the READ, whose wr_id is the buffer, or FIN behind it, whose wr_id is the QP. */
 static void sent(struct nic_cq *cq, const struct nic_wc *wc, bool solicited)
 {
-	struct tm_entry *e = (struct tm_entry *)(uintptr_t)wc->wr_id;
-	struct nic_qp *qp = e->qp;
+	void *what = (void *)(uintptr_t)wc->wr_id;
 
 	(void)cq, (void)solicited;
 	if (wc->opcode == NIC_WC_RDMA_READ) {
+		struct tm_entry *e = what;
+
 		complete_rendezvous(e, *wc);
-		return;
+		tm_free_entry(e->qp->srq->tm, e);
+	} else if (wc->status == NIC_WC_SUCCESS) {
+		tm_start(what);
 	}
-	tm_free_entry(qp->srq->tm, e);
-	if (wc->status == NIC_WC_SUCCESS)
-		tm_start(qp);
 }
 
 /** The whole request has arrived. */
@@ -243,6 +244,7 @@ static void end(struct nic_qp *qp, const struct packet *p)
 	if (resp->tm.form == TM_EAGER)
 		wc.wc_flags = NIC_WC_TM_DATA_VALID | (op_starts(p->op) ? NIC_WC_TM_MATCH : 0);
 	complete(qp, wc, p->se);
+	resp->tm.form = TM_UNTAGGED; /* drop() has nothing to take back */
 }
 
 static enum error_id arrive(struct nic_qp *qp, const struct packet *p)
@@ -278,11 +280,17 @@ static enum error_id arrive(struct nic_qp *qp, const struct packet *p)
 
 /* ---- the QP ------------------------------------------------------------------------------------------------------ */
 
-/** End the rendezvous of the QP that have no WQEs. */
+/** End the rendezvous of the QP that have no WQEs. An unexpected message that ends in its middle is one less for the
+ * application to handle. */
 static void drop(struct nic_qp *qp, bool complete_them)
 {
 	struct nic_tm *tm = qp->srq->tm;
 
+	if (qp->resp.tm.form == TM_UNEXPECTED) {
+		qp->resp.tm.form = TM_UNTAGGED;
+		tm->unexpected--;
+		tm_list_late(tm);
+	}
 	for (uint32_t i = 0; i < tm->n; i++) {
 		struct tm_entry *e = tm_entry(tm, i);
 
@@ -344,5 +352,6 @@ int nic_tag_op(struct nic_srq *srq, struct nic_tag_op *op)
 	int err = tm_op(srq, op);
 
 	nic_settle_failed_cqs(srq->pd->nic);
+	nic_settle_due(srq->pd->nic);
 	return err;
 }

@@ -105,7 +105,7 @@ static void list_entry_of(struct nic_tm *tm, struct tm_entry *e)
 		tag_post(&tm->unit, &e->recv);
 }
 
-static void list_late(struct nic_tm *tm)
+void tm_list_late(struct nic_tm *tm)
 {
 	while (in_step(tm) && tm->late.next != &tm->late) {
 		struct tm_entry *e = list_entry(tm->late.next, struct tm_entry, node);
@@ -155,9 +155,9 @@ static int add(struct nic_srq *srq, struct nic_tag_op *op)
 static bool delete (struct nic_tm *tm, uint32_t handle)
 {
 	uint32_t i = handle % NIC_TM_TAGS_MAX;
-	struct tm_entry *e = tm_entry(tm, i);
+	struct tm_entry *e = tm_entry(tm, i < tm->n ? i : 0);
 
-	if (i >= tm->n || handle_of(tm, e) != handle || e->place == TM_FREE || e->place == TM_TAKEN)
+	if (handle_of(tm, e) != handle || e->place == TM_FREE || e->place == TM_TAKEN)
 		return false;
 	if (e->place == TM_LISTED && !(e->recv.tag & e->recv.ignore))
 		tag_cancel(&tm->unit, &e->recv);
@@ -173,7 +173,7 @@ int tm_op(struct nic_srq *srq, struct nic_tag_op *op)
 
 	if (!err && op->sync) {
 		tm->handled = op->handled;
-		list_late(tm);
+		tm_list_late(tm);
 	}
 	if (!err && op->opcode == NIC_TAG_ADD)
 		err = add(srq, op);

@@ -47,6 +47,8 @@ int tm_op(struct nic_srq *srq, struct nic_tag_op *op);
 struct tm_entry *tm_match(struct nic_tm *tm, uint64_t tag);
 /** Whether tm_match() would find a buffer. */
 bool tm_would_match(struct nic_tm *tm, uint64_t tag);
+/** List the buffers that have waited for the application, if it has handled all unexpected messages. */
+void tm_list_late(struct nic_tm *tm);
 /** The buffer is free again. */
 void tm_free_entry(struct nic_tm *tm, struct tm_entry *e);
 /** Entry number i. */

@@ -74,6 +74,18 @@ static void send(struct rig *rig, uint32_t psn, uint8_t opcode, uint64_t tag, ui
 	}
 }
 
+/** The first packet of a message of several. */
+static void first(struct rig *rig, uint32_t psn, uint8_t opcode, uint64_t tag)
+{
+	uint8_t message[RIG_MTU] = {0};
+	struct packet p = rig_peer_packet(rig, SEND_FIRST, psn);
+
+	write_tmh(message, opcode, tag);
+	p.payload = message;
+	p.payload_len = RIG_MTU;
+	rig_rx(rig, &p);
+}
+
 /** The next completion of the SRQ. */
 static void expect(struct rig *rig, uint64_t wr_id, enum nic_wc_opcode opcode, uint32_t flags, uint64_t tag)
 {
@@ -288,6 +300,8 @@ static void tm__a_rendezvous_reads_the_data_and_tells_the_sender(void **state)
 	rig_expect_silence(rig); /* FIN waits for the data */
 	rig_rx_data(rig, READ_RESP_ONLY, RIG_SQ_PSN, 0, 40);
 	expect(rig, 1, NIC_WC_TM_RECV, NIC_WC_TM_DATA_VALID, 5);
+	for (uint32_t i = 0; i < 8; i++) /* the buffer is free, although FIN is not acknowledged */
+		add(rig, 10 + i, 100 + i, 2048, 64);
 	rig_expect_data(rig, 0, 0, 40);
 	rig_expect_untouched(rig, 40, 24);
 	p = rig_expect_tx(rig, SEND_ONLY, RIG_SQ_PSN + 1);
@@ -386,7 +400,8 @@ static void tm__a_reset_or_destroyed_qp_leaves_nothing(void **state)
 		rendezvous(rig, E, 1, 8);
 		rig_drain(rig);
 		expect(rig, 1, NIC_WC_TM_RECV, NIC_WC_TM_MATCH, 1);
-		rig_rx_data(rig, SEND_FIRST, E + 1, 0, RIG_MTU);
+		first(rig, E + 1, EAGER, 2);
+		expect(rig, 2, NIC_WC_TM_RECV, NIC_WC_TM_MATCH, 2);
 		if (destroy)
 			assert_int_equal(nic_qp_destroy(rig->qp), 0);
 		else
@@ -397,6 +412,41 @@ static void tm__a_reset_or_destroyed_qp_leaves_nothing(void **state)
 			assert_int_equal(nic_srq_destroy(rig->srq), 0);
 		rig_destroy(rig);
 	}
+}
+
+/* It cannot be handled, so it does not count: buffers that are added later are matched. */
+static void tm__an_unexpected_message_that_ends_in_its_middle_does_not_count(void **state)
+{
+	(void)state;
+	for (unsigned reset = 0; reset < 2; reset++) {
+		struct rig *rig = ready();
+
+		rig_post_recv(rig, 9, 1024, 1024);
+		first(rig, E, EAGER, 5);
+		add(rig, 1, 5, 0, 64); /* waits for the application to handle the message */
+		if (!reset) {
+			rig_modify_state(rig, NIC_QPS_ERR);
+			rig_expect_wc(rig->recv_cq, 9, NIC_WC_WR_FLUSH_ERR);
+		}
+		rig_modify_state(rig, NIC_QPS_RESET);
+		rig_to_rts(rig);
+		send(rig, E, EAGER, 5, TMH);
+		expect(rig, 1, NIC_WC_TM_RECV, NIC_WC_TM_MATCH | NIC_WC_TM_DATA_VALID, 5);
+		rig_destroy(rig);
+	}
+}
+
+/* What is not polled yet when the QP ends is the SRQ's. */
+static void tm__completions_outlive_the_qp(void **state)
+{
+	struct rig *rig = ready();
+
+	(void)state;
+	add(rig, 1, 5, 0, 64);
+	send(rig, E, EAGER, 5, TMH);
+	assert_int_equal(nic_qp_destroy(rig->qp), 0);
+	expect(rig, 1, NIC_WC_TM_RECV, NIC_WC_TM_MATCH | NIC_WC_TM_DATA_VALID, 5);
+	rig_destroy(rig);
 }
 
 static void tm__what_may_be_created_and_posted(void **state)
@@ -420,6 +470,8 @@ static void tm__what_may_be_created_and_posted(void **state)
 	assert_int_equal(nic_srq_create_tm(pd, rig->recv_cq, 8, 1, NIC_TM_TAGS_MAX + 1, 0, NULL, &srq), -EINVAL);
 	assert_int_equal(nic_srq_create_tm(pd, rig->recv_cq, 0, 1, 8, 0, NULL, &srq), -EINVAL);
 	assert_int_equal(nic_post_send(rig->qp, &wr), -EINVAL); /* the send queue is the NIC's */
+	rig->attr.retry_cnt = 8;				/* the application sets the retries, as of any QP */
+	assert_int_equal(nic_qp_modify(rig->qp, &rig->attr, NIC_QP_RETRY_CNT), -EINVAL);
 	rig_post_recv(rig, 1, 0, 64);
 	rig_rx(rig, &p);
 	rig_expect_ack(rig, E, SYN_INV);
@@ -513,6 +565,8 @@ int main(void)
 		cmocka_unit_test(tm__a_rendezvous_waits_for_rts_and_for_room),
 		cmocka_unit_test(tm__a_failed_rendezvous_completes_once),
 		cmocka_unit_test(tm__a_reset_or_destroyed_qp_leaves_nothing),
+		cmocka_unit_test(tm__an_unexpected_message_that_ends_in_its_middle_does_not_count),
+		cmocka_unit_test(tm__completions_outlive_the_qp),
 		cmocka_unit_test(tm__what_may_be_created_and_posted),
 		cmocka_unit_test(tm__everything_happens_once_whatever_packet_is_lost),
 	};

@@ -5,8 +5,8 @@
  * NIC function of its own, which cannot reach ours.
  *
  * An imported object stands for the object that it was imported from. It ends when it is destroyed or unimported, and
- * the object goes on; after the object has ended, calls on what was imported fail with ENOENT. Device memory that is
- * imported stays until it is unimported.
+ * the object goes on. After a PD has ended, calls on what was imported fail with ENOENT; the keys of a region end with
+ * it. Device memory that is imported stays until it is unimported.
  */
 #include <stdio.h>
 #include <string.h>
@@ -103,7 +103,7 @@ SHIM_EXPORT void ibv_unimport_pd(struct ibv_pd *ibv)
 		shim_real(ibv_unimport_pd)(ibv);
 		return;
 	}
-	if (!SHIM_INTACT(pd) || !pd->imported)
+	if (!SHIM_INTACT(pd) || !pd->imported || pd->unimported)
 		return;
 	atomic_fetch_sub(&pd->link.ctx->objects, 1);
 	atomic_fetch_add(&pd->users, 1);
