@@ -46,7 +46,7 @@ struct nic_trig_entry {
 struct nic_trig_cntr {
 	uint64_t part[2]; /* successes, failures */
 	/* Private to the trigger unit: */
-	struct nic_trig_entry *heap; /* binary heap, lowest threshold first */
+	struct nic_trig_entry *heap; /* lowest threshold first */
 	uint32_t n, room;
 	uint64_t order;	   /* sort key for the next work that is queued */
 	struct list ready; /* work to start, first to last */
