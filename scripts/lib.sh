@@ -13,7 +13,7 @@ PACKAGES_PROGRAMS="ibverbs-utils rdmacm-utils perftest libfabric-bin iproute2 ut
 # Programs that reach the NIC through its libfabric provider: Open MPI, and its headers for one of our tests.
 PACKAGES_MPI="openmpi-bin libopenmpi-dev"
 # Peers, and a packet decoder: tests skip where they are missing.
-PACKAGES_PEERS="infiniband-diags ucx-utils tshark"
+PACKAGES_PEERS="infiniband-diags ucx-utils libucx-dev tshark"
 # Programs that connect through librdmacm; their tests skip those that are missing.
 PACKAGES_RDMACM="fio qperf libiscsi-bin qemu-system-x86 seabios qemu-utils qemu-block-extra dapl2-utils
 	python3-pyverbs librpma-dev curl netcat-traditional iperf"

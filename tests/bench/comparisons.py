@@ -6,7 +6,7 @@ together.
 """
 import os
 
-from measure import MIB, Atomics, Collective, Connects, Fabric, OurFabric, Perftest, Program, Ucx
+from measure import MIB, Atomics, Collective, Connects, Fabric, OurFabric, OurUcx, Perftest, Program, Ucx
 
 SHM, RXM, RXD = "libfabric shm", "libfabric tcp;ofi_rxm", "libfabric udp;ofi_rxd"
 POSIX, UCX_TCP = "UCX posix", "UCX tcp"
@@ -230,6 +230,22 @@ def fabric():
                               (1 << (31 if route == "ring" else 30)) // size, [at_least(1, beat)])
 
 
+def ucx():
+    """Our UCX transport, compared with UCX's own. UCX's atomics over tcp are executed by the target's program; over
+    posix they are the CPU's instructions on shared memory."""
+    for name, test, unit, more, targets in (
+            ("tag 8 B, one way", "tag_lat", "us", [], [at_most(0.5, UCX_TCP)]),
+            ("PUT 8 B, one way", "ucp_put_lat", "us", [], [at_most(0.5, UCX_TCP)]),
+            ("fetch-and-add 8 B, round trip", "ucp_fadd", "us", ["-O", "1"], [at_most(0.1, UCX_TCP)]),
+            ("compare-and-swap 8 B, round trip", "ucp_cswap", "us", ["-O", "1"], [at_most(0.1, UCX_TCP)]),
+            ("swap of 4 B, round trip", "ucp_swap", "us", ["-O", "1"], [at_most(0.1, UCX_TCP)])):
+        size = 4 if "4 B" in name else 8
+        yield Comparison("UCX, same host", name, unit,
+                         [OurUcx("uroce", test, size, 50000, unit, more),
+                          Ucx(POSIX, "posix", test, size, 200000, unit, more),
+                          Ucx(UCX_TCP, "tcp", test, size, 5000, unit, more)], targets)
+
+
 def triggers():
     """Triggered requests: compared with the same request made by a call, and with another provider that does this in
     software."""
@@ -296,7 +312,7 @@ def connections():
 
 
 def comparisons(with_sweep):
-    for part in (latencies, rates, atomics, bandwidths, udp, keyed, fabric, connections, triggers, collectives):
+    for part in (latencies, rates, atomics, bandwidths, udp, keyed, fabric, ucx, connections, triggers, collectives):
         yield from part()
     if with_sweep:
         yield from sweep()

@@ -272,9 +272,12 @@ class Ucx(Source):
     def missing(self):
         return None if shutil.which("ucx_perftest") else "ucx_perftest is not installed (Debian: ucx-utils)"
 
+    def sides(self):
+        return None, None
+
     def attempt(self, iterations):
         argv = self.argv + ["-n", str(iterations), "-w", str(iterations // 10), "-p", "PORT"]
-        return self.parse(pair(argv, argv + ["127.0.0.1"], (None, None),
+        return self.parse(pair(argv, argv + ["127.0.0.1"], self.sides(),
                                {"UCX_TLS": self.transports, "UCX_WARN_UNUSED_ENV_VARS": "n"}, self.ROW))
 
     def parse(self, row):
@@ -283,6 +286,17 @@ class Ucx(Source):
         if self.kind == "us":
             return Sample(columns[1], None)
         return Sample(columns[5] * MIB if self.kind == "MB/s" else columns[7] / 1e6, None)
+
+
+class OurUcx(Ucx):
+    """Our UCX transport, through shared memory."""
+
+    def __init__(self, label, test, size, iterations, kind, more=()):
+        super().__init__(label, "uroce", test, size, iterations, kind, more)
+        self.ours = True
+
+    def sides(self):
+        return our_sides()
 
 
 def instructions(functions, argv, requests):

@@ -1,0 +1,83 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""UCX over its transport of ours, unmodified: ucx_perftest's tests, and a program that checks every atomic operation
+while the target sleeps."""
+import os
+import re
+import shutil
+import tempfile
+
+import harness
+
+LOSSY = ("--loss", "1%")
+UCP_TESTS = ("tag_lat", "tag_bw", "tag_sync_lat", "ucp_put_lat", "ucp_put_bw", "ucp_get", "ucp_add", "ucp_fadd",
+             "ucp_swap", "ucp_cswap", "stream_lat", "stream_bw", "ucp_am_lat", "ucp_am_bw")
+# Tests of the transport itself, and how they pass their data.
+UCT_TESTS = [(test, how) for test in ("am_lat", "am_bw", "put_lat", "put_bw") for how in ("short", "bcopy", "zcopy")] + [
+    ("get", "bcopy"), ("get", "zcopy"), ("add_lat", "short"), ("add_mr", "short"), ("fadd", "short"), ("swap", "short"),
+    ("cswap", "short")]
+SIZES = ("1", "128", "129", "8192", "8193", "100000", "4000000")  # around the limits of short, bcopy and eager
+
+
+def environment(transports):
+    return {"UCX_TLS": transports, "UCX_WARN_UNUSED_ENV_VARS": "n"}
+
+
+def perftest(tally, case, sides, env, *words):
+    """Run ucx_perftest: the side without an address, then the side with one. Both talk by TCP about the test."""
+    argv = ["ucx_perftest", "-p", "PORT"]
+    ok, reason, server, client = harness.run_pair(argv, [*argv, sides[0].host, "-t", *words], sides, 60, env)
+    tally.result(f"ucx_perftest {' '.join(words)}, {case}", ok and re.search(r"^Final:", client, re.M) is not None,
+                 reason, server, client)
+
+
+def atomics(tally, case, sides, env, origins=3, rounds=500, wait=harness.Process.wait):
+    """Several processes operate on the memory of one that sleeps."""
+    program = os.path.join(os.environ["UROCE_BUILD"], "tests", "apps", "ucx_atomics")
+    if not os.path.exists(program):
+        print("SKIP: ucx_atomics: not built, because libucx-dev is not installed", flush=True)
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "target")
+        target = harness.Process([program, "target", path, str(origins), str(rounds)], sides[0], env)
+        if not harness.until(30, lambda: os.path.exists(path)):
+            tally.result(f"atomics of UCX, {case}", False, f"no target (exit code {target.wait(0.1)})", target.output())
+            return
+        running = [harness.Process([program, "origin", path, str(i)], sides[1], env) for i in range(origins)]
+        codes = [wait(process, 120) for process in running]
+        target.popen.terminate()
+        codes.append(target.wait(10))
+        tally.result(f"atomics of {origins} processes, the target asleep, {case}", not any(codes) and None not in codes,
+                     f"exit codes {codes}", target.output(), *(process.output() for process in running))
+
+
+def lossy(tally):
+    """By UDP, while packets are lost: every operation is executed once."""
+    sides = harness.one_device_sides(5)
+    with harness.kept_device(tally, "UDP that loses 1% of all packets", sides[0].address, LOSSY) as device:
+        atomics(tally, "UDP that loses 1% of all packets", sides, dict(environment("uroce"), UROCE_RING="off"), 2, 400,
+                device.wait)
+
+
+def main():
+    harness.options(__doc__)
+    tally = harness.Tally("ucx")
+    if not shutil.which("ucx_perftest"):
+        harness.skip("ucx_perftest is not installed (ucx-utils)")
+    env = environment("uroce")
+    for case, sides, more in (("shared memory", harness.one_device_sides(1), {}),
+                              ("two devices", harness.loopback_sides(2), {}),
+                              ("UDP", harness.loopback_sides(3), {"UROCE_RING": "off"})):
+        for test in UCP_TESTS:
+            perftest(tally, case, sides, dict(env, **more), test, "-n", "500")
+        for size in SIZES:
+            perftest(tally, case, sides, dict(env, **more), "tag_lat", "-n", "30", "-s", size)
+        atomics(tally, case, sides, dict(env, **more))
+    for test, how in UCT_TESTS:
+        perftest(tally, "shared memory", harness.one_device_sides(4), env, test, "-n", "500", "-d", "uroce0:1", "-x",
+                 "uroce", "-D", how)
+    lossy(tally)
+    tally.finish()
+
+
+main()

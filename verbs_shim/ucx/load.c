@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * load.c - finds libuct, libucs and their version, and registers the transport. Nothing is linked with UCX, so that
+ * one module serves all its versions, and none is needed to build it.
+ */
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "load.h"
+#include "ucx.h"
+
+struct ux_libs ux_libs;
+
+/* Whether the user names the transport: then a refusal is worth a message. */
+static bool is_wanted(void)
+{
+	const char *tls = getenv("UCX_TLS");
+
+	return tls && strstr(tls, "uroce");
+}
+
+static void refuse(const char *why)
+{
+	if (is_wanted())
+		fprintf(stderr, "uroce: no UCX transport: %s\n", why);
+}
+
+static bool libs_find(void *uct, void *ucs)
+{
+	const struct {
+		void *lib;
+		const char *name;
+		void *to;
+	} symbols[] = {
+		{uct, "uct_component_register", &ux_libs.component_register},
+		{uct, "uct_tl_register", &ux_libs.tl_register},
+		{uct, "uct_base_iface_t_init", &ux_libs.base_init},
+		{uct, "uct_base_iface_t_class", &ux_libs.base_class},
+		{uct, "uct_base_iface_query", &ux_libs.base_query},
+		{uct, "uct_base_iface_progress_enable", &ux_libs.progress_enable},
+		{uct, "uct_base_iface_progress_disable", &ux_libs.progress_disable},
+		{uct, "uct_base_iface_estimate_perf", &ux_libs.estimate_perf},
+		{uct, "uct_iface_handle_ep_err", &ux_libs.ep_error},
+		{uct, "uct_iface_config_table", &ux_libs.iface_config_table},
+		{uct, "uct_md_config_table", &ux_libs.md_config_table},
+		{ucs, "ucs_class_call_cleanup_chain", &ux_libs.class_cleanup},
+		{ucs, "ucs_malloc", &ux_libs.alloc},
+	};
+
+	for (size_t i = 0; i < sizeof(symbols) / sizeof(symbols[0]); i++) {
+		void *at = dlsym(symbols[i].lib, symbols[i].name);
+
+		if (!at)
+			return false;
+		memcpy(symbols[i].to, &at, sizeof(at));
+	}
+	return true;
+}
+
+/* libucp, which comes with libuct, tells the version. */
+static bool version_find(unsigned *major, unsigned *minor)
+{
+	void *ucp = dlopen("libucp.so.0", RTLD_LAZY | RTLD_LOCAL);
+	void (*get)(unsigned *, unsigned *, unsigned *) = NULL;
+	unsigned release;
+	void *at = ucp ? dlsym(ucp, "ucp_get_version") : NULL;
+
+	memcpy(&get, &at, sizeof(at));
+	if (get)
+		get(major, minor, &release);
+	return get;
+}
+
+void uroce_ucx_load(void)
+{
+	static bool begun;
+	void *uct = dlopen("libuct.so.0", RTLD_LAZY | RTLD_NOLOAD),
+	     *ucs = dlopen("libucs.so.0", RTLD_LAZY | RTLD_NOLOAD);
+	unsigned major = 0, minor = 0;
+	char why[80];
+
+	if (begun)
+		return;
+	begun = true;
+	if (!uct || !ucs || !version_find(&major, &minor)) {
+		refuse("libucp.so.0, libuct.so.0 or libucs.so.0 was not found");
+	} else if (!libs_find(uct, ucs)) {
+		refuse("this UCX lacks functions that transports need");
+	} else if (!ux_register(major, minor)) {
+		snprintf(why, sizeof(why), "it is made for UCX 1.13 and 1.18, and this is %u.%u", major, minor);
+		refuse(why);
+	}
+}

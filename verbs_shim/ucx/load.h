@@ -1,0 +1,9 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* load.h - the only function that the UCX module exports. */
+#ifndef UX_LOAD_H
+#define UX_LOAD_H
+
+/** Make the transport known to the UCX of this process, once. UCX's libraries must be loaded. Not thread-safe. */
+__attribute__((visibility("default"))) void uroce_ucx_load(void);
+
+#endif

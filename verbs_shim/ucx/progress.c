@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * progress.c - what the NIC reports. Its callback only notes completions and messages, because it must not call UCX or
+ * the NIC; ux_progress, which the worker calls, reports them.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "ucx.h"
+
+#define TAKE 32u /* most messages to deliver per call */
+
+/* ---- the NIC's callback, engine lock held --------------------------------------------------------------- */
+
+static bool ring_grow(struct ux_iface *iface)
+{
+	uint32_t size = iface->arrived.size ? 2 * iface->arrived.size : 256, n = iface->arrived.n;
+	struct ux_message *ring = malloc(size * sizeof(*ring));
+
+	if (!ring)
+		return false;
+	for (uint32_t i = 0; i < n; i++)
+		ring[i] = iface->arrived.ring[(iface->arrived.head + i) & (iface->arrived.size - 1)];
+	free(iface->arrived.ring);
+	iface->arrived.ring = ring;
+	iface->arrived.size = size;
+	iface->arrived.head = 0;
+	return true;
+}
+
+/* A message without an id, or with an unknown one, comes from something else than UCX; a failed one is incomplete. */
+static void message_arrived(struct ux_iface *iface, const struct nic_rdm_done *done)
+{
+	bool valid = done->status == NIC_RDM_OK && done->flags & NIC_RDM_DATA && done->data < UCT_AM_ID_MAX;
+
+	if (iface->arrived.n == iface->arrived.size && !ring_grow(iface)) {
+		iface->lost = true;
+		return;
+	}
+	iface->arrived.ring[(iface->arrived.head + iface->arrived.n++) & (iface->arrived.size - 1)] =
+		(struct ux_message){
+			.data = done->buf,
+			.length = (uint32_t)done->len,
+			.id = valid ? (uint8_t)done->data : UX_NO_ID,
+			.last = done->flags & NIC_RDM_MULTI,
+			.buffer = done->context,
+		};
+}
+
+void ux_done(void *ctx, const struct nic_rdm_done *done)
+{
+	struct ux_iface *iface = ctx;
+	uint64_t one = 1;
+
+	if (done->kind == NIC_RDM_RECV) {
+		message_arrived(iface, done);
+	} else if (done->context) {
+		struct ux_op *op = done->context;
+
+		op->nic_status = done->status;
+		list_append(&iface->due, &op->due);
+	}
+	if (iface->armed) {
+		iface->armed = false;
+		while (write(iface->event_fd, &one, sizeof(one)) < 0 && errno == EINTR)
+			;
+	}
+}
+
+void ux_buffer_post(struct ux_iface *iface, struct ux_buffer *buffer)
+{
+	struct nic_iov iov = {buffer->bytes, UX_BUFFER_BYTES};
+	struct nic_rdm_recv recv = {
+		.context = buffer,
+		.flags = NIC_RDM_MULTI,
+		.iov = &iov,
+		.n_iov = 1,
+		.min_free = UX_BCOPY_MAX,
+	};
+
+	if (nic_rdm_recv(iface->rdm, &recv)) /* there is room for all of them; but see ux_iface.lost */
+		iface->lost = true;
+}
+
+/* ---- reporting, in the worker's thread ------------------------------------------------------------------ */
+
+void ux_complete(struct uct_completion *comp, ucs_status_t status)
+{
+	if (!comp)
+		return;
+	if (status && !comp->status)
+		comp->status = status;
+	if (--comp->count == 0)
+		comp->func(comp);
+}
+
+/* The first failure of an endpoint is told to the worker, which replaces the endpoint. */
+static void ep_failed(struct ux_ep *ep, ucs_status_t status)
+{
+	if (ep->failed)
+		return;
+	ep->failed = status;
+	ux_libs.ep_error(ep->super.iface, &ep->super, status);
+}
+
+static void op_report(struct ux_iface *iface, struct ux_op *op)
+{
+	ucs_status_t status = ux_status(op->nic_status);
+	struct uct_completion *comp = op->comp;
+
+	iface->in_flight--;
+	if (!op->ep) {
+		ux_op_free(iface, op);
+		return;
+	}
+	op->ended = true;
+	if (!status && op->kind == UX_UNPACK)
+		op->unpack(op->arg, op->buffer, op->length);
+	if (!status && op->kind == UX_FETCH && op->width == 8)
+		*(uint64_t *)op->result = op->old.u64;
+	else if (!status && op->kind == UX_FETCH)
+		*(uint32_t *)op->result = op->old.u32;
+	op->comp = NULL;
+	op->reporting = true;
+	ux_complete(comp, status);
+	if (op->ep && status)
+		ep_failed(op->ep, status);
+	op->reporting = false;
+	if (op->ep)
+		ux_ep_drain(op->ep);
+	else
+		ux_op_free(iface, op);
+}
+
+static void message_deliver(struct ux_iface *iface, const struct ux_message *message)
+{
+	if (message->id != UX_NO_ID)
+		iface->base->am[message->id].cb(iface->base->am[message->id].arg, message->data, message->length, 0);
+	if (message->last && ux_enter(iface->md)) {
+		ux_buffer_post(iface, message->buffer);
+		pmd_doorbell(iface->md->engine);
+		ux_leave(iface->md);
+	}
+}
+
+unsigned ux_progress(struct uct_iface *tl_iface)
+{
+	struct ux_iface *iface = ux_iface_of(tl_iface);
+	struct ux_message messages[TAKE];
+	unsigned n = 0, ended = 0;
+	struct list due;
+
+	if (!ux_enter(iface->md))
+		return 0;
+	if (list_empty(&iface->due) && !iface->arrived.n)
+		pmd_progress(iface->md->engine, TAKE);
+	list_init(&due);
+	list_append_all(&due, &iface->due);
+	for (; n < TAKE && iface->arrived.n; n++, iface->arrived.n--)
+		messages[n] = iface->arrived.ring[iface->arrived.head++ & (iface->arrived.size - 1)];
+	ux_leave(iface->md);
+
+	for (; !list_empty(&due); ended++) {
+		struct list *first = due.next;
+
+		list_remove(first);
+		iface->full = false;
+		op_report(iface, list_entry(first, struct ux_op, due));
+	}
+	for (unsigned i = 0; i < n; i++)
+		message_deliver(iface, &messages[i]);
+	if (!list_empty(&iface->waiting) && !iface->full)
+		ux_retry(iface);
+	return ended + n;
+}
+
+/* ---- sleeping ------------------------------------------------------------------------------------------- */
+
+ucs_status_t ux_event_fd(struct uct_iface *tl_iface, int *fd)
+{
+	*fd = ux_iface_of(tl_iface)->event_fd;
+	return UCS_OK;
+}
+
+ucs_status_t ux_event_arm(struct uct_iface *tl_iface, unsigned events)
+{
+	struct ux_iface *iface = ux_iface_of(tl_iface);
+	ucs_status_t status = UCS_OK;
+	uint64_t count;
+
+	if (!ux_enter(iface->md))
+		return UCS_ERR_IO_ERROR;
+	if (list_empty(&iface->due) && !iface->arrived.n)
+		pmd_progress(iface->md->engine, 1);
+	if (!list_empty(&iface->due) || iface->arrived.n) {
+		status = UCS_ERR_BUSY;
+	} else {
+		while (read(iface->event_fd, &count, sizeof(count)) < 0 && errno == EINTR)
+			;
+		iface->armed = true;
+		pmd_expect_sleep(iface->md->engine);
+	}
+	ux_leave(iface->md);
+	return status;
+}
