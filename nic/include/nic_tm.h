@@ -39,8 +39,9 @@ struct nic_tag_op {
 int nic_srq_create_tm(struct nic_pd *pd, struct nic_cq *cq, uint32_t max_wr, uint32_t max_sge, uint32_t max_tags,
 		      uint32_t limit, void *user, struct nic_srq **out);
 /**
- * Execute an operation. A buffer that is added while the NIC has given the application unexpected messages which it has
- * not handled yet is matched only when the counts agree again; SYNC_REQ in the completion tells.
+ * Execute an operation. A buffer that is added while the NIC receives an unexpected message, or has given the
+ * application unexpected messages which it has not handled yet, is matched only when the counts agree again; SYNC_REQ
+ * in the completion tells.
  * @return 0, -EINVAL (no such SRQ or opcode, too many SGEs), -ENOMEM (max_tags buffers).
  */
 int nic_tag_op(struct nic_srq *srq, struct nic_tag_op *op);

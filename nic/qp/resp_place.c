@@ -44,7 +44,8 @@ enum error_id resp_flush_check(const struct nic_qp *qp, const struct packet *p)
 	uint64_t len;
 	uint8_t *app;
 
-	if (!rights || qp->owner || (rights & qp->attr.qp_access_flags) != rights || !qp->attr.max_dest_rd_atomic)
+	if (!rights || qp_is_endpoints(qp) || (rights & qp->attr.qp_access_flags) != rights ||
+	    !qp->attr.max_dest_rd_atomic)
 		return ERR_opcode_unsupported;
 	if (p->dma_len > NIC_MSG_MAX && !(p->feth & FETH_SEL(NIC_FLUSH_MR)))
 		return ERR_dma_length;

@@ -222,8 +222,10 @@ static bool begin(struct nic_qp *qp, const struct packet *p)
 		use(qp, e, p);
 		return true;
 	}
-	if (!qp_take_wqe(qp))
+	if (!qp_take_wqe(qp)) {
+		m->form = TM_UNTAGGED; /* not counted, so drop() must not take it back */
 		return false;
+	}
 	tm->unexpected += m->form == TM_UNEXPECTED;
 	return true;
 }
@@ -280,8 +282,7 @@ static enum error_id arrive(struct nic_qp *qp, const struct packet *p)
 
 /* ---- the QP ------------------------------------------------------------------------------------------------------ */
 
-/** End the rendezvous of the QP that have no WQEs. An unexpected message that ends in its middle is one less for the
- * application to handle. */
+/** End the QP's rendezvous. An unexpected message that ends in its middle is one less for the application to handle. */
 static void drop(struct nic_qp *qp, bool complete_them)
 {
 	struct nic_tm *tm = qp->srq->tm;
@@ -303,8 +304,8 @@ static void drop(struct nic_qp *qp, bool complete_them)
 	}
 }
 
-/* The send queue has been flushed, and the message that was arriving, too: a rendezvous that waits is all that is left.
- */
+/* The send queue has been flushed, and so has the receive in use: what is left are rendezvous without WQEs, and the
+ * count of a message that was arriving. */
 static void failed(struct nic_qp *qp)
 {
 	drop(qp, true);

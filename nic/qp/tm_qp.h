@@ -13,7 +13,8 @@ extern const struct qp_owner tm_owner;
 void tm_narrow(struct nic_qp_init *init);
 /** The QP may send now: begin the rendezvous that have waited for that. */
 void tm_start(struct nic_qp *qp);
-/** The QP is reset or destroyed: its rendezvous end without completions. */
+/** The QP is reset or destroyed: its rendezvous end without completions, and an unexpected message that is arriving
+ *  does not count. */
 void tm_forget(struct nic_qp *qp);
 
 #endif

@@ -32,8 +32,8 @@ struct tm_entry {
 struct nic_tm {
 	struct tag_unit unit;
 	struct list free, late;
-	struct list waiting; /* rendezvous whose QP has no room in its send queue */
-	uint32_t unexpected; /* messages that no buffer has matched */
+	struct list waiting; /* rendezvous whose QP cannot send yet, or has no room in its send queue */
+	uint32_t unexpected; /* messages that no buffer has matched, but for those that ended in their middle */
 	uint32_t handled;    /* as many of them the application has handled */
 	struct nic_cq *sent; /* takes the completions of the QPs' send queues */
 	size_t stride;
