@@ -154,6 +154,8 @@ struct nic_rdm_init {
 	struct nic_rdm_rq *rq;	  /* a shared queue, whose max_rx and max_unexpected apply; NULL: the endpoint has
 				   * its own queue */
 	bool datagrams;		  /* each message is one unreliable datagram, of up to nic_rdm_datagram_max bytes */
+	bool strict;		  /* when a connection is lost, requests that have not begun fail as well, so that none
+				   * is executed after one that was lost; otherwise they use the next connection */
 	uint8_t timeout;	  /* the queue pairs' nic_qp_attr.timeout; 0: 14 */
 	uint8_t retry_cnt;	  /* as nic_qp_attr.retry_cnt, but up to 255; 0: enough retries to last for peer_ns */
 	uint64_t peer_ns;	  /* about how long a connected peer may take to answer a request; 0: 6 s */

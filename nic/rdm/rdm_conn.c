@@ -98,12 +98,13 @@ static void settled(struct nic_rdm_peer *peer, enum rdm_peer_state state)
 void rdm_disconnect(struct nic_rdm_peer *peer, uint32_t status)
 {
 	bool reached = status != NIC_RDM_UNREACHABLE;
+	bool spares = reached && status != NIC_RDM_NO_MEMORY && !peer->ep->cfg.strict;
 
 	rdm_qp_drop(peer);
 	peer->failed = peer->left = false;
 	peer->reads_out = 0;
 	rdm_arrivals_lost(peer);
-	rdm_fail(peer, status, reached && status != NIC_RDM_NO_MEMORY);
+	rdm_fail(peer, status, spares);
 	if (!reached)
 		meet(peer, 0);
 	settled(peer, RDM_IDLE);

@@ -13,9 +13,9 @@ LOSSY = ("--loss", "1%")
 UCP_TESTS = ("tag_lat", "tag_bw", "tag_sync_lat", "ucp_put_lat", "ucp_put_bw", "ucp_get", "ucp_add", "ucp_fadd",
              "ucp_swap", "ucp_cswap", "stream_lat", "stream_bw", "ucp_am_lat", "ucp_am_bw")
 # Tests of the transport itself, and how they pass their data.
-UCT_TESTS = [(test, how) for test in ("am_lat", "am_bw", "put_lat", "put_bw") for how in ("short", "bcopy", "zcopy")] + [
-    ("get", "bcopy"), ("get", "zcopy"), ("add_lat", "short"), ("add_mr", "short"), ("fadd", "short"), ("swap", "short"),
-    ("cswap", "short")]
+UCT_TESTS = [(test, how) for test in ("am_lat", "am_bw", "put_lat", "put_bw") for how in ("short", "bcopy", "zcopy")]
+UCT_TESTS += [("get", "bcopy"), ("get", "zcopy")]
+UCT_TESTS += [(test, "short") for test in ("add_lat", "add_mr", "fadd", "swap", "cswap")]
 SIZES = ("1", "128", "129", "8192", "8193", "100000", "4000000")  # around the limits of short, bcopy and eager
 
 

@@ -88,6 +88,8 @@ struct uct_ep_params {
 };
 enum { UCT_EP_PARAM_DEV_ADDR = 1 << 2, UCT_EP_PARAM_IFACE_ADDR = 1 << 3 };
 
+enum { UCT_FLUSH_CANCEL = 1 << 0 };
+
 struct uct_iface_params {
 	uint64_t field_mask;
 	uint8_t cpu_mask[128];
@@ -224,12 +226,22 @@ struct uct_base_iface {
 	} am[UCT_AM_ID_MAX];
 };
 
-/** How the internal functions of uct_base_iface take addresses, since 1.14. */
+/** How the internal functions of uct_base_iface take addresses in 1.18. The question whether an endpoint is connected
+ *  passes the first three members only. */
 struct uct_reachable_params {
 	uint64_t field_mask;
 	const void *device_addr, *iface_addr;
+	char *info_string;
+	size_t info_string_length;
+	int scope;
+	/* Lengths of the addresses follow. */
 };
-enum { UCT_REACHABLE_DEVICE_ADDR = 1 << 0 };
+enum {
+	UCT_REACHABLE_DEVICE_ADDR = 1 << 0,
+	UCT_REACHABLE_IFACE_ADDR = 1 << 1,
+	UCT_REACHABLE_SCOPE = 1 << 4,
+	UCT_SCOPE_DEVICE = 0,
+};
 
 struct uct_device_resource {
 	char name[32];

@@ -30,10 +30,10 @@ ucs_status_t ux_ep_create(const struct uct_ep_params *params, struct uct_ep **ou
 
 	if ((params->field_mask & needs) != needs)
 		return UCS_ERR_INVALID_PARAM;
-	addr = ux_address(params->dev_addr, params->iface_addr);
 	ep = calloc(1, sizeof(*ep));
 	if (!ep)
 		return UCS_ERR_NO_MEMORY;
+	addr = ux_address(params->dev_addr, params->iface_addr, &ep->token);
 	ep->super.iface = params->iface;
 	ep->iface = iface;
 	ep->fences = iface->fences;
@@ -54,24 +54,30 @@ ucs_status_t ux_ep_create(const struct uct_ep_params *params, struct uct_ep **ou
 
 bool ux_ep_connects(struct uct_ep *tl_ep, const void *dev_addr, const void *iface_addr)
 {
-	struct nic_rdm_addr wanted = ux_address(dev_addr, iface_addr);
+	struct nic_rdm_addr wanted = ux_address(dev_addr, iface_addr, NULL);
 	struct nic_rdm_addr addr = nic_rdm_peer_address(ux_ep_of(tl_ep)->peer);
 
 	return wanted.port == addr.port && !memcmp(&wanted.gid, &addr.gid, sizeof(addr.gid));
 }
 
-/* Operations in flight stay with the NIC. Their completions are reported now, as canceled. */
+/* Operations in flight stay with the NIC, which may still read and write their buffers. They are reported now, as
+ * canceled: UCX expects that of every transport. */
 void ux_ep_destroy(struct uct_ep *tl_ep)
 {
 	struct ux_ep *ep = ux_ep_of(tl_ep);
+	bool shared = ux_enter(ep->iface->md);
 
+	for (struct list *n = ep->ops.next; n != &ep->ops; n = n->next)
+		list_entry(n, struct ux_op, node)->ep = NULL;
+	if (shared)
+		ux_leave(ep->iface->md);
 	while (!list_empty(&ep->ops)) {
 		struct ux_op *op = list_entry(ep->ops.next, struct ux_op, node);
-		struct uct_completion *comp = op->ended && op->kind != UX_FLUSH ? NULL : op->comp;
+		struct uct_completion *comp = op->comp;
 
 		list_remove(&op->node);
-		op->ep = NULL;
-		if (op->ended && !op->reporting)
+		op->comp = NULL;
+		if (op->kind == UX_FLUSH)
 			ux_op_free(ep->iface, op);
 		ux_complete(comp, UCS_ERR_CANCELED);
 	}
@@ -81,19 +87,24 @@ void ux_ep_destroy(struct uct_ep *tl_ep)
 
 /* ---- order ---------------------------------------------------------------------------------------------- */
 
+/* The operations of an endpoint that has failed end soon by themselves: there is nothing to cancel. */
 ucs_status_t ux_ep_flush(struct uct_ep *tl_ep, unsigned flags, struct uct_completion *comp)
 {
 	struct ux_ep *ep = ux_ep_of(tl_ep);
 	struct ux_op *op;
 
+	if (pmd_is_dead(ep->iface->md->engine))
+		return UCS_ERR_IO_ERROR;
+	if (!list_empty(&ep->pending) && !ep->retrying) /* it would overtake them */
+		return UCS_ERR_NO_RESOURCE;
 	if (list_empty(&ep->ops))
-		return UCS_OK;
+		return flags & UCT_FLUSH_CANCEL ? UCS_OK : ep->failed;
 	if (!comp)
 		return UCS_INPROGRESS;
 	op = ux_op_take(ep, UX_FLUSH, comp);
 	if (!op)
 		return UCS_ERR_NO_RESOURCE;
-	op->ended = true;
+	ep->retrying = false;
 	list_append(&ep->ops, &op->node);
 	return UCS_INPROGRESS;
 }
@@ -101,10 +112,11 @@ ucs_status_t ux_ep_flush(struct uct_ep *tl_ep, unsigned flags, struct uct_comple
 void ux_ep_drain(struct ux_ep *ep)
 {
 	struct ux_iface *iface = ep->iface;
+	ucs_status_t status = ep->failed;
 	struct list ended;
 
 	list_init(&ended);
-	while (!list_empty(&ep->ops) && list_entry(ep->ops.next, struct ux_op, node)->ended) {
+	while (!list_empty(&ep->ops) && list_entry(ep->ops.next, struct ux_op, node)->kind == UX_FLUSH) {
 		struct list *first = ep->ops.next;
 
 		list_remove(first);
@@ -112,11 +124,11 @@ void ux_ep_drain(struct ux_ep *ep)
 	}
 	while (!list_empty(&ended)) { /* from here on the endpoint may be destroyed */
 		struct ux_op *op = list_entry(ended.next, struct ux_op, node);
-		struct uct_completion *comp = op->kind == UX_FLUSH ? op->comp : NULL;
+		struct uct_completion *comp = op->comp;
 
 		list_remove(&op->node);
 		ux_op_free(iface, op);
-		ux_complete(comp, UCS_OK);
+		ux_complete(comp, status);
 	}
 }
 
@@ -124,7 +136,7 @@ ucs_status_t ux_ep_fence(struct uct_ep *tl_ep, unsigned flags)
 {
 	struct ux_ep *ep = ux_ep_of(tl_ep);
 
-	ep->fenced = !list_empty(&ep->ops);
+	ep->fenced = !list_empty(&ep->ops) || !list_empty(&ep->pending);
 	return UCS_OK;
 }
 
@@ -169,21 +181,23 @@ void ux_ep_pending_purge(struct uct_ep *tl_ep, void (*purge)(struct uct_pending_
 	}
 }
 
-/* Try an endpoint's requests, oldest first. The request that succeeds may free its own memory. */
+/* Try an endpoint's requests, oldest first. A request that returns UCS_OK may have freed its memory; one that returns
+ * UCS_INPROGRESS has posted a part of itself. */
 static void ep_retry(struct ux_ep *ep)
 {
-	ep->retrying = true;
-	while (!list_empty(&ep->pending)) {
+	ucs_status_t status = UCS_OK;
+
+	while (!list_empty(&ep->pending) && status >= UCS_OK) {
 		struct list *first = ep->pending.next;
 		struct uct_pending_req *req = request_of(first);
 
 		list_remove(first);
-		if (req->func(req) != UCS_OK) {
+		ep->retrying = true;
+		status = req->func(req);
+		ep->retrying = false;
+		if (status != UCS_OK)
 			list_append(ep->pending.next, first); /* remains the first */
-			break;
-		}
 	}
-	ep->retrying = false;
 }
 
 void ux_retry(struct ux_iface *iface)
@@ -197,7 +211,7 @@ void ux_retry(struct ux_iface *iface)
 
 		list_remove(&ep->waiting);
 		ep_retry(ep);
-		if (!list_empty(&ep->pending))
+		if (!list_empty(&ep->pending) && list_empty(&ep->waiting))
 			list_append(&iface->waiting, &ep->waiting);
 	}
 }

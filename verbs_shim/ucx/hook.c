@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * hook.c - UCX loads only the transports that it was built with. So this function stands before libuct's, in the
- * preloaded library: the first program's call that lists UCX's components loads our module, which adds one.
+ * preloaded library: the program's first call that lists UCX's components loads our module, which adds one.
  */
 #include <dlfcn.h>
 #include <stdint.h>
@@ -33,15 +33,20 @@ static void *module_open(void)
 	return module;
 }
 
-/* libuct may be out of the global scope, if a module of MPI loaded it. */
-static void *real_find(void)
+/* libuct may be out of the global scope, if a module of MPI loaded it, or have another name, in a bundle: then its
+ * caller depends on it. */
+static void *real_find(void *caller)
 {
-	void *real = dlsym(RTLD_NEXT, "uct_query_components"), *uct;
+	void *real = dlsym(RTLD_NEXT, "uct_query_components"), *lib;
+	Dl_info info;
 
 	if (real)
 		return real;
-	uct = dlopen("libuct.so.0", RTLD_LAZY | RTLD_NOLOAD);
-	return uct ? dlsym(uct, "uct_query_components") : NULL;
+	lib = dlopen("libuct.so.0", RTLD_LAZY | RTLD_NOLOAD);
+	if (!lib && dladdr(caller, &info))
+		lib = dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
+	real = lib ? dlsym(lib, "uct_query_components") : NULL;
+	return real == (void *)(uintptr_t)uct_query_components ? NULL : real;
 }
 
 int8_t uct_query_components(void *components, unsigned *n)
@@ -53,7 +58,11 @@ int8_t uct_query_components(void *components, unsigned *n)
 	memcpy(&load, &at, sizeof(at));
 	if (load)
 		load();
-	at = real_find();
+	at = real_find(__builtin_return_address(0));
 	memcpy(&real, &at, sizeof(at));
-	return real ? real(components, n) : -22; /* UCS_ERR_UNSUPPORTED */
+	if (!real) {
+		fprintf(stderr, "uroce: UCX's own uct_query_components was not found\n");
+		return -22; /* UCS_ERR_UNSUPPORTED */
+	}
+	return real(components, n);
 }

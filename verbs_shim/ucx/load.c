@@ -4,6 +4,7 @@
  * one module serves all its versions, and none is needed to build it.
  */
 #include <dlfcn.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -73,17 +74,13 @@ static bool version_find(unsigned *major, unsigned *minor)
 	return get;
 }
 
-void uroce_ucx_load(void)
+static void load(void)
 {
-	static bool begun;
-	void *uct = dlopen("libuct.so.0", RTLD_LAZY | RTLD_NOLOAD),
-	     *ucs = dlopen("libucs.so.0", RTLD_LAZY | RTLD_NOLOAD);
+	void *uct = dlopen("libuct.so.0", RTLD_LAZY | RTLD_NOLOAD);
+	void *ucs = dlopen("libucs.so.0", RTLD_LAZY | RTLD_NOLOAD);
 	unsigned major = 0, minor = 0;
 	char why[80];
 
-	if (begun)
-		return;
-	begun = true;
 	if (!uct || !ucs || !version_find(&major, &minor)) {
 		refuse("libucp.so.0, libuct.so.0 or libucs.so.0 was not found");
 	} else if (!libs_find(uct, ucs)) {
@@ -92,4 +89,11 @@ void uroce_ucx_load(void)
 		snprintf(why, sizeof(why), "it is made for UCX 1.13 and 1.18, and this is %u.%u", major, minor);
 		refuse(why);
 	}
+}
+
+void uroce_ucx_load(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, load);
 }

@@ -124,8 +124,10 @@ ucs_status_t ux_md_deregister(struct uct_md *uct_md, const struct uct_md_dereg_p
 
 	if (params->flags & UCT_MD_DEREG_FLAG_INVALIDATE && params->field_mask & UCT_MD_DEREG_FLAGS)
 		return UCS_ERR_UNSUPPORTED;
-	if (!params->memh || !ux_enter(md))
-		return params->memh ? UCS_OK : UCS_ERR_INVALID_PARAM;
+	if (!params->memh)
+		return UCS_ERR_INVALID_PARAM;
+	if (!ux_enter(md)) /* the registration is the parent's */
+		return UCS_OK;
 	rc = nic_mr_dereg(params->memh);
 	ux_leave(md);
 	return rc ? UCS_ERR_BUSY : UCS_OK;

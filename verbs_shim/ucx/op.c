@@ -17,7 +17,6 @@ struct ux_op *ux_op_take(struct ux_ep *ep, enum ux_kind kind, struct uct_complet
 	op->ep = ep;
 	op->comp = comp;
 	op->kind = kind;
-	op->ended = op->reporting = false;
 	op->buffer = NULL;
 	return op;
 }
@@ -102,7 +101,22 @@ static uint32_t fence_flag(const struct ux_op *op)
 	return op->ep->fenced || op->ep->fences != op->ep->iface->fences ? NIC_RDM_FENCE : 0;
 }
 
-/* To be called after the NIC was asked, with the engine's lock held. */
+/** Take the engine's lock, unless the connection is lost. @return false: the operation was freed. */
+static bool post_begin(struct ux_op *op)
+{
+	struct ux_ep *ep = op->ep;
+
+	if (ux_enter(ep->iface->md)) {
+		if (!ep->broken)
+			return true;
+		ux_leave(ep->iface->md);
+	}
+	ux_op_free(ep->iface, op);
+	return false;
+}
+
+/* To be called after the NIC was asked, with the engine's lock held. A request that was tried again and posted ends
+ * the turn of its endpoint: what UCX sends before the next request is tried goes behind the others. */
 static ucs_status_t post_end(struct ux_op *op, int rc)
 {
 	struct ux_ep *ep = op->ep;
@@ -117,16 +131,13 @@ static ucs_status_t post_end(struct ux_op *op, int rc)
 		return status_of_errno(rc);
 	}
 	iface->in_flight++;
-	ep->fenced = false;
-	ep->fences = iface->fences;
+	ep->retrying = false;
+	if (list_empty(&ep->pending)) { /* a fence is also for requests that wait */
+		ep->fenced = false;
+		ep->fences = iface->fences;
+	}
 	list_append(&ep->ops, &op->node);
 	return UCS_OK;
-}
-
-static ucs_status_t post_dead(struct ux_op *op)
-{
-	ux_op_free(op->ep->iface, op);
-	return UCS_ERR_IO_ERROR;
 }
 
 ucs_status_t ux_post_send(struct ux_op *op, uint8_t id, const struct nic_iov *iov, uint32_t n, uint32_t flags)
@@ -136,11 +147,11 @@ ucs_status_t ux_post_send(struct ux_op *op, uint8_t id, const struct nic_iov *io
 		.flags = flags | NIC_RDM_DATA | fence_flag(op),
 		.iov = iov,
 		.n_iov = n,
-		.data = id,
+		.data = (uint64_t)op->ep->token << 32 | id,
 	};
 
-	if (!ux_enter(op->ep->iface->md))
-		return post_dead(op);
+	if (!post_begin(op))
+		return UCS_ERR_CONNECTION_RESET;
 	return post_end(op, nic_rdm_send(op->ep->peer, &send));
 }
 
@@ -160,8 +171,8 @@ ucs_status_t ux_post_rma(struct ux_op *op, bool read, const struct nic_iov *iov,
 
 	for (uint32_t i = 0; i < n; i++)
 		remote.len += iov[i].len;
-	if (!ux_enter(op->ep->iface->md))
-		return post_dead(op);
+	if (!post_begin(op))
+		return UCS_ERR_CONNECTION_RESET;
 	return post_end(op, nic_rdm_rma(op->ep->peer, &rma));
 }
 
@@ -185,7 +196,7 @@ ucs_status_t ux_post_atomic(struct ux_op *op, uint8_t elem_op, uint64_t addr, uc
 		.n_remote = 1,
 	};
 
-	if (!ux_enter(op->ep->iface->md))
-		return post_dead(op);
+	if (!post_begin(op))
+		return UCS_ERR_CONNECTION_RESET;
 	return post_end(op, nic_rdm_atomic(op->ep->peer, &atomic));
 }

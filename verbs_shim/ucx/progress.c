@@ -4,6 +4,7 @@
  * the NIC; ux_progress, which the worker calls, reports them.
  */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -30,11 +31,17 @@ static bool ring_grow(struct ux_iface *iface)
 	return true;
 }
 
-/* A message without an id, or with an unknown one, comes from something else than UCX; a failed one is incomplete. */
+/* What UCX sends carries the interface's token, is not empty, and fits in what UCX keeps for a message. Everything else
+ * comes from strangers, or is for a process that had the port before. A failed message is incomplete. */
 static void message_arrived(struct ux_iface *iface, const struct nic_rdm_done *done)
 {
-	bool valid = done->status == NIC_RDM_OK && done->flags & NIC_RDM_DATA && done->data < UCT_AM_ID_MAX;
+	bool strange = !(done->flags & NIC_RDM_DATA) || done->data >> 32 != iface->token ||
+		       (uint32_t)done->data >= UCT_AM_ID_MAX || !done->len || done->len > UX_BCOPY_MAX;
+	bool valid = done->status == NIC_RDM_OK && !strange, last = done->flags & NIC_RDM_MULTI;
 
+	iface->strange += done->status == NIC_RDM_OK && strange;
+	if (!valid && !last)
+		return;
 	if (iface->arrived.n == iface->arrived.size && !ring_grow(iface)) {
 		iface->lost = true;
 		return;
@@ -44,7 +51,7 @@ static void message_arrived(struct ux_iface *iface, const struct nic_rdm_done *d
 			.data = done->buf,
 			.length = (uint32_t)done->len,
 			.id = valid ? (uint8_t)done->data : UX_NO_ID,
-			.last = done->flags & NIC_RDM_MULTI,
+			.last = last,
 			.buffer = done->context,
 		};
 }
@@ -60,6 +67,8 @@ void ux_done(void *ctx, const struct nic_rdm_done *done)
 		struct ux_op *op = done->context;
 
 		op->nic_status = done->status;
+		if (done->status != NIC_RDM_OK && op->ep)
+			op->ep->broken = true;
 		list_append(&iface->due, &op->due);
 	}
 	if (iface->armed) {
@@ -80,7 +89,7 @@ void ux_buffer_post(struct ux_iface *iface, struct ux_buffer *buffer)
 		.min_free = UX_BCOPY_MAX,
 	};
 
-	if (nic_rdm_recv(iface->rdm, &recv)) /* there is room for all of them; but see ux_iface.lost */
+	if (nic_rdm_recv(iface->rdm, &recv)) /* there is room for all of them */
 		iface->lost = true;
 }
 
@@ -96,42 +105,53 @@ void ux_complete(struct uct_completion *comp, ucs_status_t status)
 		comp->func(comp);
 }
 
-/* The first failure of an endpoint is told to the worker, which replaces the endpoint. */
+/* End the process, as UCX's own transports do when they cannot go on. */
+static void fatal(const struct ux_iface *iface, const char *what)
+{
+	fprintf(stderr, "uroce: UCX transport on %s: %s\n", iface->md->device.name, what);
+	abort();
+}
+
+/* The first failure of an endpoint is told to the worker. If UCX cannot handle it (UCP_ERR_HANDLING_MODE_NONE, which
+ * is the default), the job cannot go on. */
 static void ep_failed(struct ux_ep *ep, ucs_status_t status)
 {
+	struct ux_iface *iface = ep->iface;
+	const char *why = status == UCS_ERR_ENDPOINT_TIMEOUT   ? "a peer does not answer"
+			  : status == UCS_ERR_CONNECTION_RESET ? "the connection to a peer was lost"
+			  : status == UCS_ERR_NO_MEMORY	       ? "no memory or queue pair for a connection"
+							       : "a peer's NIC refused a request";
+
 	if (ep->failed)
 		return;
 	ep->failed = status;
-	ux_libs.ep_error(ep->super.iface, &ep->super, status);
+	if (ux_libs.ep_error(ep->super.iface, &ep->super, status) != UCS_OK)
+		fatal(iface, why);
 }
 
+/* The completion and the error handler may destroy the endpoint, which then forgets the operation. */
 static void op_report(struct ux_iface *iface, struct ux_op *op)
 {
 	ucs_status_t status = ux_status(op->nic_status);
 	struct uct_completion *comp = op->comp;
+	struct ux_ep *ep = op->ep;
 
 	iface->in_flight--;
-	if (!op->ep) {
-		ux_op_free(iface, op);
-		return;
-	}
-	op->ended = true;
-	if (!status && op->kind == UX_UNPACK)
+	if (ep && !status && op->kind == UX_UNPACK)
 		op->unpack(op->arg, op->buffer, op->length);
-	if (!status && op->kind == UX_FETCH && op->width == 8)
+	if (ep && !status && op->kind == UX_FETCH && op->width == 8)
 		*(uint64_t *)op->result = op->old.u64;
-	else if (!status && op->kind == UX_FETCH)
+	else if (ep && !status && op->kind == UX_FETCH)
 		*(uint32_t *)op->result = op->old.u32;
 	op->comp = NULL;
-	op->reporting = true;
 	ux_complete(comp, status);
 	if (op->ep && status)
 		ep_failed(op->ep, status);
-	op->reporting = false;
-	if (op->ep)
-		ux_ep_drain(op->ep);
-	else
-		ux_op_free(iface, op);
+	ep = op->ep;
+	list_remove(&op->node);
+	ux_op_free(iface, op);
+	if (ep)
+		ux_ep_drain(ep);
 }
 
 static void message_deliver(struct ux_iface *iface, const struct ux_message *message)
@@ -151,6 +171,7 @@ unsigned ux_progress(struct uct_iface *tl_iface)
 	struct ux_message messages[TAKE];
 	unsigned n = 0, ended = 0;
 	struct list due;
+	bool lost;
 
 	if (!ux_enter(iface->md))
 		return 0;
@@ -160,7 +181,10 @@ unsigned ux_progress(struct uct_iface *tl_iface)
 	list_append_all(&due, &iface->due);
 	for (; n < TAKE && iface->arrived.n; n++, iface->arrived.n--)
 		messages[n] = iface->arrived.ring[iface->arrived.head++ & (iface->arrived.size - 1)];
+	lost = iface->lost;
 	ux_leave(iface->md);
+	if (lost)
+		fatal(iface, "no memory for a message that has arrived");
 
 	for (; !list_empty(&due); ended++) {
 		struct list *first = due.next;

@@ -6,8 +6,8 @@
  *
  * An interface has one endpoint of the NIC, so that it receives from all its peers; an endpoint of UCX is a peer of it.
  *
- * Threads: UCX calls the functions of a worker's interfaces from one thread at a time. The engine's lock guards only
- * what the NIC's callback changes (ux_iface.due and ux_iface.arrived), which any thread of the engine can run.
+ * Threads: UCX calls the functions of a worker's interfaces from one thread at a time. The NIC's callback, which any
+ * thread of the engine can run, shares with them only what the engine's lock guards, as noted at the members.
  */
 #ifndef UX_UCX_H
 #define UX_UCX_H
@@ -60,13 +60,15 @@ struct ux_ep {
 	struct uct_ep super;
 	struct ux_iface *iface;
 	struct nic_rdm_peer *peer;
-	struct list ops;     /* all operations in flight, and flushes behind them, oldest first */
+	struct list ops;     /* operations that have not been reported, and flushes behind them, oldest first */
 	struct list pending; /* struct ux_pending, oldest first */
 	struct list waiting; /* on iface->waiting while `pending` is not empty */
 	uint32_t fences;     /* iface->fences when the endpoint's last operation was posted */
 	bool fenced;	     /* the next operation starts when all earlier ones have ended */
-	bool retrying;	     /* the requests of `pending` are being tried again */
-	ucs_status_t failed; /* UCS_OK: not failed */
+	bool retrying;	     /* the oldest request of `pending` is being tried again */
+	ucs_status_t failed; /* UCS_OK: no operation has been reported as failed */
+	bool broken;	     /* engine's lock: an operation has failed; no more are posted */
+	uint32_t token;	     /* of the peer's interface */
 };
 
 enum ux_kind {
@@ -86,12 +88,10 @@ union ux_word {
 struct ux_op {
 	struct list node; /* on ep->ops, or on iface->free_ops */
 	struct list due;  /* on iface->due: the NIC has completed it */
-	struct ux_ep *ep; /* NULL: destroyed meanwhile */
+	struct ux_ep *ep; /* NULL: destroyed meanwhile. Changes with the engine's lock held */
 	struct uct_completion *comp;
-	uint32_t nic_status;
+	uint32_t nic_status; /* engine's lock, until the operation is taken from `due` */
 	uint8_t kind;
-	bool ended;
-	bool reporting;	      /* op_report frees it, whatever happens to the endpoint */
 	uint8_t *buffer;      /* UX_BCOPY_MAX bytes, taken from iface->free_buffers; NULL: none */
 	uct_unpack_fn unpack; /* UNPACK */
 	void *arg;
@@ -106,7 +106,7 @@ struct ux_op {
 struct ux_message {
 	void *data;
 	uint32_t length;
-	uint8_t id; /* UX_NO_ID: not to be delivered */
+	uint8_t id; /* UX_NO_ID: only the end of the buffer */
 	bool last;  /* the buffer takes no more messages */
 	struct ux_buffer *buffer;
 };
@@ -124,21 +124,23 @@ struct ux_iface {
 	uint32_t in_flight; /* operations of all endpoints, flushes not counted */
 	uint32_t fences;    /* number of fences of all endpoints so far */
 	bool full;	    /* the NIC took no more; cleared when an operation ends */
+	uint32_t token;	    /* a random number that messages for this interface carry; others are not delivered */
 	struct ux_op *ops;
 	struct list free_ops, waiting;
 	void **free_buffers; /* of operations; each points to the next */
 	struct ux_buffer buffers[UX_BUFFERS];
 	uint8_t *receive_memory;
-	int event_fd; /* -1: not asked for */
+	int event_fd;
 
-	/* guarded by the engine's lock */
+	/* The engine's lock guards what follows. */
 	struct list due;
 	struct {
 		struct ux_message *ring;
 		uint32_t size, head, n; /* size is a power of two */
 	} arrived;
 	bool armed;
-	bool lost; /* no memory for an arrived message: every endpoint fails */
+	bool lost;	  /* there was no memory for a message that arrived */
+	uint64_t strange; /* number of messages that were not for this interface */
 };
 
 /** Our part of an interface follows UCX's part, whose size its class tells. */
@@ -195,8 +197,10 @@ ucs_status_t ux_devices(struct uct_md *md, struct uct_device_resource **out, uns
 ucs_status_t ux_iface_open(struct uct_md *md, struct uct_worker *worker, const struct uct_iface_params *params,
 			   const void *config, struct uct_iface **out);
 int ux_iface_reaches(const struct uct_iface *iface, const void *dev_addr);
-/** Decode an interface's address. */
-struct nic_rdm_addr ux_address(const void *dev_addr, const void *iface_addr);
+/** Decode an interface's address. @param token receives its token; NULL: not wanted. */
+struct nic_rdm_addr ux_address(const void *dev_addr, const void *iface_addr, uint32_t *token);
+/** Whether the address is one of the same device. */
+bool ux_iface_is_near(const struct uct_iface *iface, const void *dev_addr);
 
 /* ---- progress.c ----------------------------------------------------------------------------------------- */
 
@@ -235,8 +239,7 @@ ucs_status_t ux_ep_fence(struct uct_ep *ep, unsigned flags);
 ucs_status_t ux_ep_check(struct uct_ep *ep, unsigned flags, struct uct_completion *comp);
 ucs_status_t ux_ep_pending_add(struct uct_ep *ep, struct uct_pending_req *req, unsigned flags);
 void ux_ep_pending_purge(struct uct_ep *ep, void (*purge)(struct uct_pending_req *, void *), void *arg);
-/** End the endpoint's operations that have ended in turn, and the flushes behind them. It may be destroyed meanwhile.
- */
+/** End the flushes that no operation precedes any more. The endpoint may be destroyed meanwhile. */
 void ux_ep_drain(struct ux_ep *ep);
 /** Whether the endpoint's peer has this address. */
 bool ux_ep_connects(struct uct_ep *ep, const void *dev_addr, const void *iface_addr);

@@ -213,12 +213,19 @@ static ucs_status_t rkey_compare(void *component, uct_rkey_t a, uct_rkey_t b, co
 
 static int reaches(const struct uct_iface *iface, const struct uct_reachable_params *params)
 {
-	return params->field_mask & UCT_REACHABLE_DEVICE_ADDR && ux_iface_reaches(iface, params->device_addr);
+	bool within_device = params->field_mask & UCT_REACHABLE_SCOPE && params->scope == UCT_SCOPE_DEVICE;
+
+	if (!(params->field_mask & UCT_REACHABLE_DEVICE_ADDR))
+		return 0;
+	return within_device ? ux_iface_is_near(iface, params->device_addr)
+			     : ux_iface_reaches(iface, params->device_addr);
 }
 
 static int is_connected(struct uct_ep *ep, const struct uct_reachable_params *params)
 {
-	return ux_ep_connects(ep, params->device_addr, params->iface_addr);
+	uint64_t needs = UCT_REACHABLE_DEVICE_ADDR | UCT_REACHABLE_IFACE_ADDR;
+
+	return (params->field_mask & needs) == needs && ux_ep_connects(ep, params->device_addr, params->iface_addr);
 }
 
 static struct {
