@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* req_tlp.h - tail loss probes, only for QPs of endpoints (qp_is_endpoints). In all other QPs tlp.at stays TIME_NEVER, and the
- * other tlp fields are unused. Private to nic/. */
+/* req_tlp.h - tail loss probes, only for QPs of endpoints (qp_is_endpoints). In all other QPs tlp.at stays TIME_NEVER,
+ * and the other tlp fields are unused. Private to nic/. */
 #ifndef NIC_REQ_TLP_H
 #define NIC_REQ_TLP_H
 

@@ -22,8 +22,8 @@
 
 /** The memory that the origins operate on. */
 struct memory {
-	uint64_t sum64, exclusive64, members64, left64, swapped64, counter64;
-	uint32_t sum32, exclusive32, members32, left32, swapped32, counter32;
+	uint64_t sum64, exclusive64, members64, left64, swapped64, balance64, counter64;
+	uint32_t sum32, exclusive32, members32, left32, swapped32, balance32, counter32;
 	uint64_t own[ORIGINS_MAX][OWN];
 };
 
@@ -85,8 +85,8 @@ static void file_write(const char *path, const struct job *job, const void *addr
 		die(path, UCS_ERR_IO_ERROR);
 }
 
-/* Every origin has added 1, exclusive-ored each of its bits once, set and cleared its own bit, and counted by compare
- * and swap, `rounds` times. */
+/* Every origin has added 1, flipped its bit, set and cleared its bits, swapped, and counted by compare and swap,
+ * `rounds` times. */
 static void shared_check(const struct memory *m, unsigned origins, uint64_t rounds)
 {
 	uint64_t bits = (1ull << origins) - 1;
@@ -99,6 +99,8 @@ static void shared_check(const struct memory *m, unsigned origins, uint64_t roun
 	expect("the or of 4 bytes", m->members32, bits << 10);
 	expect("the and of 8 bytes", m->left64, ~(bits << 40));
 	expect("the and of 4 bytes", m->left32, (uint32_t) ~(bits << 10));
+	expect("what was swapped in and not out, of 8 bytes", m->swapped64, m->balance64);
+	expect("what was swapped in and not out, of 4 bytes", m->swapped32, m->balance32);
 	expect("the count by compare and swap of 8 bytes", m->counter64, origins * rounds);
 	expect("the count by compare and swap of 4 bytes", m->counter32, origins * rounds);
 }
@@ -238,6 +240,14 @@ static void count(size_t size, uint64_t at)
 		old = seen;
 }
 
+/* The differences between what all origins have swapped in and out add up to what is left. */
+static void swap_shared(size_t size, uint64_t at, uint64_t balance_at)
+{
+	uint64_t in = random64(), out = operate_fetch(UCP_ATOMIC_OP_SWAP, size, in, at, 0);
+
+	operate(UCP_ATOMIC_OP_ADD, size, in - out, balance_at, NULL);
+}
+
 static void shared_words(unsigned index)
 {
 	uint64_t bit = 1ull << index;
@@ -250,6 +260,8 @@ static void shared_words(unsigned index)
 	operate_fetch(UCP_ATOMIC_OP_OR, 4, bit << 10, offsetof(struct memory, members32), 0);
 	operate_fetch(UCP_ATOMIC_OP_AND, 8, ~(bit << 40), offsetof(struct memory, left64), 0);
 	operate(UCP_ATOMIC_OP_AND, 4, ~(bit << 10), offsetof(struct memory, left32), NULL);
+	swap_shared(8, offsetof(struct memory, swapped64), offsetof(struct memory, balance64));
+	swap_shared(4, offsetof(struct memory, swapped32), offsetof(struct memory, balance32));
 	count(8, offsetof(struct memory, counter64));
 	count(4, offsetof(struct memory, counter32));
 }

@@ -70,6 +70,7 @@ def main():
                               ("UDP", harness.loopback_sides(3), {"UROCE_RING": "off"})):
         for test in UCP_TESTS:
             perftest(tally, case, sides, dict(env, **more), test, "-n", "500")
+        perftest(tally, case, sides, dict(env, **more), "tag_bw", "-n", "20000", "-O", "10000")  # more than fit
         for size in SIZES:
             perftest(tally, case, sides, dict(env, **more), "tag_lat", "-n", "30", "-s", size)
         atomics(tally, case, sides, dict(env, **more))

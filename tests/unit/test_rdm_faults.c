@@ -528,6 +528,34 @@ static void rdm__requests_after_a_wrong_rkey_use_a_new_connection(void **state)
 	rdm_rig_destroy(rig);
 }
 
+/** What follows an RMA with a wrong key, and waits for it: the next connection takes it, but not if the endpoint is
+ * strict. */
+static void rdm__a_strict_endpoint_sends_nothing_behind_a_lost_request(void **state)
+{
+	(void)state;
+	for (unsigned strict = 0; strict < 2; strict++) {
+		struct rdm_rig *rig = rdm_rig_create(2, 51);
+		struct rdm_node *a = &rig->node[0], *b = &rig->node[1];
+
+		rig->init.strict = strict;
+		rdm_node_stop(a);
+		rdm_node_start(a);
+		talk(rig, a, b);
+		refused(a, b, 1);
+		assert_int_equal(rdm_send(a, b, 2, NIC_RDM_FENCE, 0, 0, 100), 0);
+		assert_int_equal(rdm_recv(b, NULL, 3, 0, 0, 0, 0, 100), 0);
+		assert_true(rdm_run(rig, QUIET));
+		rdm_expect(a, NIC_RDM_WRITE, NIC_WC_REM_ACCESS_ERR, 1);
+		rdm_expect(a, NIC_RDM_SEND, strict ? NIC_RDM_PEER_LOST : NIC_RDM_OK, 2);
+		assert_int_equal(b->n_done - b->n_seen, strict ? 0 : 1);
+		if (strict) /* what comes after the report is sent */
+			assert_int_equal(rdm_send(a, b, 4, 0, 0, 0, 100), 0);
+		assert_true(rdm_run(rig, QUIET));
+		rdm_expect(b, NIC_RDM_RECV, NIC_RDM_OK, 3);
+		rdm_rig_destroy(rig);
+	}
+}
+
 /** The application has unmapped the memory of a request or of a receive: the request or receive fails, and the
  * connection recovers. */
 static void rdm__unmapped_memory_fails_its_request_or_receive(void **state)
@@ -650,6 +678,7 @@ int main(void)
 		cmocka_unit_test(rdm__a_waiting_offer_fails_when_its_receiver_is_lost),
 		cmocka_unit_test(rdm__a_long_message_fails_if_either_side_is_lost_during_the_read),
 		cmocka_unit_test(rdm__requests_after_a_wrong_rkey_use_a_new_connection),
+		cmocka_unit_test(rdm__a_strict_endpoint_sends_nothing_behind_a_lost_request),
 		cmocka_unit_test(rdm__unmapped_memory_fails_its_request_or_receive),
 		cmocka_unit_test(rdm__a_repeated_READ_request_is_counted_once),
 		cmocka_unit_test(rdm__READs_are_counted_once_on_a_lossy_network),

@@ -27,7 +27,6 @@ enum {
 	UCS_ERR_CANCELED = -16,
 	UCS_ERR_EXCEEDS_LIMIT = -21,
 	UCS_ERR_UNSUPPORTED = -22,
-	UCS_ERR_CONNECTION_RESET = -25,
 	UCS_ERR_ENDPOINT_TIMEOUT = -80,
 };
 
@@ -97,6 +96,24 @@ struct uct_iface_params {
 	/* More follows, which libuct itself reads. */
 };
 enum { UCT_IFACE_PARAM_OPEN_MODE = 1 << 1, UCT_IFACE_OPEN_MODE_DEVICE = 1 << 0 };
+
+/** The configuration that every interface has. */
+struct uct_iface_config {
+	struct {
+		void *methods;
+		unsigned count;
+	} alloc_methods;
+	int failure; /* enum ucs_log_level, for the loss of a peer that UCX handles */
+		     /* More follows, which libuct itself reads. */
+};
+enum ucs_log_level { UCS_LOG_FATAL, UCS_LOG_ERROR, UCS_LOG_WARN, UCS_LOG_DIAG };
+
+/** What a message's level is compared with, and where it comes from. */
+struct ucs_log_component {
+	int level;
+	char name[16];
+	const char *file_filter;
+};
 
 /** The limits of PUT and of GET. */
 struct uct_rma_limits {

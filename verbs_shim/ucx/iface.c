@@ -311,6 +311,7 @@ static ucs_status_t endpoint_create(struct ux_iface *iface)
 ucs_status_t ux_iface_open(struct uct_md *md, struct uct_worker *worker, const struct uct_iface_params *params,
 			   const void *config, struct uct_iface **out)
 {
+	size_t align, align_offset;
 	struct uct_base_iface *base;
 	struct ux_iface *iface;
 	ucs_status_t status;
@@ -318,6 +319,10 @@ ucs_status_t ux_iface_open(struct uct_md *md, struct uct_worker *worker, const s
 
 	if (!(params->field_mask & UCT_IFACE_PARAM_OPEN_MODE) || !(params->open_mode & UCT_IFACE_OPEN_MODE_DEVICE))
 		return UCS_ERR_UNSUPPORTED;
+	/* Messages lie one behind the other, so no alignment is kept; but UCX expects that bad wishes are refused. */
+	status = ux_libs.am_alignment(params, SIZE_MAX, 0, 0, &align, &align_offset);
+	if (status || !align || align & (align - 1))
+		return status ? status : UCS_ERR_INVALID_PARAM;
 	base = calloc(1, ux_base_size() + sizeof(*iface));
 	if (!base)
 		return UCS_ERR_NO_MEMORY;
@@ -325,6 +330,7 @@ ucs_status_t ux_iface_open(struct uct_md *md, struct uct_worker *worker, const s
 	iface->base = base;
 	iface->md = (struct ux_md *)md;
 	iface->event_fd = -1;
+	iface->failure_level = ((const struct uct_iface_config *)config)->failure;
 	list_init(&iface->free_ops);
 	list_init(&iface->waiting);
 	list_init(&iface->due);

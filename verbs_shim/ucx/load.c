@@ -44,9 +44,11 @@ static bool libs_find(void *uct, void *ucs)
 		{uct, "uct_base_iface_progress_disable", &ux_libs.progress_disable},
 		{uct, "uct_base_iface_estimate_perf", &ux_libs.estimate_perf},
 		{uct, "uct_iface_handle_ep_err", &ux_libs.ep_error},
+		{uct, "uct_iface_param_am_alignment", &ux_libs.am_alignment},
 		{uct, "uct_iface_config_table", &ux_libs.iface_config_table},
 		{uct, "uct_md_config_table", &ux_libs.md_config_table},
 		{ucs, "ucs_class_call_cleanup_chain", &ux_libs.class_cleanup},
+		{ucs, "ucs_log_dispatch", &ux_libs.log},
 		{ucs, "ucs_malloc", &ux_libs.alloc},
 	};
 

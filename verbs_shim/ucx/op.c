@@ -69,10 +69,10 @@ ucs_status_t ux_status(uint32_t nic_status)
 		return UCS_ERR_CANCELED;
 	case NIC_RDM_NO_MEMORY:
 		return UCS_ERR_NO_MEMORY;
-	case NIC_RDM_PEER_LOST:
-		return UCS_ERR_CONNECTION_RESET;
+	case NIC_RDM_PEER_LOST: /* UCX's own transports also call it so */
 	case NIC_RDM_UNREACHABLE:
 	case NIC_WC_RETRY_EXC_ERR:
+	case NIC_WC_WR_FLUSH_ERR:
 		return UCS_ERR_ENDPOINT_TIMEOUT;
 	default:
 		return UCS_ERR_IO_ERROR;
@@ -151,7 +151,7 @@ ucs_status_t ux_post_send(struct ux_op *op, uint8_t id, const struct nic_iov *io
 	};
 
 	if (!post_begin(op))
-		return UCS_ERR_CONNECTION_RESET;
+		return UCS_ERR_ENDPOINT_TIMEOUT;
 	return post_end(op, nic_rdm_send(op->ep->peer, &send));
 }
 
@@ -172,7 +172,7 @@ ucs_status_t ux_post_rma(struct ux_op *op, bool read, const struct nic_iov *iov,
 	for (uint32_t i = 0; i < n; i++)
 		remote.len += iov[i].len;
 	if (!post_begin(op))
-		return UCS_ERR_CONNECTION_RESET;
+		return UCS_ERR_ENDPOINT_TIMEOUT;
 	return post_end(op, nic_rdm_rma(op->ep->peer, &rma));
 }
 
@@ -197,6 +197,6 @@ ucs_status_t ux_post_atomic(struct ux_op *op, uint8_t elem_op, uint64_t addr, uc
 	};
 
 	if (!post_begin(op))
-		return UCS_ERR_CONNECTION_RESET;
+		return UCS_ERR_ENDPOINT_TIMEOUT;
 	return post_end(op, nic_rdm_atomic(op->ep->peer, &atomic));
 }

@@ -4,7 +4,6 @@
  * the NIC; ux_progress, which the worker calls, reports them.
  */
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -105,28 +104,32 @@ void ux_complete(struct uct_completion *comp, ucs_status_t status)
 		comp->func(comp);
 }
 
-/* End the process, as UCX's own transports do when they cannot go on. */
-static void fatal(const struct ux_iface *iface, const char *what)
+/** Write to UCX's log. UCS_LOG_FATAL ends the process. */
+static void say(const struct ux_iface *iface, int level, const char *what)
 {
-	fprintf(stderr, "uroce: UCX transport on %s: %s\n", iface->md->device.name, what);
-	abort();
+	static struct ucs_log_component from = {.level = UCS_LOG_WARN, .name = "uroce", .file_filter = "*"};
+
+	ux_libs.log(__FILE__, __LINE__, __func__, level, &from, "transport on %s: %s", iface->md->device.name, what);
 }
 
-/* The first failure of an endpoint is told to the worker. If UCX cannot handle it (UCP_ERR_HANDLING_MODE_NONE, which
- * is the default), the job cannot go on. */
+/* The first failure of an endpoint is told to the worker. If UCX does not handle it (UCP_ERR_HANDLING_MODE_NONE, which
+ * is the default), the job cannot go on. How loudly the loss of a peer is told that UCX
+ * handles is configured. */
 static void ep_failed(struct ux_ep *ep, ucs_status_t status)
 {
+	bool gone = status == UCS_ERR_ENDPOINT_TIMEOUT;
 	struct ux_iface *iface = ep->iface;
-	const char *why = status == UCS_ERR_ENDPOINT_TIMEOUT   ? "a peer does not answer"
-			  : status == UCS_ERR_CONNECTION_RESET ? "the connection to a peer was lost"
-			  : status == UCS_ERR_NO_MEMORY	       ? "no memory or queue pair for a connection"
-							       : "a peer's NIC refused a request";
+	const char *why = gone				? "a peer is gone, or does not answer"
+			  : status == UCS_ERR_NO_MEMORY ? "no memory or queue pair for a connection"
+							: "a peer's NIC refused a request";
 
 	if (ep->failed)
 		return;
 	ep->failed = status;
 	if (ux_libs.ep_error(ep->super.iface, &ep->super, status) != UCS_OK)
-		fatal(iface, why);
+		say(iface, UCS_LOG_FATAL, why);
+	else
+		say(iface, gone ? iface->failure_level : UCS_LOG_ERROR, why);
 }
 
 /* The completion and the error handler may destroy the endpoint, which then forgets the operation. */
@@ -184,7 +187,7 @@ unsigned ux_progress(struct uct_iface *tl_iface)
 	lost = iface->lost;
 	ux_leave(iface->md);
 	if (lost)
-		fatal(iface, "no memory for a message that has arrived");
+		say(iface, UCS_LOG_FATAL, "no memory for a message that has arrived");
 
 	for (; !list_empty(&due); ended++) {
 		struct list *first = due.next;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* rma.c - PUT and GET: RMA writes and reads of the NIC. */
+/* rma.c - PUT and GET: RMA writes and reads of the NIC. A short or buffered PUT of no bytes is sent as well: UCX uses
+ * it to see whether a peer lives. */
 #include <string.h>
 
 #include "ucx.h"
@@ -25,11 +26,8 @@ ucs_status_t ux_put_short(struct uct_ep *tl_ep, const void *buf, unsigned len, u
 {
 	struct nic_iov iov = {(void *)(uintptr_t)buf, len};
 	ucs_status_t status;
-	struct ux_op *op;
+	struct ux_op *op = ux_op_new(ux_ep_of(tl_ep), UX_PLAIN, NULL, &status);
 
-	if (!len)
-		return UCS_OK;
-	op = ux_op_new(ux_ep_of(tl_ep), UX_PLAIN, NULL, &status);
 	return op ? ux_post_rma(op, false, &iov, 1, addr, rkey, NIC_RDM_INJECT) : status;
 }
 
@@ -43,10 +41,6 @@ ssize_t ux_put_bcopy(struct uct_ep *tl_ep, uct_pack_fn pack, void *arg, uint64_t
 		return status;
 	iov.base = op->buffer;
 	iov.len = pack(op->buffer, arg);
-	if (!iov.len) {
-		ux_op_free(op->ep->iface, op);
-		return 0;
-	}
 	status = ux_post_rma(op, false, &iov, 1, addr, rkey, 0);
 	return status ? status : (ssize_t)iov.len;
 }

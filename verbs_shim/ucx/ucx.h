@@ -42,6 +42,10 @@ struct ux_libs {
 	void (*progress_disable)(struct uct_iface *iface, unsigned flags);
 	ucs_status_t (*estimate_perf)(struct uct_iface *iface, void *attr);
 	ucs_status_t (*ep_error)(struct uct_iface *iface, struct uct_ep *ep, ucs_status_t status);
+	ucs_status_t (*am_alignment)(const struct uct_iface_params *params, size_t elem_size, size_t base_offset,
+				     size_t payload_offset, size_t *align, size_t *align_offset);
+	void (*log)(const char *file, unsigned line, const char *function, int level, struct ucs_log_component *from,
+		    const char *format, ...);
 	void *(*alloc)(size_t size, const char *name); /* memory that UCX frees */
 	struct ucs_class *base_class;
 	void *iface_config_table, *md_config_table;
@@ -124,6 +128,7 @@ struct ux_iface {
 	uint32_t in_flight; /* operations of all endpoints, flushes not counted */
 	uint32_t fences;    /* number of fences of all endpoints so far */
 	bool full;	    /* the NIC took no more; cleared when an operation ends */
+	int failure_level;  /* enum ucs_log_level, for the loss of a peer that UCX handles */
 	uint32_t token;	    /* a random number that messages for this interface carry; others are not delivered */
 	struct ux_op *ops;
 	struct list free_ops, waiting;
