@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * hook.c - UCX loads only the transports that it was built with. So this function stands before libuct's, in the
+ * hooks_ucx.c - UCX loads only the transports that it was built with. So this function stands before libuct's, in the
  * preloaded library: the program's first call that lists UCX's components loads our module, which adds one.
  */
 #include <dlfcn.h>
@@ -8,9 +8,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#define MODULE "liburoce-ucx.so"
+#include "hooks.h"
 
-__attribute__((visibility("default"))) int8_t uct_query_components(void *components, unsigned *n);
+#define MODULE "liburoce-ucx.so"
 
 /* The module lies beside this library, or in the folder ucx of a build. */
 static void *module_open(void)
@@ -21,7 +21,7 @@ static void *module_open(void)
 	Dl_info info;
 	void *module = NULL;
 
-	if (!dladdr((void *)(uintptr_t)uct_query_components, &info) || !(slash = strrchr(info.dli_fname, '/')))
+	if (!dladdr((void *)(uintptr_t)module_open, &info) || !(slash = strrchr(info.dli_fname, '/')))
 		return NULL;
 	for (unsigned i = 0; !module && i < sizeof(folders) / sizeof(folders[0]); i++) {
 		int n = snprintf(path, sizeof(path), "%.*s/%s" MODULE, (int)(slash - info.dli_fname), info.dli_fname,
@@ -35,32 +35,30 @@ static void *module_open(void)
 
 /* libuct may be out of the global scope, if a module of MPI loaded it, or have another name, in a bundle: then its
  * caller depends on it. */
-static void *real_find(void *caller)
+static void *elsewhere(void *caller)
 {
-	void *real = dlsym(RTLD_NEXT, "uct_query_components"), *lib;
+	void *lib = dlopen("libuct.so.0", RTLD_LAZY | RTLD_NOLOAD);
 	Dl_info info;
 
-	if (real)
-		return real;
-	lib = dlopen("libuct.so.0", RTLD_LAZY | RTLD_NOLOAD);
 	if (!lib && dladdr(caller, &info))
 		lib = dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
-	real = lib ? dlsym(lib, "uct_query_components") : NULL;
-	return real == (void *)(uintptr_t)uct_query_components ? NULL : real;
+	return lib ? dlsym(lib, "uct_query_components") : NULL;
 }
 
-int8_t uct_query_components(void *components, unsigned *n)
+HOOK(int8_t, uct_query_components, (void *components, unsigned *n))
 {
-	int8_t (*real)(void *, unsigned *) = NULL;
+	__typeof__(&hook_uct_query_components) real = NEXT(uct_query_components);
 	void *module = module_open(), *at = module ? dlsym(module, "uroce_ucx_load") : NULL;
 	void (*load)(void) = NULL;
 
 	memcpy(&load, &at, sizeof(at));
 	if (load)
 		load();
-	at = real_find(__builtin_return_address(0));
-	memcpy(&real, &at, sizeof(at));
 	if (!real) {
+		at = elsewhere(__builtin_return_address(0));
+		memcpy(&real, &at, sizeof(at));
+	}
+	if (!real || real == hook_uct_query_components) {
 		fprintf(stderr, "uroce: UCX's own uct_query_components was not found\n");
 		return -22; /* UCS_ERR_UNSUPPORTED */
 	}
