@@ -89,7 +89,7 @@ static void destroy_objects(struct nic *nic)
 	mcast_close(nic);
 	for (uint32_t i = 0; nic->qps.slots && nic->qps.count && i <= nic->qps.mask;)
 		if (nic->qps.slots[i].value)
-			nic_qp_destroy(nic->qps.slots[i].value); /* may move another entry to slot i: stay there */
+			nic_qp_destroy(nic->qps.slots[i].value); /* may move another entry to slot i: keep i */
 		else
 			i++;
 	for (uint32_t pass = 0; pass < 2; pass++) /* windows, then regions */
@@ -182,7 +182,7 @@ static enum nic_counter verdict_counter(enum packet_verdict v)
 	return (enum nic_counter)map[v];
 }
 
-/** Handle a packet whose destination QPN is no QP's. */
+/** Handle a packet whose destination QPN belongs to no QP. */
 static void no_qp(struct nic *nic, const struct packet *p)
 {
 	if (p->dest_qpn == NIC_MCAST_QPN) {

@@ -29,7 +29,7 @@ struct path {
 	bool open;
 	uint32_t flags;	   /* enum nic_path_flags */
 	struct list ready; /* QPs with something to send on the path; they take turns */
-	uint32_t turn;	   /* packets that the first QP of the list has sent in its turn */
+	uint32_t turn;	   /* packets that the first QP of the list has sent in its current turn */
 };
 
 /** State of the trigger unit. */
@@ -64,7 +64,7 @@ struct nic {
 	uint32_t n_pd, n_mr, n_mw, n_ah, n_cq, n_srq, n_qp, n_mcast;
 
 	struct path paths[NIC_PATHS_MAX];
-	uint64_t paths_pending[NIC_PATHS_MAX / 64]; /* bits: paths with a nonempty ready list, perhaps others too */
+	uint64_t paths_pending[NIC_PATHS_MAX / 64]; /* a bit per path; 0 only if the path's ready list is empty */
 	/* QPs whose ACK is delayed, by due time. ack_wait: the peer requested the ACK; ack_lazy: it did not. */
 	struct list ack_wait, ack_lazy;
 	struct list cq_failed; /* CQs that overflowed and have not yet failed their QPs */
@@ -73,9 +73,9 @@ struct nic {
 	struct list rdms;      /* endpoints */
 	struct list rdm_rqs;   /* their shared receive queues */
 	uint64_t rdm_deadline; /* the earliest deadline of any endpoint */
-	uint64_t rdm_planned;  /* what rdm_timeout() last set rdm_deadline to; tells rdm_timeout() how late it runs */
+	uint64_t rdm_planned;  /* rdm_deadline as rdm_timeout() last set it; shows how late rdm_timeout() runs */
 	bool owners_due;       /* settle_owners has something to do */
-	bool (*settle_owners)(struct nic *nic); /* let owners of QPs act on completions; @return: some did */
+	bool (*settle_owners)(struct nic *nic); /* let owners of QPs act on completions; @return whether any acted */
 	bool trig_due;				/* trig_run may have something to do */
 	struct trig trig;
 

@@ -29,8 +29,8 @@
 typedef uint8_t dma_vec __attribute__((vector_size(16), aligned(1), may_alias));
 
 /**
- * Copies like memcpy. From 2 KiB up glibc's memcpy uses `rep movsb`. Another core has written the packets, and while
- * their cache lines are dirty there, `rep movsb` is several times slower than vector moves.
+ * Copy as memcpy does, but by vector moves. For 2 KiB or more, glibc's memcpy uses `rep movsb`, which is several times
+ * slower than vector moves while the packets' cache lines are dirty in the cache of the core that wrote them.
  */
 DMA static inline void dma_copy(uint8_t *dst, const uint8_t *src, size_t len)
 {

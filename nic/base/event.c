@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * event.c - asynchronous events (IBTA 11.6.3) and completion notifications, queued in the objects they concern.
- * A source is on the list once, however many events it has: queueing never allocates, and a destroyed object takes its
- * events with it. Events of one source come out in numerical order.
+ * A source is on the list only once, even if it has several events: queueing an event never allocates memory, and
+ * destroying an object drops its events. Events of one source come out in numerical order.
  */
 #include "core.h"
 #include "event.h"

@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 #define PSN_MASK       0xffffffu
-#define PSN_WINDOW_MAX (1u << 23) /* most PSNs outstanding; with more, psn_diff() would take new ones for old */
+#define PSN_WINDOW_MAX (1u << 23) /* maximum of outstanding PSNs: with more, psn_diff() takes new PSNs for old ones */
 
 static inline uint32_t psn_add(uint32_t psn, uint32_t n)
 {
@@ -14,8 +14,8 @@ static inline uint32_t psn_add(uint32_t psn, uint32_t n)
 }
 
 /**
- * How far `a` is ahead of `b`: -2^23 .. 2^23-1. Exactly 2^23 apart counts as behind, so that a responder treats
- * such a packet as a duplicate (RP-08).
+ * How far `a` is ahead of `b`: -2^23 .. 2^23-1. A distance of exactly 2^23 counts as behind, so that a responder
+ * treats a packet at that distance as a duplicate (RP-08).
  */
 static inline int32_t psn_diff(uint32_t a, uint32_t b)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * cm.c - the connection manager's instance: its creation and end; ids with their numbers, tables and states. Memory
- * use grows only with the number of ids, which nic_cm_config.max_ids limits. A flood of requests is stopped earlier if
- * nic_cm_config.max_pending is the lower limit, which it is by default.
+ * use grows only with the number of ids, which nic_cm_config.max_ids limits. nic_cm_config.max_pending, by default the
+ * lower limit, stops a flood of requests earlier.
  */
 #include "cm.h"
 
@@ -201,7 +201,8 @@ void cm_qpn_known(struct nic_cm_id *id)
 
 /* ---- Ids ------------------------------------------------------------------------------------------------------- */
 
-/** Draw a local id that is not in use. A free one always exists, since max_ids is at most half of the numbers. */
+/** Draw a local id that is not in use. A free id always exists, since max_ids is at most half the number of
+ *  possible ids. */
 static uint32_t number_draw(struct nic_cm *cm)
 {
 	uint32_t mask = cm->config.id_bits == 32 ? UINT32_MAX : (UINT32_C(1) << cm->config.id_bits) - 1;
@@ -223,7 +224,8 @@ bool cm_lingering_free(struct nic_cm *cm)
 }
 
 /** Make room for one more id. If max_ids is reached, free an orphan: the first on `lingering`, or if that list is
- *  empty, the first on `leaving`. Orphans on `leaving` cannot be waited for: their peers chose how long they stay.
+ *  empty, the first on `leaving`. The function does not wait for orphans on `leaving` to end, because
+ *  their peers chose how long they stay.
  *  @return false: no room */
 static bool place(struct nic_cm *cm)
 {

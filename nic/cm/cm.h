@@ -25,9 +25,9 @@
 
 #define CM_IDS_DEFAULT	   65536
 #define CM_PENDING_DEFAULT 4096
-#define CM_LINGER_MAX	   1024 /* most orphans kept only to answer duplicates of past requests */
+#define CM_LINGER_MAX	   1024 /* maximum number of orphans kept only to answer duplicates */
 
-/** The longest time for which a peer's MAD can make this side wait, as an exponent: 69 s. */
+/** Upper limit of the times that a peer's MAD asks this side to wait, as an exponent: 69 s. */
 #define CM_TIME_MAX 24
 #define CM_NO_MRA   UINT8_MAX /* a value of mra_tries that differs from every number of tries */
 
@@ -39,8 +39,8 @@ struct nic_cm_id {
 	bool orphan;	       /* destroyed by its owner, or adopted: the id raises no events */
 	bool lingers;	       /* is on nic_cm.lingering */
 	bool quiet;	       /* the owner has already been told of the end: raise no DREP or DREQ_ERROR event */
-	uint16_t abort_reason; /* why this side rejected after its REP: a late duplicate REQ is answered by a REJ
-				* with this reason; 0: none */
+	uint16_t abort_reason; /* reason of the REJ that this side sent after its REP; a REJ with the same reason
+				* answers a duplicate REQ; 0: none */
 
 	struct list all;      /* on nic_cm.all */
 	struct list leftover; /* an orphan: on nic_cm.lingering (IDLE) or nic_cm.leaving (DREQ_SENT, TIMEWAIT) */
@@ -50,8 +50,8 @@ struct nic_cm_id {
 	uint32_t local_qpn, remote_qpn;
 	struct nic_cm_route route; /* addresses of its MADs */
 	uint64_t service_id;
-	uint64_t tid; /* transaction ID of the connection setup: a REQ with the same one is a duplicate, even after
-		       * the connection has ended */
+	uint64_t tid; /* transaction ID of the connection setup: a REQ with the same transaction ID is a duplicate,
+		       * even after the connection has ended */
 	uint64_t close_tid;	      /* transaction ID of DREQ and DREP */
 	struct nic_cm_record *record; /* NULL: none */
 	uint8_t packet_life, ack_timeout;
@@ -69,18 +69,19 @@ struct nic_cm_id {
 	uint64_t deadline, wait_ns;
 	uint32_t heap_at;  /* 0: no timer */
 	uint8_t tries;	   /* left */
-	uint8_t mra_tries; /* tries that were left at the last MRA; CM_NO_MRA: none yet */
+	uint8_t mra_tries; /* value of `tries` at the last MRA; CM_NO_MRA: no MRA has arrived yet */
 	uint8_t saved[NIC_CM_MAD_LEN];
 	enum cm_attr saved_attr; /* 0: none */
 
-	/* A request that the owner has not answered is on its listener's list, even after the peer has withdrawn it. */
+	/* A request that the owner has not answered is on its listener's list, even after the peer has withdrawn the
+	 * request. */
 	bool unanswered;
 	struct nic_cm_id *listener; /* NULL: the owner has destroyed it */
 	struct list pending;	    /* of a listener: head of the list; of a request: its node on the list */
 
 	/* Listeners */
 	uint64_t service_mask;
-	enum nic_cm_family family; /* of the addresses that the listener takes requests at */
+	enum nic_cm_family family; /* family of the addresses at which the listener takes requests */
 	uint32_t backlog, n_pending;
 	struct list masked; /* on nic_cm.masked */
 };
@@ -88,10 +89,10 @@ struct nic_cm_id {
 struct nic_cm {
 	struct nic_cm_config config;
 	uint64_t seed;		     /* seed of the hash tables */
-	uint32_t next_low, scramble; /* local ids are taken in an order that these two make unpredictable */
+	uint32_t next_low, scramble; /* these two make the order of new local ids unpredictable */
 	uint32_t ids, pending;
 	struct list all;
-	struct list lingering, leaving; /* orphans, longest waiting first; they are freed when max_ids is reached */
+	struct list lingering, leaving; /* orphans, oldest on the list first; one is freed when max_ids is reached */
 	uint32_t n_lingering;
 	struct list masked;	/* listeners that compare only some bits of the service id */
 	struct cm_hash local;	/* ids by local id */
@@ -149,7 +150,8 @@ struct nic_cm_id *cm_by_local(const struct nic_cm *cm, uint32_t local_id);
  *  id. */
 struct nic_cm_id *cm_by_peer(const struct nic_cm *cm, const struct nic_gid *peer, uint32_t remote_id, bool sidr);
 struct nic_cm_id *cm_by_qpn(const struct nic_cm *cm, const struct nic_gid *peer, uint32_t qpn);
-/** Enter the id in the table of peers by its remote_id, and in the table of QPNs by its remote_qpn unless that is 0. */
+/** cm_peer_known enters the id in the table of peers by its remote_id. cm_qpn_known enters the id in the table of QPNs
+ * by its remote_qpn, unless remote_qpn is 0. */
 void cm_peer_known(struct nic_cm_id *id);
 void cm_qpn_known(struct nic_cm_id *id);
 
@@ -167,16 +169,17 @@ uint64_t cm_wait_ns(const struct nic_cm_id *id);
 
 /* ---- cm_tx.c --------------------------------------------------------------------------------------------------- */
 
-/** Begin a message of an id: the transaction ID and both communication ids are set. */
+/** Begin a message of an id: set its transaction ID and both communication ids. */
 struct cm_mad cm_mad_of(const struct nic_cm_id *id, enum cm_attr attr);
 /** Set the private data of a MAD. @return false: the message has no room for the data */
 bool cm_mad_data(struct cm_mad *mad, const void *data, uint32_t len);
-/** Send a MAD on the id's route, count it as sent for the first time, and save it for cm_send_saved. */
+/** Send a MAD on the id's route, count it as a first transmission, and save it for cm_send_saved. */
 void cm_send_save(struct nic_cm_id *id, const struct cm_mad *mad);
 /** As cm_send_save, and start the timer, which retransmits the MAD until it is answered. */
 void cm_send_timed(struct nic_cm_id *id, const struct cm_mad *mad);
 void cm_send_saved(struct nic_cm_id *id);
-/** Begin an answer to a MAD for which there is no id here: same transaction ID, local and remote id exchanged. */
+/** Begin an answer to a MAD for which no id exists here. The answer has the MAD's transaction ID, and the MAD's local
+ * and remote id exchanged. */
 struct cm_mad cm_mad_answer(const struct cm_rx *rx, enum cm_attr attr);
 void cm_answer(const struct cm_rx *rx, const struct cm_mad *mad);
 void cm_answer_rej(const struct cm_rx *rx, enum cm_answered answered, uint16_t reason);
@@ -184,16 +187,17 @@ void cm_answer_drep(const struct cm_rx *rx);
 
 /* ---- cm_event.c ------------------------------------------------------------------------------------------------ */
 
-/** Deliver an event without a MAD to the owner. If the id is an orphan, call cm_settle instead. */
+/** Deliver an event without private data to the owner. If the id is an orphan, call cm_settle instead. */
 void cm_event(struct nic_cm_id *id, enum nic_cm_event_type type);
 /** Deliver an event caused by a received MAD, with the MAD's private data. */
 void cm_event_mad(struct nic_cm_id *id, struct nic_cm_event *event, const struct cm_rx *rx);
-/** Called after an orphan has changed its state: free it if it has ended, or keep it until its timer expires. */
+/** Called after an orphan has changed its state. If the orphan has ended and no timer runs, free it. If its timer runs,
+ *  keep it until the timer expires. */
 void cm_settle(struct nic_cm_id *id);
 /** Length of the data without trailing zeroes. */
 uint32_t cm_private_used(const void *data, uint32_t len);
 
-/* ---- The messages: functions with a cm_rx are called for a MAD by cm_rx.c --------------------------------------- */
+/* ---- The messages: cm_rx.c calls *_rx, *_dup, *_late and *_crossed for a received MAD ---------------------------- */
 
 /* cm_active.c */
 void cm_rep_rx(struct nic_cm_id *id, const struct cm_rx *rx);
@@ -223,14 +227,14 @@ void cm_timewait_over(struct nic_cm_id *id);
 /** Enter IDLE, but keep answering duplicates of the peer's request for as long as the peer may retransmit it. */
 void cm_linger(struct nic_cm_id *id);
 void cm_linger_over(struct nic_cm_id *id);
-/** Send a DREQ and wait for the answer; allowed in any state. */
+/** Send a DREQ and enter DREQ_SENT; allowed in any state. */
 void cm_dreq_send(struct nic_cm_id *id, const void *private_data, uint32_t private_len);
 /** Send a DREP, and save it for retransmitted DREQs. */
 void cm_drep_send(struct nic_cm_id *id, const void *private_data, uint32_t private_len);
 /** Send a REJ, and save it for duplicates of the message that it answers. */
 void cm_rej_send(struct nic_cm_id *id, enum cm_answered answered, const struct nic_cm_reject *reject);
-/** Refuse in state REP_SENT. The peer may consider the connection established, so a DREQ follows the REJ, and is
- *  retransmitted until it is answered. */
+/** Refuse in state REP_SENT. The peer may consider the connection established, so a DREQ follows the REJ. The
+ *  DREQ is retransmitted until it is answered. */
 void cm_rep_abort(struct nic_cm_id *id, const struct nic_cm_reject *reject);
 /** Find a connection that the sender of a REQ or REP must have lost, since the message uses that connection's
  *  communication ID or QP for another connection (12.9.8.3.1). NULL: none. @param qpn the sender's QP; 0: unknown */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * cm_active.c - the active side of a connection: sends REQ until a REP arrives, then RTU (IBTA 12.9.7.1). Also MRA, for
- * both sides.
+ * cm_active.c - the active side of a connection: sends REQ until a REP arrives, then RTU (IBTA 12.9.7.1). This file
+ * also handles MRA, for both sides.
  */
 #include "cm.h"
 
@@ -186,8 +186,8 @@ void cm_rep_rx(struct nic_cm_id *id, const struct cm_rx *rx)
 void cm_rep_dup(struct nic_cm_id *id, const struct cm_rx *rx)
 {
 	CM_COUNT(rx->cm, rx_dup_rep);
-	if (!id->remote_id) { /* the connection was given up before the peer's id was known; this REJ, unlike the
-			       * earlier one, names that id */
+	if (!id->remote_id) { /* this side gave up the connection before it knew the peer's id; this REJ, unlike
+			       * the earlier REJ, names that id */
 		cm_answer_rej(rx, CM_ANSWERS_REP, NIC_CM_REJ_INVALID_COMM_ID);
 		return;
 	}

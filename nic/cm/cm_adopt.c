@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * cm_adopt.c - records of connections, in memory that outlives the process, and adoption: another instance ends the
- * connections of a process that no longer exists. A record is complete at any time, because what a state needs is
- * written before the state.
+ * connections of a process that no longer exists. A record is complete at any time, because
+ * cm_record_write writes the values that a state needs before it writes the state.
  */
 #include "cm.h"
 
@@ -90,7 +90,7 @@ static void fill(struct nic_cm_id *id, const struct nic_cm_record *r)
 	id->tid = (uint64_t)id->cm->config.random(id->cm->config.ctx) << 32 | id->local_id;
 }
 
-/** End a connection whose process no longer exists. How depends on the connection's state. */
+/** End a connection whose process no longer exists, in the way that its state requires. */
 static void end(struct nic_cm_id *id, enum nic_cm_state state)
 {
 	struct nic_cm_reject reject = {.reason = NIC_CM_REJ_CONSUMER};

@@ -3,8 +3,8 @@
  * cm_close.c - refusing and ending connections: REJ, DREQ and DREP, time-wait, and ids that their owner destroys (IBTA
  * 12.6.7, 12.6.10, 12.6.11, 12.9.6).
  *
- * A REJ is sent once and never answered. If the peer may consider the connection established, a DREQ is sent as well:
- * it is retransmitted until it is answered, so that the peer learns of the end.
+ * A REJ is sent once and never answered. If the peer may consider the connection established, a DREQ follows
+ * the REJ. The DREQ is retransmitted until it is answered, so that the peer learns of the end.
  */
 #include "cm.h"
 
@@ -184,8 +184,8 @@ void cm_dreq_rx(struct nic_cm_id *id, const struct cm_rx *rx)
 	cm_event_mad(id, &event, rx);
 }
 
-/** Both sides have sent a DREQ at the same time: each answers with a DREP, and counts the other's DREQ as the answer
- *  to its own. */
+/** Both sides have sent a DREQ at the same time: each side answers with a DREP, and treats the peer's DREQ as
+ *  the answer to its own DREQ. */
 void cm_dreq_crossed(struct nic_cm_id *id, const struct cm_rx *rx)
 {
 	struct nic_cm_event event = {.type = NIC_CM_EVENT_DREQ};
@@ -204,7 +204,7 @@ void cm_dreq_dup(struct nic_cm_id *id, const struct cm_rx *rx)
 	CM_COUNT(rx->cm, rx_dup_dreq);
 }
 
-/** A DREQ after the connection has ended: our DREP was lost, or the peer did not know of the end. */
+/** Answer a DREQ that arrives after the connection's end: our DREP was lost, or the peer did not know of the end. */
 void cm_dreq_late(struct nic_cm_id *id, const struct cm_rx *rx)
 {
 	if (!right_qpn(id, rx))

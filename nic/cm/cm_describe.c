@@ -12,7 +12,7 @@
 
 struct line {
 	char *at;
-	size_t len, room; /* characters written so far, and the most that fit, without the 0 at the end */
+	size_t len, room; /* characters written so far, and their maximum; both without the 0 at the end */
 };
 
 static void put_char(struct line *l, char c)

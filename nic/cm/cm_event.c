@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * cm_event.c - events for the owner. State transitions end here, for ids with and without an owner: an id without an
- * owner gets cm_settle instead of the event, so that transitions need not distinguish the two.
+ * cm_event.c - events for the owner. A state transition usually ends with an event. If the id has no owner, cm_settle
+ * is called instead of the owner's callback, so that the transitions need not distinguish ids with and without an
+ * owner.
  */
 #include "cm.h"
 
-/** Whether an event must not be delivered, because the owner has already got REP_ERROR, or has rejected in REP_SENT. */
+/** Whether an event must not be delivered, because the owner has already got REP_ERROR, or has rejected the connection
+ * in REP_SENT. */
 static bool hushed(const struct nic_cm_id *id, enum nic_cm_event_type type)
 {
 	return id->quiet && type != NIC_CM_EVENT_TIMEWAIT_EXIT && type != NIC_CM_EVENT_REP_ERROR;

@@ -21,8 +21,8 @@ static bool takes(const struct nic_cm_id *id, uint64_t service_id, const struct 
 	return id->family == NIC_CM_BOTH_FAMILIES || (id->family == NIC_CM_IPV4) == gid_is_v4(own);
 }
 
-/** The better of two listeners that both match: one with an address is better than one without. If that does not
- *  decide, the one with more bits in its mask is better. */
+/** Choose the better of two matching listeners: a listener with an address is better than a listener without. If that
+ *  does not decide, the listener with more bits in its mask is better. */
 static struct nic_cm_id *better(struct nic_cm_id *a, struct nic_cm_id *b)
 {
 	bool any_a, any_b;
@@ -55,7 +55,7 @@ struct nic_cm_id *nic_cm_listener(const struct nic_cm *cm, uint64_t service_id, 
 	return best;
 }
 
-/** Whether the listener takes requests at an address at which the new listener would take them, too. */
+/** Whether the listener and the new listener take requests at the same address, and of a common address family. */
 static bool is_at(const struct nic_cm_id *id, const struct nic_cm_listen *listen)
 {
 	return cm_same_gid(&id->route.own, &listen->own) &&

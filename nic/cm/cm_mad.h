@@ -3,8 +3,8 @@
  * cm_mad.h - the messages of the connection manager: MADs of class 7 and their representation (IBTA 12.6, 12.11).
  *
  * cm_mad_parse is the only function that reads bytes of a MAD. It guarantees only that no field of the struct cm_mad
- * exceeds its width on the wire. Whether an MTU, a transport or a reason is valid is decided by the code that acts on
- * it, since an invalid value must be answered by a REJ. Reserved bits are ignored on arrival and sent as 0.
+ * exceeds its width on the wire. The code that acts on an MTU, a transport or a reason decides whether the value is
+ * valid, since a REJ must answer an invalid value. Reserved bits are ignored on arrival and sent as 0.
  *
  * One table in cm_table.c says where each field lies; parsing, building and tests use it. Stateless. Knows nothing of
  * connections, time or addresses. nic_cm_ip.h handles RDMA IP headers, which are at the start of private data.
@@ -95,7 +95,7 @@ enum cm_apr_status {
 
 /* ---- messages -------------------------------------------------------------------------------------------
  *
- * "Local" is the sender of the MAD and "remote" its receiver, in all of them. Fields named *_timeout and *_delay are
+ * In all messages, "local" is the sender of the MAD and "remote" its receiver. Fields named *_timeout and *_delay are
  * exponents n of 4.096 us * 2^n. The comments say how many bits a field has, unless it fills its type.
  */
 
@@ -260,8 +260,8 @@ const char *cm_apr_status_name(uint32_t status);  /* such as "alternate path loa
  * length of its private data without trailing zeroes. Example: "REJ remote_id=0xa6a74d3d reason=0x8 (invalid service
  * ID)".
  *
- * @param size size of `line` in bytes, at least 1; a longer text is truncated, and always ends with a 0. CM_LINE_MAX is
- * enough
+ * @param size size of `line` in bytes, at least 1; the text is truncated if it is longer, and always ends with a 0.
+ * CM_LINE_MAX is enough
  * @return number of characters written, without the 0
  */
 size_t cm_mad_describe(const struct cm_mad *m, char *line, size_t size);

@@ -148,7 +148,7 @@ void cm_req_rx(const struct cm_rx *rx)
 		again(id, rx);
 		return;
 	}
-	reason = wrong(rx); /* before stale(): a REQ that cannot be accepted must not end a connection */
+	reason = wrong(rx); /* before cm_stale(): a REQ that cannot be accepted must not end a connection */
 	if (reason) {
 		cm_answer_rej(rx, CM_ANSWERS_REQ, reason);
 		return;
@@ -236,7 +236,7 @@ void cm_rtu_rx(struct nic_cm_id *id, const struct cm_rx *rx)
 void cm_rtu_dup(struct nic_cm_id *id, const struct cm_rx *rx)
 {
 	CM_COUNT(rx->cm, rx_dup_rtu);
-	if (id->abort_reason) /* this side sent a REJ after its REP; the peer may not have got it: send another */
+	if (id->abort_reason) /* this side sent a REJ after its REP; the REJ may have been lost: send another */
 		cm_answer_rej(rx, CM_ANSWERS_OTHER, id->abort_reason);
 }
 

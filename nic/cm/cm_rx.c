@@ -96,7 +96,7 @@ static bool names(const struct nic_cm_id *id, const struct cm_mad *mad)
 	return id->remote_id == mad->local_id;
 }
 
-/** Find the id that a message is for, or NULL. *bad: the id exists, but the MAD did not come from its peer. */
+/** Find the id that a message is for, or NULL. Set *bad if the id exists, but the MAD did not come from its peer. */
 static struct nic_cm_id *find(const struct cm_rx *rx, bool *bad)
 {
 	const struct cm_mad *mad = rx->mad;

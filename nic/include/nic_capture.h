@@ -23,9 +23,9 @@ uint32_t nic_frame_ip(const struct nic_rx_frame *frame, uint8_t *buf, uint32_t s
  * unknown; -EIO: the payload cannot be fetched.
  */
 int nic_frame_unfold(const struct nic *nic, const struct nic_rx_frame *frame, uint32_t index, uint8_t *buf);
-/** For observers: replace a frame's NIC_RX_BARE with NIC_RX_UDP_PAYLOAD, and fill in the addresses of the
- *  connection. Traffic class and hop limit, which only the sender knows, are set to the values that our side sends
- *  with. @return false: the frame is unchanged, because it does not come from the peer of a connected QP. */
+/** For observers: replace a frame's NIC_RX_BARE with NIC_RX_UDP_PAYLOAD, and fill in the addresses of the connection.
+ *  Only the sender knows its traffic class and hop limit, so this function fills in the values that our QP sends with.
+ *  @return false: the frame is unchanged, because it does not come from the peer of a connected QP. */
 bool nic_frame_address(const struct nic *nic, struct nic_rx_frame *frame);
 /** Copy all frame->len bytes of a frame unchanged to buf, from `data` and, if `body` is set, from `body`. */
 void nic_frame_copy(const struct nic_rx_frame *frame, uint8_t *buf);

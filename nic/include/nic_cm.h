@@ -41,7 +41,7 @@ struct nic_cm_id; /* a listener, one end of a connection, or one end of a SIDR e
 #define NIC_CM_SIDR_REP_PRIVATE 136
 #define NIC_CM_INFO_LEN		72 /* most bytes of additional information in REJ and SIDR_REP */
 
-/** Why a connection is refused: the reasons of REJ (12.6.7.2), one a row of cm_reject.def. */
+/** Reasons for refusing a connection, which a REJ carries (12.6.7.2): one for each line of cm_reject.def. */
 enum nic_cm_reason {
 #define CM_REASON(value, name, words) NIC_CM_REJ_##name = value,
 #include "cm_reject.def"
@@ -93,8 +93,8 @@ struct nic_cm_route {
 	uint8_t hop_limit; /* 0: the owner's default; may be left 0 for received MADs */
 };
 
-/** Enhanced connection establishment (ECE): a vendor ID and an options word, which the CM only passes on; both 0: no
- *  ECE. */
+/** Enhanced connection establishment (ECE): a vendor ID and an options word. The CM passes them on without using them.
+ *  Both 0: no ECE. */
 struct nic_cm_ece {
 	uint32_t vendor_id, options;
 };
@@ -102,8 +102,8 @@ struct nic_cm_ece {
 /* ---- Events ---------------------------------------------------------------------------------------------------- */
 
 /**
- * What happened to an id, the state it is in after the event, and what the owner must do or may do next. "QP: INIT"
- * means to modify the QP to that state.
+ * Events of an id. The table lists the id's state after each event, and what the owner must or may do next. "QP: INIT"
+ * means: modify the QP to that state.
  *
  * event            state afterwards   what the owner does next
  * REQ              REQ_RCVD           QP: INIT; accept, reject, mra or destroy. The id is new: set its user pointer
@@ -123,9 +123,9 @@ struct nic_cm_ece {
  * SIDR_REQ_ERROR   IDLE               destroy: no answer to the SIDR_REQ
  *
  * If a peer's REQ shows that a connection is stale, the CM sends a DREQ as if the owner had disconnected; DREP,
- * DREQ_ERROR or DREQ follows. If both sides send a DREQ at the same time, the event is DREQ in state TIMEWAIT, without
- * DREP or DREQ_ERROR; the owner need not disconnect, and a disconnect is refused. After REP_ERROR, and after the
- * owner's own reject, only TIMEWAIT_EXIT can follow.
+ * DREQ_ERROR or DREQ follows. If both sides send a DREQ at the same time, the owner gets the event DREQ in state
+ * TIMEWAIT, and neither DREP nor DREQ_ERROR follows. In that state the owner need not call nic_cm_disconnect, which
+ * would return -EINVAL. After REP_ERROR, and after the owner's own reject, only TIMEWAIT_EXIT can follow.
  */
 enum nic_cm_event_type {
 	NIC_CM_EVENT_REQ,
@@ -210,7 +210,7 @@ struct nic_cm_event {
 	struct nic_cm_id *id;		  /* the id concerned */
 	struct nic_cm_id *listener;	  /* REQ, SIDR_REQ: the listener that received the request; else NULL */
 	const struct nic_cm_route *route; /* REQ, SIDR_REQ: the addresses of the MAD; else NULL */
-	const uint8_t *private_data;	  /* of the MAD; NULL: no MAD caused the event */
+	const uint8_t *private_data;	  /* the MAD's private data; NULL: no MAD caused the event */
 	uint32_t private_len;		  /* the whole private data field: the sender's length is not transmitted */
 	union {
 		struct nic_cm_req_event req;
@@ -262,10 +262,11 @@ struct nic_cm_config {
 	uint32_t id_base, id_bits;
 	uint64_t ca_guid;  /* GUID of this device, sent in REQ and REP */
 	uint8_t ack_delay; /* of this device's QPs; part of the local ACK timeout in the REQ (12.7.34) */
-	/** The most ids of all kinds, including ids in time-wait. 0: 65536. Lowered to n_records if there are
-	 *  records. */
+	/** Maximum number of ids of all kinds, including ids in time-wait. 0: 65536. If there are records, n_records
+	 *  limits the number, too. */
 	uint32_t max_ids;
-	/** The most REQs and SIDR_REQs, for all listeners together, that wait for the owner's answer. 0: 4096. */
+	/** Maximum number of REQs and SIDR_REQs that wait for the owner's answer, for all listeners together. 0:
+	 *  4096. */
 	uint32_t max_pending;
 	struct nic_cm_record *records; /* array of n_records records, or NULL. Zeroed by the owner; must outlive the
 					* instance */
@@ -299,9 +300,10 @@ uint64_t nic_cm_count(const struct nic_cm *cm, enum nic_cm_counter counter);
 
 /**
  * Take over the connections of an instance that no longer exists, for example because its process was killed, and end
- * them. Peers of established connections get a DREQ, peers of connections being set up a REJ; late MADs are answered
- * until the connection's time-wait ends. The adopted connections cause no events. Invalid records, and records for
- * which there is no memory, are skipped and counted. This instance must have the id range of the old one.
+ * them. The CM sends a DREQ to the peer of an established connection, or a REJ to the peer of a connection that is
+ * being set up. It answers late MADs until the connection's time-wait ends. The adopted connections cause no events.
+ * Invalid records, and records for which there is no memory, are skipped and counted. This instance must have the id
+ * range of the old one.
  * @return how many connections were adopted
  */
 uint32_t nic_cm_adopt(struct nic_cm *cm, const struct nic_cm_record *records, uint32_t n);
@@ -316,8 +318,9 @@ struct nic_cm_peek {
 /** @return 0; -EBADMSG: no valid CM MAD */
 int nic_cm_peek(const void *mad, size_t len, struct nic_cm_peek *out);
 
-/** The exponent for 2 * packet life time + ACK delay, at most 31 (12.7.34). It is the exponent of the longer of the
- *  two times, plus one if the shorter is at least half as long. Linux computes the same. */
+/** The exponent for 2 * packet life time + ACK delay, at most 31 (12.7.34). The result is the exponent of the longer of
+ *  these two terms, plus one if the shorter term is at least half as long. Linux computes the exponent in the same
+ *  way. */
 uint8_t nic_cm_ack_timeout(uint8_t packet_life, uint8_t ack_delay);
 
 /* ---- Ids ------------------------------------------------------------------------------------------------------- */
@@ -365,9 +368,9 @@ struct nic_cm_listen {
 	uint64_t mask;		   /* bits of the service id that count; 0 is NIC_CM_MASK_ALL */
 	struct nic_gid own;	   /* this address only; zero: every address of the device that is of `family` */
 	enum nic_cm_family family; /* counts only if `own` is zero */
-	/** The most REQs and SIDR_REQs that may wait for the owner's answer. A REQ that the peer has withdrawn counts
-	 * until the owner destroys its id. Requests beyond the limit are refused with the consumer reason, which Linux
-	 * uses too. 0: only max_pending limits, and refusals have the reason NIC_CM_REJ_NO_RESOURCES. */
+	/** Maximum number of REQs and SIDR_REQs that wait for the owner's answer. A REQ that the peer has withdrawn
+	 * counts until the owner destroys its id. Requests beyond the limit are refused with the consumer reason, which
+	 * Linux uses too. 0: only max_pending limits, and refusals have the reason NIC_CM_REJ_NO_RESOURCES. */
 	uint32_t backlog;
 	void *user;
 };

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * nic_cm_ip.h - IP addressing on the connection manager (IBTA annex A11): service IDs that stand for a port, and the
- * header in front of the private data of REQ and SIDR_REQ that says which addresses and source port the connection has.
- * Stateless. IPv4 addresses are mapped into GIDs here, ::ffff:a.b.c.d, as everywhere.
+ * header that precedes the application's private data in a REQ or SIDR_REQ and names the connection's addresses and
+ * source port. These functions keep no state. IPv4 addresses are mapped into GIDs (::ffff:a.b.c.d), as everywhere in
+ * the NIC.
  */
 #ifndef NIC_NIC_CM_IP_H
 #define NIC_NIC_CM_IP_H
@@ -36,8 +37,8 @@ enum nic_cm_ip_verdict {
 	NIC_CM_IP_VERDICTS,
 };
 
-/** Check a header and take it apart. Changes nothing but *out, which is zeroes unless the verdict is NIC_CM_IP_OK.
- *  @param data private data, `len` bytes; what follows the header is the application's */
+/** Check a header and split it into its fields. *out is all zeroes unless the verdict is NIC_CM_IP_OK. @param data
+ *  `len` bytes of private data; the bytes after the header belong to the application */
 enum nic_cm_ip_verdict nic_cm_ip_parse(const uint8_t *data, size_t len, struct nic_cm_ip *out);
 /** Write a header. @param in version is 4 or 6; with 4, both addresses are IPv4-mapped */
 void nic_cm_ip_build(const struct nic_cm_ip *in, uint8_t data[NIC_CM_IP_LEN]);
@@ -46,12 +47,13 @@ const char *nic_cm_ip_verdict_name(enum nic_cm_ip_verdict v);
 
 /* ---- service IDs: 00 00 00 00 01, IP protocol 8 bits, port 16 bits ---------------------------------------- */
 
-/** Port spaces, numbered as in <rdma/rdma_user_cm.h>. The service ID is this number and the port. */
+/** Port spaces, numbered as in <rdma/rdma_user_cm.h>. A service ID consists of this number and the port. */
 enum nic_cm_space {
 	NIC_CM_PS_IPOIB = 0x0002, /* outside the range that A11 defines */
 	NIC_CM_PS_TCP = 0x0106,
 	NIC_CM_PS_UDP = 0x0111,
-	NIC_CM_PS_IB = 0x013f, /* a program may choose the whole service ID; IDs chosen for it have this prefix */
+	NIC_CM_PS_IB = 0x013f, /* a program may choose the whole service ID; an ID that it does not choose itself has
+				* this prefix */
 };
 
 static inline uint64_t nic_cm_service_id(enum nic_cm_space space, uint16_t port)
@@ -59,8 +61,8 @@ static inline uint64_t nic_cm_service_id(enum nic_cm_space space, uint16_t port)
 	return (uint64_t)space << 16 | port;
 }
 
-/** Split a service ID into port space and port. @return false: the ID is outside the range of A11, as
- *  IPOIB's service IDs are. */
+/** Split a service ID into port space and port. @return false: the ID is outside the range of A11, for example in
+ *  NIC_CM_PS_IPOIB. */
 bool nic_cm_service_split(uint64_t service_id, uint16_t *space, uint16_t *port);
 
 #endif

@@ -40,7 +40,8 @@ enum nic_wc_opcode {
 	NIC_WC_LOCAL_INV = 6,
 	NIC_WC_FLUSH = 8,
 	NIC_WC_ATOMIC_WRITE = 9,
-	NIC_WC_MASKED_COMP_SWAP = 9, /* this and the next: values of enum ibv_exp_wc_opcode, which lacks ATOMIC_WRITE */
+	NIC_WC_MASKED_COMP_SWAP = 9, /* this and the next: values of enum ibv_exp_wc_opcode, which has no ATOMIC_WRITE
+				      * and uses 9 for this */
 	NIC_WC_MASKED_FETCH_ADD = 10,
 	NIC_WC_ELEMENTS = 0x40, /* this and the next: our own values */
 	NIC_WC_FETCH_ELEMENTS = 0x41,
@@ -80,37 +81,38 @@ struct nic_wc {
 	uint8_t dlid_path_bits;
 };
 
-/** Create a CQ with room for at least `depth` entries. Events return `user`. @return 0, -EINVAL, -ENOMEM. */
+/** Create a CQ with room for at least `depth` entries. The CQ's events carry `user`. @return 0, -EINVAL, -ENOMEM. */
 int nic_cq_create(struct nic *nic, uint32_t depth, void *user, struct nic_cq **out);
 /** Destroy a CQ. @return 0, -EBUSY while QPs use the CQ (C11-17), or while a WAIT for the CQ is posted. */
 int nic_cq_destroy(struct nic_cq *cq);
 /** The CQ's actual depth, at least the depth requested. */
 uint32_t nic_cq_depth(const struct nic_cq *cq);
-/** Set whether a new entry replaces the oldest one of a full CQ, without an error. Meant for CQs that the application
- *  does not poll: only WAIT requests count their entries. A CQ that has already overflowed stays in error. Off at
- *  creation. */
+/** Choose what happens when an entry is added to a full CQ. If `ignore` is true, the new entry replaces the oldest
+ *  entry; if false (the default), the CQ overflows. Meant for CQs that the application does not poll, because it uses
+ *  them only for WAIT requests, which count entries. A CQ that has already overflowed stays in error. */
 void nic_cq_ignore_overrun(struct nic_cq *cq, bool ignore);
 /** Change the depth and keep all entries. @return 0, -EINVAL (the CQ holds more entries, or depth out of range),
  *  -ENOMEM. */
 int nic_cq_resize(struct nic_cq *cq, uint32_t depth);
 /** Take up to n entries. @return how many were taken, or -EIO if the CQ has overflowed and no entries are left. */
 int nic_cq_poll(struct nic_cq *cq, int n, struct nic_wc *wc);
-/** What a CQ may note about an entry besides its completion. */
+/** Information that a CQ keeps about an entry in addition to the completion, after nic_cq_keep_notes(). */
 struct nic_cq_note {
-	uint64_t at_ns;	  /* when the entry was added, by the clock that nic_time() is given */
-	uint64_t tag;	  /* of a message to an SRQ that matches tags */
-	uint32_t app_ctx; /* likewise, in network order */
+	uint64_t at_ns;	  /* when the entry was added, on the clock that nic_time() uses */
+	uint64_t tag;	  /* tag of the message, if its SRQ matches tags; otherwise 0 */
+	uint32_t app_ctx; /* application context from that message's tag header; network byte order */
 };
 
 /** Keep notes about the entries of a new CQ. @return 0, -ENOMEM. */
 int nic_cq_keep_notes(struct nic_cq *cq);
-/** The note about the entry that nic_cq_poll() has taken last. To be called before the NIC does anything else. */
+/** The note about the entry that nic_cq_poll() has returned last. Call this before any other function of the NIC. */
 struct nic_cq_note nic_cq_polled_note(const struct nic_cq *cq);
 /** How many entries wait to be polled. */
 uint32_t nic_cq_count(const struct nic_cq *cq);
 /** Ask for one COMP event at the next entry (solicited_only: the next solicited or erroneous one). A request for any
  *  entry replaces a request for solicited entries, never the reverse (11.4.2.2). If matching entries are already
- *  waiting, the event is raised now, unless there is only one and the last event already announced it. */
+ *  waiting, the event is raised now, except if only one matching entry is waiting and the previous event already
+ *  announced that entry. */
 void nic_cq_arm(struct nic_cq *cq, bool solicited_only);
 
 #endif

@@ -11,7 +11,7 @@
 
 #include "nic_types.h"
 
-/** What an instance can hold; reported by device queries. Zero in a nic_config means the default. */
+/** Limits of an instance, which device queries report. Zero in nic_config.limits means the default. */
 struct nic_limits {
 	uint32_t max_qp;	/* at most 2^qpn_bits minus the reserved QPNs; default 16384 */
 	uint32_t max_qp_wr;	/* WRs per queue; default 16384 */
@@ -41,14 +41,16 @@ struct nic_config {
 	uint16_t udp_sport;	  /* source port of all packets; 0: each flow has a constant port, 0xC000 or above */
 	uint32_t ack_delay_ns;	  /* how long an ACK may wait for later ACKs, or for another packet of its QP;
 				   * 0: no delay */
-	uint32_t ack_backoff;	  /* 1, 2 or 4: an ACK timer that expires again and again doubles up to this multiple of
-				   * its value (12.7.34). On NIC_PATH_LOSSLESS paths, at most 2. 0: 4 */
+	uint32_t ack_backoff;	  /* 1, 2 or 4: an ACK timer that expires several times in a row is doubled each time,
+				   * up to this multiple of its configured value (12.7.34). On NIC_PATH_LOSSLESS paths,
+				   * at most 2. 0: 4 */
 	uint32_t local_ack_delay; /* local_ca_ack_delay code n (4.096 us * 2^n), reported to peers without any effect
 				     here */
 	uint32_t trace_len;	  /* entries in the trace ring, a power of two; 0: 1024 */
-	/** NULL, or NIC_KEY_LEN secret bytes, read during nic_create only. Packets sent end with a tag instead of an
-	 *  ICRC, and received packets without a tag under the same key are dropped (keyed.md). Paths and frames without
-	 *  an ICRC (NIC_PATH_NO_ICRC, NIC_RX_NO_ICRC) have no tag either; NIC_RX_NO_KEY frames have an ICRC. */
+	/** NULL, or NIC_KEY_LEN secret bytes, read during nic_create only. With a key, the NIC sends packets that end
+	 *  with an authentication tag instead of an ICRC, and drops received packets without a tag under the same key
+	 *  (keyed.md). Paths and frames without an ICRC (NIC_PATH_NO_ICRC, NIC_RX_NO_ICRC) have no tag either;
+	 *  NIC_RX_NO_KEY frames have an ICRC. */
 	const uint8_t *key;
 	struct nic_limits limits;
 
@@ -62,10 +64,10 @@ struct nic_config {
 	 *  process and keep no state. Returns a path that is already open, or 0. NULL: `route` is called instead. */
 	uint32_t (*route_known)(void *ctx, const struct nic_gid *dgid, uint32_t dest_qpn);
 	/** Return the number of the link (nic_rx_frame.peer) on which packets of QP dest_qpn of the peer at `dgid`
-	 *  arrive for our address `own`; 0: the peer has no link to us, its packets arrive by the port. `claimed`:
-	 *  0, or the number of the link on which a packet has just arrived that claims to come from the peer. NULL:
-	 *  always 0. Called when a connected QP learns its peer, when a link appears (nic_peer_came), and, as long
-	 *  as the last answer was 0, for packets that arrive by a link. */
+	 *  arrive for our address `own`; 0: the peer has no link to us, its packets arrive by the port. `claimed`: if a
+	 *  packet that claims to come from the peer has just arrived by a link, the number of that link; otherwise 0.
+	 *  NULL: always 0. Called when a connected QP learns its peer, when a link appears (nic_peer_came), and, as
+	 *  long as the last answer was 0, for packets that arrive by a link. */
 	uint32_t (*source)(void *ctx, const struct nic_gid *dgid, uint32_t dest_qpn, const struct nic_gid *own,
 			   uint32_t claimed);
 	/** Whether `gid` is an address of this host, from which every local user can send. Packets from such an
@@ -81,13 +83,14 @@ struct nic_config {
 	 *  under `key`. After the call no receiver accepts that memory as payload, even from frames that nic_path_tx
 	 *  is about to return. Required if any path has NIC_PATH_REFERENCES. */
 	void (*revoke)(void *ctx, uint32_t qpn, bool answers, uint32_t key);
-	/** Called when the ACK timer of a QP expires on a NIC_PATH_LOSSLESS path. Returns true if the peer is alive
-	 *  and has not yet taken everything that was sent on the path up to *mark. The NIC passes *mark 0 to the
-	 *  first call, which sets *mark to the current position, and passes that value to later calls. NULL: the
-	 *  peer counts as having taken everything. */
+	/** Called when the ACK timer of a QP expires on a NIC_PATH_LOSSLESS path. Returns true if the peer is alive and
+	 *  has not yet taken everything that was sent on the path up to *mark. For the first query after the timer was
+	 *  started, the NIC passes *mark 0, and the callback sets *mark to the path's current position. Later queries
+	 *  pass that value. NULL: the peer counts as having taken everything. */
 	bool (*untaken)(void *ctx, uint32_t path, uint64_t *mark);
-	/** Write what was stored in [addr, addr + len) to the medium behind it. Returns false if that fails. NULL:
-	 * there is no such memory, and regions with NIC_ACCESS_FLUSH_PERSISTENT are refused. */
+	/** Write the contents of [addr, addr + len) to the persistent medium behind that memory. Returns false if that
+	 * fails. NULL: there is no persistent memory, and registrations with NIC_ACCESS_FLUSH_PERSISTENT are
+	 * refused. */
 	bool (*persist)(void *ctx, void *addr, uint64_t len);
 	/** Sleep for some microseconds. Called while the NIC waits for the lock for atomics, because the thread that
 	 *  holds the lock probably does not run. NULL: the NIC spins. */
@@ -95,8 +98,8 @@ struct nic_config {
 	void *ctx; /* passed to the callbacks above */
 };
 
-/** Create an instance. @return 0, -EINVAL (bad configuration), -ENOMEM, -ENOTSUP (a key, and nic_key_supported() is
- *  false). */
+/** Create an instance. @return 0, -EINVAL (bad configuration), -ENOMEM, -ENOTSUP (`key` is set, but nic_key_supported()
+ *  is false). */
 int nic_create(const struct nic_config *config, struct nic **out);
 
 /** Destroy an instance with all its objects. */

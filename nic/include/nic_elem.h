@@ -24,7 +24,7 @@ enum nic_elem_op {
 	NIC_ELEM_COUNT
 };
 
-/** BASE returns nothing; FETCH and COMPARE return the elements' previous values, COMPARE also takes compare values. */
+/** BASE returns nothing. FETCH and COMPARE return the elements' previous values. COMPARE also takes compare values. */
 enum nic_elem_form { NIC_ELEM_BASE, NIC_ELEM_FETCH, NIC_ELEM_COMPARE };
 
 /** An operation on `count` elements, in the host's byte order. The vectors here need no alignment. */

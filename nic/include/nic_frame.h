@@ -15,7 +15,7 @@ enum nic_rx_flags {
 	NIC_RX_UDP_PAYLOAD = 1 << 0,   /* data starts at the BTH; the addressing is in the frame's fields */
 	NIC_RX_IP_ID_UNKNOWN = 1 << 1, /* with UDP_PAYLOAD: the carrier hides the IPv4 ID that the ICRC covers */
 	NIC_RX_NO_ICRC = 1 << 2,       /* the carrier vouches for integrity; the ICRC field is ignored */
-	/* 1 << 3 had a meaning once: frames of other processes may come from an older version */
+	/* 1 << 3 must not be used again: a process with an older version of the NIC may still set it */
 	/** A packet of a connected QP, whose data starts at the BTH and whose frame has no GIDs. The frame's src_qpn
 	 *  and `addresses` are qpn and `addresses` of the sender's nic_tx_frame, and must match the peer of the
 	 *  destination QP. Requires NIC_RX_NO_ICRC. */
@@ -95,9 +95,9 @@ void nic_foresee_behind(const struct nic *nic, const struct nic_rx_frame *frame,
 
 /**
  * Predict where the payload of the next packet, or the message that it offers, will go if all packets before it are
- * executed. The carrier may write all but the last NIC_REFERENCE_LAST bytes there at once. The last bytes must wait
- * until nic_rx processes the packet and fetches its payload, most likely to the predicted place; if it goes to another
- * place, the whole payload is fetched again.
+ * executed. The carrier may write all but the last NIC_REFERENCE_LAST bytes there at once. It must not write the last
+ * bytes before nic_rx processes the packet and fetches the payload. Usually nic_rx fetches the payload to the predicted
+ * place; otherwise the whole payload is fetched again.
  * @return NULL: the place is unknown, for this packet and all that follow it.
  */
 uint8_t *nic_foresee(const struct nic *nic, const struct nic_rx_frame *frame, struct nic_foresight *f);
@@ -122,7 +122,7 @@ enum nic_rx_verdict nic_rx(struct nic *nic, const struct nic_rx_frame *frame, ui
  *  not, the packet is counted and traced as nic_rx counts and traces dropped packets. There is no other effect. */
 bool nic_rx_check(struct nic *nic, const struct nic_rx_frame *frame);
 
-#define NIC_ADDRESSES_BITS 5 /* width of nic_tx_frame.addresses: tells most QPs with the same QPN apart */
+#define NIC_ADDRESSES_BITS 5 /* width of nic_tx_frame.addresses: enough to tell most QPs with the same QPN apart */
 
 /** A packet to transmit. The caller provides a buffer; the NIC fills in the packet and the other members. */
 struct nic_tx_frame {

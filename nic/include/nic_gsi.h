@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * nic_gsi.h - queue pair 1, the general services interface: datagrams with management messages, MADs (IBTA 3.5.3,
+ * nic_gsi.h - queue pair 1, the general services interface, which exchanges management datagrams (MADs; IBTA 3.5.3,
  * 13.5.1). See nic.h.
  *
- * A MAD has 256 bytes and goes from queue pair 1 to queue pair 1. The highest bit of its Q_Key is set: a work request
- * cannot select such a Q_Key (10.2.5). Any host can send any MAD: this file checks the packet, never the message.
+ * A MAD has 256 bytes and goes from queue pair 1 to queue pair 1. The highest bit of queue pair 1's Q_Key is set, and a
+ * work request cannot select such a Q_Key (10.2.5). Any host can send any MAD: the code behind this header checks the
+ * packet, but not the MAD in it.
  */
 #ifndef NIC_NIC_GSI_H
 #define NIC_NIC_GSI_H
@@ -19,25 +20,25 @@
 #define NIC_GSI_QKEY 0x80010000u
 #define NIC_MAD_LEN  256u
 
-/** The addresses of a MAD: this host's, the peer's. */
+/** The addresses of a MAD: this host's address and the peer's. */
 struct nic_gsi_addr {
 	struct nic_gid own, peer;
 	uint32_t flow_label;
 	uint8_t tclass, hop_limit; /* received MADs: both 0; sent MADs: hop limit 0 stands for 64 */
 };
 
-/** A MAD has arrived. Called within nic_rx; may call nic_gsi_send, and whatever nic_rx's caller may call. `mad` is
- *  valid during the call. */
+/** Callback for a MAD that has arrived. It runs within nic_rx, and may call nic_gsi_send and every function that the
+ *  caller of nic_rx may call. `mad` is valid during the call. */
 typedef void (*nic_gsi_fn)(void *ctx, const struct nic_gsi_addr *addr, const uint8_t *mad);
 
 /** Create queue pair 1. It lives as long as the NIC. Datagrams to it that are not as long as a MAD are dropped and
  *  counted (ud_too_long). @return 0, -EADDRINUSE (it exists already), -ENOMEM. */
 int nic_gsi_open(struct nic *nic, nic_gsi_fn fn, void *ctx);
-/** Send a MAD from queue pair 1. @return 0; -EADDRNOTAVAIL: `own` is no address of the NIC; -ENOMEM: the send queue is
- *  full; -EINVAL: one of `own` and `peer` is IPv4, the other IPv6. */
+/** Send a MAD from queue pair 1. @return 0; -EADDRNOTAVAIL: `own` is not an address of the NIC, or queue pair 1 does
+ *  not exist; -ENOMEM: the send queue is full; -EINVAL: one of `own` and `peer` is IPv4, the other IPv6. */
 int nic_gsi_send(struct nic *nic, const struct nic_gsi_addr *addr, const uint8_t *mad);
 
-/* ---- without an instance: for a process that speaks for functions that are gone ------------------------------- */
+/* ---- without an instance: for a process that answers for functions which have ended --------------------------- */
 
 /** Read a packet that is addressed to queue pair 1. @return the MAD, which lies in the frame; NULL: the packet is
  *  malformed, has a wrong ICRC, P_Key or Q_Key, is authenticated by a key, or holds no MAD. */

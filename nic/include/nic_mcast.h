@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * nic_mcast.h - multicast groups of datagrams (IBTA 10.5, annex A17); see nic.h. A packet to a group has the group's
- * address and QPN NIC_MCAST_QPN. It reaches all UD QPs that are attached to the group, if it reaches the NIC: the owner
- * of the NIC has the port join the group.
+ * address and QPN NIC_MCAST_QPN. The NIC delivers such a packet to all UD QPs that are attached to the group. The
+ * packet reaches the NIC only if the port has joined the group, which is up to the NIC's owner.
  */
 #ifndef NIC_NIC_MCAST_H
 #define NIC_NIC_MCAST_H
@@ -15,7 +15,7 @@
 #define NIC_MCAST_GROUPS_MAX 48 /* groups that the NIC's QPs can be attached to */
 #define NIC_MCAST_QPS_MAX    64 /* QPs that can be attached to a group */
 
-/** Whether a GID is a group: an IPv6 multicast address, or an IPv4 one, mapped as ::ffff:224.0.0.0/100. */
+/** Whether a GID is a multicast address: IPv6, or IPv4 mapped into ::ffff:224.0.0.0/100. */
 static inline bool nic_gid_is_multicast(const struct nic_gid *gid)
 {
 	static const uint8_t v4[12] = {[10] = 0xff, [11] = 0xff};
@@ -24,7 +24,8 @@ static inline bool nic_gid_is_multicast(const struct nic_gid *gid)
 }
 
 /** Attach a QP to a group; nothing happens if it is attached already. A QP that is attached cannot be destroyed.
- *  @return 0; -EINVAL: the QP is no UD QP, or the GID no group; -ENOMEM: too many groups or QPs, or no memory. */
+ *  @return 0; -EINVAL: the QP is not a UD QP, or the GID is not a multicast address; -ENOMEM: too many groups or QPs,
+ *  or no memory. */
 int nic_mcast_attach(struct nic_qp *qp, const struct nic_gid *group);
 /** Detach a QP. @return 0; -EINVAL: it is not attached. */
 int nic_mcast_detach(struct nic_qp *qp, const struct nic_gid *group);

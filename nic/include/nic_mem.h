@@ -35,8 +35,8 @@ int nic_mr_reg(struct nic_pd *pd, void *addr, uint64_t len, uint64_t iova, uint3
 
 enum nic_rereg { NIC_REREG_TRANSLATION = 1, NIC_REREG_PD = 2, NIC_REREG_ACCESS = 4 };
 /** Change parts of a registration in place. The keys change only with NIC_REREG_TRANSLATION; an R_Key chosen by the
- *  caller never changes. On failure nothing has changed. @return 0, -EINVAL (also: NIC_REREG_PD with a chosen
- *  R_Key), -EBUSY (windows bound). */
+ *  caller never changes. On failure nothing has changed. @return 0, -EINVAL (also if NIC_REREG_PD is used with an R_Key
+ *  chosen by the caller), -EBUSY (windows are bound). */
 int nic_mr_rereg(struct nic_mr *mr, uint32_t what, struct nic_pd *pd, void *addr, uint64_t len, uint64_t iova,
 		 uint32_t access);
 /** End a registration: after this returns, the NIC no longer accesses the range through this registration (RL-10).
@@ -46,8 +46,9 @@ uint32_t nic_mr_lkey(const struct nic_mr *mr);
 uint32_t nic_mr_rkey(const struct nic_mr *mr);
 
 struct nic_sge;
-/** Find the memory that an SGE names, as a work request of the domain would. @return 0 with *addr; -ENOENT: no region
- * of the domain has the L_Key; -EPERM: `write`, but the region has no local write right; -EFAULT: beyond the region. */
+/** Find the memory that an SGE names, with the checks that apply to work requests of this protection domain. @return 0
+ * with *addr; -ENOENT: no region of the protection domain has the L_Key; -EPERM: `write` is set, but the region has no
+ * local write right; -EFAULT: the SGE extends beyond the region. */
 int nic_sge_find(const struct nic_pd *pd, const struct nic_sge *sge, bool write, void **addr);
 
 enum nic_mw_type { NIC_MW_TYPE_1 = 1, NIC_MW_TYPE_2 = 2 };

@@ -31,15 +31,15 @@ int nic_path_open(struct nic *nic, uint32_t flags);
  *  path and that are not yet answered. */
 void nic_path_close(struct nic *nic, uint32_t path);
 /**
- * From now on send to QPs of the peer at `dgid` on this path, if their QPNs equal `qpn` in the bits of `mask`. QPs that
- * are connected to them move from path 0 to this path. RC QPs retransmit what is not yet answered, since the peer now
- * accepts their packets only on the new path.
+ * From now on send to QPs of the peer at `dgid` on this path, if their QPNs equal `qpn` in the bits of `mask`. Our QPs
+ * that are connected to such QPs move from path 0 to this path. RC QPs retransmit what is not yet answered, since the
+ * peer now accepts their packets only on the new path.
  */
 void nic_path_take(struct nic *nic, uint32_t path, const struct nic_gid *dgid, uint32_t qpn, uint32_t mask);
 /** As nic_tx, but fetches the packets that are due on this path. */
 unsigned nic_path_tx(struct nic *nic, uint32_t path, struct nic_tx_frame *frames, unsigned n, uint64_t now_ns);
-/** Whether the path has something to send. More exact than nic_paths_pending, but can still be true for a path that
- *  has nothing to send. */
+/** Whether the path may have something to send. More exact than nic_paths_pending, but can still be true for a path
+ *  with nothing to send. */
 bool nic_path_pending(struct nic *nic, uint32_t path);
 /** Drop up to n requests that wait for the path, as if they had been sent and lost. Each is written to `frame` and
  *  overwrites the one before it. Only two kinds of requests are dropped. Datagrams are dropped because they would delay

@@ -24,7 +24,8 @@ int nic_ah_destroy(struct nic_ah *ah);
 
 /* ---- queue pairs ------------------------------------------------------------------------------------- */
 
-/** Values of enum ibv_qp_type, except XRC_INI, which is IBV_QPT_XRC_SEND. Reliable types have the low bits of RC. */
+/** Values of enum ibv_qp_type, except XRC_INI, which stands for IBV_QPT_XRC_SEND: the two low bits of RC mark all
+ *  reliable types. */
 enum nic_qp_type { NIC_QPT_RC = 2, NIC_QPT_UC = 3, NIC_QPT_UD = 4, NIC_QPT_XRC_INI = 6, NIC_QPT_XRC_TGT = 10 };
 /** Values of enum ibv_qp_state. */
 enum nic_qp_state {
@@ -46,7 +47,8 @@ struct nic_qp_init {
 	struct nic_pd *pd;
 	struct nic_cq *send_cq, *recv_cq;
 	struct nic_srq *srq;   /* NULL: the QP has a receive queue of its own */
-	struct nic_xrcd *xrcd; /* XRC_TGT: its domain; pd, CQs and SRQ are those that requests name. Else NULL */
+	struct nic_xrcd *xrcd; /* XRC_TGT: the XRC domain; pd, CQs and srq are then NULL, because each request names an
+				* SRQ, which has a PD and a CQ. Other types: NULL */
 	struct nic_qp_cap cap;
 	bool sq_sig_all;    /* every send work request is signaled */
 	bool cross_channel; /* WAIT, ENABLE and calculations may be posted to it */
@@ -58,7 +60,7 @@ struct nic_qp_init {
 	 *  The peer's first fetching operation allocates this much for each of max_dest_rd_atomic results. 0: no
 	 *  operations on elements. */
 	uint32_t max_fetch;
-	uint32_t be_replies; /* ORed sizes in bytes: atomics with operands of these sizes return big-endian results */
+	uint32_t be_replies; /* operand sizes in bytes, ORed: atomics with such operands return big-endian results */
 	void *user;	     /* returned in events */
 };
 
@@ -105,8 +107,8 @@ struct nic_qp_attr {
 	uint16_t pkey_index;
 };
 
-/** Create a QP. The capabilities actually granted are written to init->cap: perhaps more inline data than was asked
- * for, and with an SRQ no receives. @return 0, -EINVAL, -ENOMEM. */
+/** Create a QP. Writes the capabilities granted to init->cap: possibly more inline data than requested, and no receives
+ * if the QP uses an SRQ. @return 0, -EINVAL, -ENOMEM. */
 int nic_qp_create(struct nic *nic, struct nic_qp_init *init, struct nic_qp **out);
 /** Destroy a QP, and remove its completions from its CQs (10.2.4.4). @return 0; -EBUSY: it is attached to a multicast
  *  group (10.2.2.5). */
@@ -121,7 +123,7 @@ enum nic_qp_state nic_qp_state(const struct nic_qp *qp);
  * @return 0, -EINVAL, -EOPNOTSUPP (path migration), -ENOMEM (responder resources).
  */
 int nic_qp_modify(struct nic_qp *qp, const struct nic_qp_attr *attr, uint32_t mask);
-/** Change what the QP's events return. */
+/** Change the user pointer that the QP's events carry. */
 void nic_qp_set_user(struct nic_qp *qp, void *user);
 void nic_qp_query(const struct nic_qp *qp, struct nic_qp_attr *attr, struct nic_qp_init *init);
 

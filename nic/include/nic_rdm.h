@@ -68,8 +68,8 @@ enum nic_rdm_flags {
 	NIC_RDM_OPERATED = 1 << 8,  /* RECV completion: the receive was the target of an element operation */
 	NIC_RDM_UNAWAITED = 1 << 9, /* the caller waits only for a failure: a successful completion may be reported a
 				     * little later */
-	NIC_RDM_CHECK = 1 << 10,    /* only check the request, and start nothing: would it be accepted if there is
-				     * room? */
+	NIC_RDM_CHECK = 1 << 10,    /* start nothing; only check whether the request would be accepted if there were
+				     * room */
 };
 
 /** What kind of request, or of event, a completion reports. */
@@ -136,26 +136,27 @@ struct nic_rdm_cm_event {
 struct nic_rdm_rq_init {
 	uint32_t max_rx; /* max_rx, max_unexpected: as in nic_rdm_init, for all endpoints of the queue together */
 	uint64_t max_unexpected;
-	/** Called when a receive completes that belongs to no endpoint: it was canceled, or the endpoint was
-	 *  destroyed while a message was arriving in its buffer. `done->peer` is NULL. Otherwise as
-	 *  nic_rdm_init.done. */
+	/** Called when a receive completes and no endpoint can report it: the receive was canceled, or the endpoint was
+	 *  destroyed while a message was arriving in the receive's buffer. `done->peer` is NULL. The rules of
+	 *  nic_rdm_init.done apply. */
 	void (*done)(void *ctx, const struct nic_rdm_done *done);
 	void *ctx;
 };
 
 struct nic_rdm_init {
 	struct nic_pd *pd;
-	struct nic_rdm_addr addr; /* its GID is in the NIC's GID table; the caller routes packets for its port to
-				   * this NIC */
-	uint32_t max_tx, max_rx;  /* most outstanding requests, and most posted receives; 0: 1024 */
+	struct nic_rdm_addr addr; /* addr.gid must be in the NIC's GID table, and the caller must route packets for
+				   * addr.port to this NIC */
+	uint32_t max_tx, max_rx;  /* max outstanding requests, max posted receives; 0: 1024 */
 	uint64_t connect_ns;	  /* how long a peer may take to answer a connection attempt; 0: 10 s */
-	uint64_t max_unexpected;  /* most bytes of unexpected messages to hold; at that limit senders wait and
+	uint64_t max_unexpected;  /* max bytes of unexpected messages to hold; at the limit senders must wait, and
 				   * datagrams are dropped. At least 64 KiB; 0: 64 MiB */
 	struct nic_rdm_rq *rq;	  /* a shared queue, whose max_rx and max_unexpected apply; NULL: the endpoint has
 				   * its own queue */
 	bool datagrams;		  /* each message is one unreliable datagram, of up to nic_rdm_datagram_max bytes */
-	bool strict;		  /* when a connection is lost, requests that have not begun fail as well, so that none
-				   * is executed after one that was lost; otherwise they use the next connection */
+	bool strict;		  /* when a connection is lost, requests that have not begun fail too, so that no
+				   * request is executed after an earlier request was lost; if false, they use the next
+				   * connection */
 	uint8_t timeout;	  /* the queue pairs' nic_qp_attr.timeout; 0: 14 */
 	uint8_t retry_cnt;	  /* as nic_qp_attr.retry_cnt, but up to 255; 0: enough retries to last for peer_ns */
 	uint64_t peer_ns;	  /* about how long a connected peer may take to answer a request; 0: 6 s */
@@ -176,8 +177,8 @@ struct nic_rdm_init {
 
 /**
  * As nic_mr_reg, but peers use an R_Key that the caller has chosen; it is valid for QPs of this protection domain.
- * Other protection domains may use the same R_Key. The NIC chooses the L_Key. @return also -EEXIST: the protection
- * domain already has this R_Key.
+ * Other protection domains may use the same R_Key. The NIC chooses the L_Key. @return as nic_mr_reg; -EEXIST: the
+ * protection domain already has this R_Key.
  */
 int nic_mr_reg_named(struct nic_pd *pd, void *addr, uint64_t len, uint64_t iova, uint32_t access, uint32_t rkey,
 		     struct nic_mr **out);
@@ -216,8 +217,8 @@ int nic_rdm_cm_connect(struct nic_rdm *ep, const struct nic_rdm_addr *to, const 
  *  nic_rdm_cm_connect; -ENOENT: no such request. */
 int nic_rdm_cm_accept(struct nic_rdm *listener, uint32_t request, struct nic_rdm *ep, const void *data, uint32_t len);
 int nic_rdm_cm_refuse(struct nic_rdm *listener, uint32_t request, const void *data, uint32_t len);
-/** End the connection. The endpoint cannot connect again. The peer is told, and gets the acknowledgments that are
- *  due. */
+/** End the connection. The endpoint cannot connect again. The NIC tells the peer, and sends the acknowledgments that
+ *  are due. */
 void nic_rdm_cm_shutdown(struct nic_rdm *ep);
 /** The peer of an endpoint with one peer; NULL: not connected. */
 struct nic_rdm_peer *nic_rdm_cm_peer(const struct nic_rdm *ep);
@@ -285,9 +286,10 @@ struct nic_rdm_atomic {
 
 /**
  * Make requests. No call blocks: up to max_tx requests are queued until they can be sent.
- * @return 0, -EAGAIN: no room now, but outstanding requests will free some, -ENOMEM: no memory and no outstanding
- * requests, or no memory for a connection to this peer, -EINVAL, -EMSGSIZE (longer than this header allows),
- * -EOPNOTSUPP (the operation does not exist for this datatype; or not a plain SEND on a datagram endpoint).
+ * @return 0; -EAGAIN: no room now, but outstanding requests will free some; -ENOMEM: no memory and no outstanding
+ * requests, or no memory for a connection to this peer; -EINVAL; -EMSGSIZE: longer than this header allows;
+ * -EOPNOTSUPP: the operation does not exist for this datatype, or the endpoint is a datagram endpoint and the request
+ * is not a plain SEND.
  */
 int nic_rdm_send(struct nic_rdm_peer *peer, const struct nic_rdm_send *r);
 int nic_rdm_rma(struct nic_rdm_peer *peer, const struct nic_rdm_rma *r);
@@ -317,8 +319,8 @@ int nic_rdm_rq_create(struct nic *nic, const struct nic_rdm_rq_init *init, struc
 int nic_rdm_rq_destroy(struct nic_rdm_rq *rq);
 /** The endpoint's receive queue: the shared one, or its own, which lives as long as the endpoint. */
 struct nic_rdm_rq *nic_rdm_rq_of(struct nic_rdm *ep);
-/** As nic_rdm_recv, nic_rdm_peek and nic_rdm_cancel, but on a queue; -EINVAL if `from` is set and the queue is
- *  shared. */
+/** As nic_rdm_recv, nic_rdm_peek and nic_rdm_cancel, but for a receive queue instead of an endpoint. @return also
+ *  -EINVAL: `from` is set and the queue is shared. */
 int nic_rdm_rq_recv(struct nic_rdm_rq *rq, const struct nic_rdm_recv *r);
 int nic_rdm_rq_peek(struct nic_rdm_rq *rq, const struct nic_rdm_recv *r, struct nic_rdm_done *found);
 int nic_rdm_rq_cancel(struct nic_rdm_rq *rq, const void *context);

@@ -19,12 +19,12 @@ enum nic_tag_opcode { NIC_TAG_ADD = 0, NIC_TAG_DEL = 1, NIC_TAG_SYNC = 2 };
 struct nic_tag_op {
 	uint64_t wr_id;
 	uint32_t opcode;  /* enum nic_tag_opcode */
-	bool signaled;	  /* complete with an entry in the SRQ's CQ; a failed DEL always does */
+	bool signaled;	  /* add a completion to the SRQ's CQ; a failed DEL adds one in any case */
 	bool sync;	  /* `handled` is valid */
 	uint32_t handled; /* how many unexpected messages the application has handled so far */
-	uint32_t handle;  /* ADD: becomes the handle of the buffer; DEL: the buffer */
-	/** ADD: a buffer for the first message whose tag is `tag` in the bits of `mask`. Its completions carry
-	 * `recv_wr_id`. */
+	uint32_t handle;  /* ADD: the NIC stores the new buffer's handle here; DEL: handle of the buffer to remove */
+	/** ADD: adds a buffer for the first message with (tag of the message & mask) == tag. The completions of that
+	 * message carry `recv_wr_id`. */
 	uint64_t recv_wr_id;
 	const struct nic_sge *sg_list;
 	uint32_t num_sge;
@@ -39,9 +39,9 @@ struct nic_tag_op {
 int nic_srq_create_tm(struct nic_pd *pd, struct nic_cq *cq, uint32_t max_wr, uint32_t max_sge, uint32_t max_tags,
 		      uint32_t limit, void *user, struct nic_srq **out);
 /**
- * Execute an operation. A buffer that is added while the NIC receives an unexpected message, or has given the
- * application unexpected messages which it has not handled yet, is matched only when the counts agree again; SYNC_REQ
- * in the completion tells.
+ * Execute an operation. The NIC counts unexpected messages, and the application reports in `handled` how many of them
+ * it has handled. A buffer that is added while these two numbers differ matches no messages until they are equal again.
+ * NIC_WC_TM_SYNC_REQ in an operation's completion tells the application that the numbers differ.
  * @return 0, -EINVAL (no such SRQ or opcode, too many SGEs), -ENOMEM (max_tags buffers).
  */
 int nic_tag_op(struct nic_srq *srq, struct nic_tag_op *op);

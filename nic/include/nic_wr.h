@@ -28,14 +28,14 @@ enum nic_wr_opcode {
 	NIC_WR_BIND_MW = 8,
 	NIC_WR_SEND_WITH_INV = 9,
 	NIC_WR_FLUSH = 14,
-	NIC_WR_ATOMIC_WRITE = 15,  /* NIC_ATOMIC_WRITE_SIZE bytes, INLINE or not, in one store */
-	NIC_WR_SEND_ENABLE = 0x60, /* this and the next five: values of enum ibv_exp_wr_opcode. SEND_ENABLE,
-				    * RECV_ENABLE and CQE_WAIT complete as a SEND */
+	NIC_WR_ATOMIC_WRITE = 15,  /* writes NIC_ATOMIC_WRITE_SIZE bytes with one store; the data may be INLINE */
+	NIC_WR_SEND_ENABLE = 0x60, /* this and the next five: values of enum ibv_exp_wr_opcode. SEND_ENABLE, RECV_ENABLE
+				    * and CQE_WAIT complete with opcode NIC_WC_SEND */
 	NIC_WR_RECV_ENABLE = 0x61,
 	NIC_WR_CQE_WAIT = 0x62,
 	NIC_WR_MASKED_CMP_AND_SWP = 0x63,
 	NIC_WR_MASKED_FETCH_AND_ADD = 0x64,
-	NIC_WR_NOP = 0x65,	/* does nothing; completes in order, as a SEND */
+	NIC_WR_NOP = 0x65,	/* does nothing; completes in order, with opcode NIC_WC_SEND */
 	NIC_WR_ELEMENTS = 0x66, /* this and the next: our own values. ELEMENTS, like a WRITE, returns no data and
 				 * takes no responder resource */
 	NIC_WR_FETCH_ELEMENTS = 0x67,
@@ -95,7 +95,7 @@ struct nic_bind {
 	struct nic_mr *mr;
 	uint64_t addr, len;
 	uint32_t access;
-	uint32_t rkey; /* its low byte becomes that of the window's R_Key; the other bytes are ignored */
+	uint32_t rkey; /* its low byte becomes the low byte of the window's R_Key; the other bytes are ignored */
 };
 
 struct nic_send_wr {
@@ -142,8 +142,8 @@ struct nic_send_wr {
 			uint32_t rkey;
 			uint8_t op, datatype; /* enum nic_elem_op, enum nic_datatype */
 		} elements;
-		/** FLUSH: completes once all that earlier requests of the QP have written to the range, or with
-		 *  NIC_FLUSH_MR to the whole region, is visible to everybody, or persistent (A19). */
+		/** FLUSH: completes once the data that the QP's earlier requests wrote to the range is globally visible
+		 *  or persistent, depending on `type` (A19). With NIC_FLUSH_MR, the range is the whole region. */
 		struct {
 			uint64_t remote_addr;
 			uint32_t rkey;

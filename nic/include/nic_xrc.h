@@ -20,7 +20,7 @@ int nic_xrcd_free(struct nic_xrcd *xrcd);
  *  nic_srq_create. */
 int nic_srq_create_xrc(struct nic_pd *pd, struct nic_xrcd *xrcd, struct nic_cq *cq, uint32_t max_wr, uint32_t max_sge,
 		       uint32_t limit, void *user, struct nic_srq **out);
-/** The 24-bit number by which peers name an SRQ of an XRC domain; 0: the SRQ belongs to none. */
+/** The 24-bit number by which peers name an SRQ of an XRC domain; 0: the SRQ belongs to no XRC domain. */
 uint32_t nic_srq_num(const struct nic_srq *srq);
 /** The target QP of the domain with this number; NULL: there is none. */
 struct nic_qp *nic_xrc_target(const struct nic_xrcd *xrcd, uint32_t qpn);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * trigger.h - the trigger unit: counters, and work that waits for one of them to reach a threshold. The third public
+ * trigger.h - the trigger unit: counters, and work that waits until a counter reaches a threshold. The third public
  * header of the NIC; the calling rules of nic.h apply.
  *
  * A counter has two parts, successes and failures. Work waits for the sum of both, so that it starts whether the
@@ -72,8 +72,8 @@ int nic_trig_queue(struct nic *nic, struct nic_trig_cntr *c, uint64_t threshold,
 /** Reserve room for n items of work to wait for a counter: nic_trig_queue cannot fail for that many. @return 0,
  *  -ENOMEM. */
 int nic_trig_reserve(struct nic_trig_cntr *c, uint32_t n);
-/** Stop work from starting. @return true: the work was waiting and no longer is; false: the work has already been
- *  started. */
+/** Keep waiting work from starting. @return true: the work was waiting, and is now canceled; false: the work has
+ *  already been started. */
 bool nic_trig_cancel(struct nic_trig_work *work);
 
 /** Start ready work. Call this after nic_trig_add, nic_trig_set or nic_trig_queue, unless in a callback. */

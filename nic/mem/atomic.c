@@ -3,8 +3,8 @@
  * atomic.c - the atomic unit; see atomic.h.
  *
  * For each operation a function computes the new value from the old one. The CPU's compare-and-swap of the operand's
- * size stores the new value. If the CPU has an instruction for the operation itself, that instruction is used instead:
- * it needs no retries on a contended word.
+ * size stores the new value. If the CPU has an instruction for the operation itself, that instruction is used instead,
+ * because it needs no retries on a contended word.
  */
 #include "atomic.h"
 

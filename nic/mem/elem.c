@@ -3,9 +3,9 @@
  * elem.c - the element unit; see elem.h.
  *
  * Each datatype of elem.def has a function (next_INT8 etc.) that computes the new element from the old one, operand and
- * compare value. Its switch consists of the cases for the kind of the datatype (CASES_SIGNED etc.). One loop for all
- * datatypes, which the compiler specializes for each, loads the element, computes the new one and stores it by the
- * CPU's compare-and-swap of that size, retrying if the element changed meanwhile.
+ * compare value. Its switch consists of the cases for the kind of the datatype (CASES_SIGNED etc.). One loop
+ * (run) serves all datatypes; the compiler specializes it for each datatype. It loads an element, computes the new
+ * element and stores it by the CPU's compare-and-swap of that size. It retries if the element has changed meanwhile.
  */
 #include "elem.h"
 
@@ -153,7 +153,7 @@ INLINE uint32_t shape_size(const struct shape *s)
 	return s->part * s->parts;
 }
 
-/** Zero the padding, which is not part of the value, in elements to be stored or answered. */
+/** Zero the padding of an element that is to be stored or returned: padding is not part of the value. */
 INLINE void pad(const struct shape *s, uint8_t *element)
 {
 	if (s->used < s->part)
@@ -188,7 +188,7 @@ DMA INLINE bool swap_word(void *target, uint32_t size, union element *old, const
 #undef SWAP
 }
 
-/** Load a word. A 16-byte one is loaded in two halves and may be torn. */
+/** Load a word. A 16-byte word is loaded in two halves and may be torn. */
 DMA INLINE void guess_word(const void *target, uint32_t size, union element *word)
 {
 	switch (size) {
@@ -238,7 +238,7 @@ DMA INLINE void one_word(const struct shape *s, next_fn next, uint32_t op, uint8
 	union element is;
 
 	guess_word(target, size, old);
-	/* An unchanged element needs no store, except of 16 bytes: there the swap proves that the load was not torn. */
+	/* An unchanged element needs no store, unless it has 16 bytes: the swap then proves the load not torn. */
 	do
 		if (!become(s, next, op, old, &is, operand, compare) && size < 16)
 			break;

@@ -168,8 +168,8 @@ uint32_t nic_mr_rkey(const struct nic_mr *mr)
 	return mr->named ? mr->name : mr->mkey.key;
 }
 
-/* Whether [va, va + len) is inside the key's range. Must not overflow: rxe's check once overflowed, and let peers write
- * anywhere. */
+/* Whether [va, va + len) is inside the key's range. The arithmetic must not overflow: rxe's check once overflowed, and
+ * let peers write anywhere. */
 static bool range_inside(const struct mkey *m, uint64_t va, uint64_t len)
 {
 	return va >= m->va && va - m->va <= m->len && len <= m->len - (va - m->va);

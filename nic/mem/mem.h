@@ -69,7 +69,8 @@ enum mem_verdict mem_check_remote_all(const struct nic *nic, const struct nic_pd
 /** Check a local access to [addr, addr + len) under an L_Key, and find the memory. */
 enum mem_verdict mem_check_local(const struct nic *nic, const struct nic_pd *pd, uint32_t lkey, uint64_t addr,
 				 uint64_t len, uint32_t access, uint8_t **out);
-/** Revoke in-flight payload references under the key: the memory is its owner's again and must not be read any more. */
+/** Revoke in-flight payload references under the key: the memory belongs to its owner again, and peers must no longer
+ * read it. */
 static inline void mem_revoke(const struct nic *nic, const struct mkey *m)
 {
 	if (nic->refers)
@@ -106,8 +107,8 @@ static inline struct mkey *mkey_find(const struct nic *nic, uint32_t key)
 	return m && m->key == key ? m : NULL;
 }
 
-/** The application's memory at an address of the key's range. Not by pointer arithmetic, which the base of a region
- * over the whole address space, NULL, does not allow. */
+/** The application's memory at an address of the key's range. Integer arithmetic is needed, because a region over the
+ * whole address space has the base NULL, on which C does not allow pointer arithmetic. */
 static inline uint8_t *mkey_memory(const struct mkey *m, uint64_t va)
 {
 	return (uint8_t *)((uintptr_t)m->base + (uintptr_t)(va - m->va)); /* NOLINT(performance-no-int-to-ptr) */

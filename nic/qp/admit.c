@@ -52,10 +52,10 @@ enum nic_counter rx_refusal(const struct nic *nic, const struct nic_qp *qp, cons
 	if (!state_takes(qp, p))
 		return NIC_CNT_rx_qp_state;
 	if ((p->pkey & 0x7fff) != 0x7fff)
-		return NIC_CNT_bad_pkey; /* our P_Key is the default one of a full member, 0xFFFF (10.9.1.2) */
+		return NIC_CNT_bad_pkey; /* our only P_Key is the default with full membership, 0xFFFF (10.9.1.2) */
 	if (p->bare && qp->type == NIC_QPT_UD)
 		return NIC_CNT_rx_bad_source; /* a datagram has to carry its addresses */
-	/* Of a packet for a multicast group, mcast.c has checked that the QP is attached to the group. */
+	/* Skip this check for multicast packets: mcast.c has already checked that the QP is attached to the group. */
 	if (!own_gid(nic, p->bare ? &qp->sgid : &p->dgid) && p->dest_qpn != NIC_MCAST_QPN)
 		return NIC_CNT_rx_bad_dgid;
 	if (qp->type == NIC_QPT_UD)

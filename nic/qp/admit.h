@@ -9,8 +9,8 @@ struct nic;
 struct nic_qp;
 struct packet;
 
-/** @return the counter of the reason why the packet may not reach this QP; NIC_CNT_COUNT: it may. Runs the checks
- * of 9.6.1 in their order. */
+/** Run the checks of 9.6.1 in their order. @return the counter for the reason why this QP must not get the packet, or
+ * NIC_CNT_COUNT if the QP may get it. */
 enum nic_counter rx_refusal(const struct nic *nic, const struct nic_qp *qp, const struct packet *p);
 
 #endif

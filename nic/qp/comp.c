@@ -175,7 +175,7 @@ static void response_not_come(struct nic_qp *qp)
 		req_unread(qp);
 }
 
-/* Whether the response is right for `psns` response packets of the READ, beginning with packet number k. */
+/* Whether the response is valid if it stands for `psns` response packets of the READ, from packet number k on. */
 static bool response_fits(const struct nic_qp *qp, const struct swqe *w, const struct packet *p, uint32_t k,
 			  uint32_t psns)
 {

@@ -18,8 +18,9 @@ bool comp_rx(struct nic_qp *qp, const struct packet *p);
 void comp_finish(struct nic_qp *qp, enum error_id error);
 /** Complete the local operations at the tail of the send queue that have run. */
 void comp_finish_local(struct nic_qp *qp);
-/** Predict the destination of this response, expected to answer the READ in WQE sq.tail + ahead. @return NULL: it is
- * not the complete response to that READ, or the READ does not have exactly one SGE, or that SGE is not writable. */
+/** Predict where the payload of this response will go if the response answers the READ in WQE sq.tail + ahead. @return
+ * NULL if the response is not the complete response to that READ, or if the READ does not have exactly one SGE, or if
+ * the SGE is not writable. */
 uint8_t *comp_foresee(const struct nic_qp *qp, const struct packet *p, uint32_t ahead);
 /** Complete everything in the send queue with a flush error. */
 void comp_flush(struct nic_qp *qp);

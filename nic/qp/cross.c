@@ -2,7 +2,7 @@
 /*
  * cross.c - requests that control or wait for other queues (CORE-Direct, the cross-channel requests of ConnectX). They
  * run in send queue order, as local operations do, and send nothing:
- *   WAIT         the queue continues when a CQ has had a given number of entries, polled or not, with any status
+ *   WAIT         the queue continues when a CQ has received a given number of entries, polled or not, with any status
  *   SEND_ENABLE  requests of a managed send queue may start
  *   RECV_ENABLE  elements of a managed receive queue may be taken
  * A queue of such requests is a program that the NIC runs without the application.

@@ -13,9 +13,9 @@ struct swqe;
 void cross_init(struct nic_qp *qp, const struct nic_qp_init *init);
 /** Reset the counts and enable nothing. Call when the queues have been emptied. */
 void cross_reset(struct nic_qp *qp);
-/** Restart the counts of the send queue. Call when it was flushed and continues. */
+/** Restart the counts of the send queue. Call when the queue has been flushed and the QP returns from SQE to RTS. */
 void cross_recover(struct nic_qp *qp);
-/** Cancel the posted WAITs, which will not run: release their CQs. May be called again. */
+/** Cancel the posted WAITs, because they will not run, and release their CQs. Repeated calls are harmless. */
 void cross_release(struct nic_qp *qp);
 /** Validate a cross-channel request. The caller has checked that the QP may post such requests. @return 0, -EINVAL. */
 int cross_check(const struct nic_qp *qp, const struct nic_send_wr *wr);

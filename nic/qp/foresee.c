@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * foresee.c - predicts the destinations of payloads sent by reference in the packets after the one being executed, so
- * that a carrier can fetch several payloads in one system call.
+ * foresee.c - predicts where payloads sent by reference will go, for the packets behind the one being executed. The
+ * carrier can then fetch several payloads in one system call.
  *
  * No packet is executed early, and nothing relies on a prediction: each packet is checked and executed in its turn, and
- * its payload is fetched again if the prediction was wrong. A wrong prediction costs time but does no harm: the
- * predicted memory is always memory that the packet may write to at present, named by an in-sequence request of the
- * same QP, by a READ that waits for exactly this response, or by a receive that no earlier message takes. If the QP
- * fails before the packet's turn, or the sender revokes a payload, the bytes already written stay, as with a message of
- * which only half arrives; this includes the buffer of a receive that stays posted.
+ * its payload is fetched again if the prediction was wrong. A wrong prediction costs time but does no harm, because the
+ * packet may write to the predicted memory at that moment: the memory is named by an in-sequence request of the same
+ * QP, by a READ that waits for exactly this response, or by a receive that no earlier message takes. If the QP fails
+ * before the packet's turn, or the sender revokes a payload, the bytes already written stay, even in the buffer of a
+ * receive that stays posted. A message of which only half arrives leaves bytes behind in the same way.
  *
  * Only simple cases are predicted: consecutive messages of one packet each, of the same QP and kind, each to one
  * contiguous piece of memory.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * gsi.c - queue pair 1: a UD queue pair of the NIC that belongs to no application (IBTA 3.5.3, 10.2.5). Received MADs
- * need no receive requests: each is handed over at once.
+ * need no receive requests: each MAD goes to the callback (nic_gsi_fn) at once.
  *
  * Owns: nic->gsi.
  */
@@ -28,7 +28,7 @@ static void arrived(struct nic_qp *qp, const struct packet *p)
 {
 	const struct gsi *g = qp->nic->gsi;
 	const struct nic_gsi_addr addr = {.own = p->dgid, .peer = p->sgid};
-	uint8_t mad[NIC_MAD_LEN]; /* a forwarded packet lies in memory that others may write to */
+	uint8_t mad[NIC_MAD_LEN]; /* a copy, because a forwarded packet lies in memory that others may write to */
 
 	if (p->payload_len != NIC_MAD_LEN || !p->payload) {
 		COUNT(qp->nic, ud_too_long);

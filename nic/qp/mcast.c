@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * mcast.c - multicast groups: which UD QPs are attached to which group, and delivery (IBTA 10.5.2, annex A17.9.1). Each
- * attached QP that the packet may reach gets a copy; a QP that refuses its copy does not keep the others from theirs.
+ * attached QP gets a copy if the packet passes the checks of admit.c for this QP. A refusal for one QP does not affect
+ * the other QPs.
  *
- * The port decides which groups' packets reach the NIC. Nothing is sent back to the sender here: the port's network
- * loops packets to this host's own members.
+ * The port decides which groups' packets reach the NIC. The NIC does not loop back the multicast packets that it sends:
+ * the port's network loops them back to members on this host.
  */
 #include "admit.h"
 #include "gid.h"
@@ -55,7 +56,7 @@ static void group_free(struct nic *nic, struct mcast_group *g)
 	free(g);
 }
 
-/** Index of the QP in the group; g->n: it is not attached. */
+/** @return index of the QP in the group, or g->n if the QP is not attached. */
 static uint32_t member(const struct mcast_group *g, const struct nic_qp *qp)
 {
 	uint32_t i = 0;

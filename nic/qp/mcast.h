@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* mcast.h - multicast groups: delivery, and the end of all groups. Private to nic/. */
+/* mcast.h - multicast groups: delivery of packets, and removal of all groups. Private to nic/. */
 #ifndef NIC_MCAST_H
 #define NIC_MCAST_H
 

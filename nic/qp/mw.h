@@ -14,7 +14,7 @@ struct nic_qp;
 bool mw_bind_check(const struct nic_qp *qp, const struct nic_bind *bind);
 /** Bind, rebind or unbind a window. mw_bind_check must have passed. */
 void mw_bind(struct nic_qp *qp, const struct nic_bind *bind);
-/** Whether this QP may invalidate the key: a type 2 window bound to it. */
+/** Whether this QP may invalidate the key: the key must belong to a type 2 window that is bound to this QP. */
 bool mw_invalidate_check(const struct nic_qp *qp, uint32_t rkey);
 void mw_invalidate(struct nic *nic, uint32_t rkey);
 

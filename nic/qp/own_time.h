@@ -25,7 +25,7 @@ static inline void nic_see_time(struct nic *nic, uint64_t now_ns)
 
 /** The earliest deadline, in the NIC's time. */
 uint64_t time_next(const struct nic *nic);
-/** Make due the delayed ACKs on the list `acks` whose delay ends at or before `until`. */
+/** Make every delayed ACK on the list `acks` due if its delay ends at or before `until`. */
 void acks_due(const struct list *acks, uint64_t until);
 
 #endif

@@ -17,7 +17,7 @@
 #include "trig.h"
 
 #define TX_TURN	       16 /* packets that a QP may send before another QP gets its turn */
-#define REFERENCE_TURN 4  /* TX_TURN counts a packet with a reference as this many: it takes long to receive */
+#define REFERENCE_TURN 4  /* TX_TURN counts a packet with a reference as this many packets: receiving it takes long */
 
 void paths_init(struct nic *nic)
 {
@@ -100,12 +100,14 @@ uint32_t path_route(const struct nic *nic, const struct nic_gid *dgid, uint32_t 
 }
 
 /*
- * Whether a delayed ACK is sent before the pending requests or after them. Hardware sends it before them; if it comes
- * after them, a polling peer gets the reply sooner. The ACK goes first on lossless paths, where packets are sent one by
- * one and the order costs little. It also goes first if a CQ of the QP is armed: the application then sleeps until
- * completions arrive. The peer's application most likely sleeps too. The completion of the message that it sent must
- * wake it before the reply arrives: perftest assumes that the first event reports that completion, and overruns its
- * send queue if the event reports the reply.
+ * Whether a delayed ACK is sent before the pending requests or after them. Hardware sends the ACK first. Here the
+ * requests usually go first, because a polling peer then gets our application's reply sooner. The ACK goes first in two
+ * cases:
+ *   - On lossless paths, where packets are sent one by one and the order costs little.
+ *   - If a CQ of the QP is armed. Our application then sleeps until completions arrive, and the peer's application most
+ *     likely does the same. The ACK completes the peer's send, and the event for that completion must reach the peer
+ *     before the event for our reply. perftest assumes that its first event reports the send completion, and overruns
+ *     its send queue if that event reports the reply.
  */
 static bool ack_goes_first(const struct nic_qp *qp)
 {
@@ -144,7 +146,7 @@ static inline bool qp_tx(struct nic_qp *qp, uint32_t path, struct nic_tx_frame *
 	return resp_tx(qp, frame);
 }
 
-/* Settle after QPs of the path have sent. @return whether that may have given the path new packets to send. */
+/* Settle after QPs of the path have sent. @return whether settling may have given the path new packets to send. */
 static inline bool settle(struct nic *nic, uint32_t index)
 {
 	if (list_empty(&nic->paths[index].ready))
@@ -156,7 +158,8 @@ static inline bool settle(struct nic *nic, uint32_t index)
 	return true;
 }
 
-/* Build packets of one QP into [frame, end), up to the end of its turn. @return behind the last one. */
+/* Build packets of one QP into [frame, end), up to the end of the QP's turn. @return the frame after the last one
+ * built. */
 static inline struct nic_tx_frame *qp_turn(struct nic_qp *qp, struct path *path, uint32_t index,
 					   struct nic_tx_frame *frame, struct nic_tx_frame *end)
 {

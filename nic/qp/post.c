@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * post.c - posting work requests (IBTA 11.4.1): validate what can be checked at once, and copy into the queue. Errors
- * found only when a WQE is executed (keys, ranges) become a completion status instead.
+ * post.c - posting work requests (IBTA 11.4.1): validates what can be checked at once, and copies the request into the
+ * queue. Errors found only when a WQE is executed (keys, ranges) become a completion status instead.
  */
 #include "calc.h"
 #include "comp.h"
@@ -25,7 +25,7 @@ static bool masked_legal(const struct nic_qp *qp, const struct nic_send_wr *wr)
 {
 	const struct nic_atomic *a = wr->masked.operation;
 
-	/* Look at `operation` only if the QP was created with extended atomics: else it may be unset. */
+	/* Look at `operation` only if the QP was created with extended atomics: otherwise the pointer may be unset. */
 	return qp->sq.max_atomic_arg && a && extended_size_known(a->size) && a->size <= qp->sq.max_atomic_arg &&
 	       a->op == (wr->opcode == NIC_WR_MASKED_CMP_AND_SWP ? NIC_ATOMIC_MCS : NIC_ATOMIC_MFA);
 }
@@ -48,8 +48,9 @@ static bool elements_room(const struct nic_qp *qp, const struct nic_send_wr *wr)
 }
 
 /**
- * The operands must fit in a packet. The result must fit in a packet and in max_fetch bytes. The SGE lists are read
- * only once the QP is known to support operations on elements: only then are they sure to be set.
+ * Check an operation on elements. The operands must fit in a packet. The result must fit in a packet and in max_fetch
+ * bytes. The SGE lists are certain to be set only if the QP supports operations on elements, so check that before
+ * reading them.
  */
 static int elements_check(const struct nic_qp *qp, const struct nic_send_wr *wr, uint64_t *length)
 {
@@ -264,7 +265,7 @@ static void copy_asking(const struct nic_qp *qp, struct swqe *w, const struct ni
 static void copy_placed(struct swqe *w, const struct nic_send_wr *wr)
 {
 	w->srqn = wr->srqn;
-	w->piece = 1; /* of the READ response that answers it */
+	w->piece = 1; /* the READ response that answers it takes one PSN */
 	w->num_sge = 0;
 	if (wr->opcode == NIC_WR_FLUSH) {
 		w->remote_addr = wr->flush.level == NIC_FLUSH_MR ? 0 : wr->flush.remote_addr;
@@ -326,8 +327,8 @@ static inline void copy_data(const struct nic_qp *qp, struct swqe *w, const stru
 	}
 }
 
-/* Settle after a request completed while it was posted. Endpoints post while doing other work, and settle at its end.
- */
+/* Settle after a posted request has been flushed at once. Endpoints post requests in the middle of other work, and
+ * settle at the end of that work. */
 static void settle(struct nic_qp *qp)
 {
 	nic_settle_failed_cqs(qp->nic);
@@ -348,7 +349,7 @@ static inline void posted(struct nic_qp *qp, struct swqe *w)
 	if (flushes(qp)) {
 		comp_flush(qp);
 		settle(qp);
-	} else if (!w->may_coalesce || req_run(qp)) { /* a WQE that cannot join the waiting run ends it: send now */
+	} else if (!w->may_coalesce || req_run(qp)) { /* the WQE cannot join a waiting run, or the run is ready */
 		qp_ready(qp);
 	}
 }

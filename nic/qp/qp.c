@@ -161,11 +161,11 @@ static bool objects_legal(const struct nic_qp_init *init)
 	return false;
 }
 
-/** Reduce what is asked for to what the QP will have. */
+/** Adjust the requested objects and capacities to those that the QP will have. */
 static void narrow(struct nic_qp_init *init)
 {
 	if (init->type == NIC_QPT_XRC_INI)
-		init->recv_cq = init->send_cq; /* so that the pointer is never NULL; it receives nothing */
+		init->recv_cq = init->send_cq; /* the pointer must not be NULL, although the QP receives nothing */
 	if (init->srq || init->type > NIC_QPT_UD)
 		init->cap.max_recv_wr = init->cap.max_recv_sge = 0;
 	if (init->type == NIC_QPT_XRC_TGT)
@@ -174,7 +174,7 @@ static void narrow(struct nic_qp_init *init)
 		tm_narrow(init);
 }
 
-/** Count the QP as a user of its objects, or no longer. */
+/** Add `by` (1 or -1) to the user counts of the objects that the QP uses. */
 static void use_objects(struct nic_qp *qp, int by)
 {
 	if (qp->xrcd) {
@@ -243,7 +243,7 @@ int nic_qp_create(struct nic *nic, struct nic_qp_init *init, struct nic_qp **out
 void qp_purge_cqs(const struct nic_qp *qp)
 {
 	if (qp->xrcd || qp->owner == &tm_owner)
-		return; /* what such a QP has completed belongs to SRQs that outlive it */
+		return; /* the completions of such a QP belong to SRQs that outlive the QP */
 	cq_purge(qp->send_cq, qp->qpn);
 	if (qp->recv_cq != qp->send_cq)
 		cq_purge(qp->recv_cq, qp->qpn);

@@ -9,14 +9,14 @@
  * Send queue indices are free-running: tail (oldest not completed) <= next (being sent) <= head (next to be posted).
  *
  * Who writes what, once the QP exists. Each row has members, the files that write them and, if there are several files,
- * the reason. qp.c also creates a QP and empties it in state RESET. ud.c is requester, completer and responder of
- * datagrams. tests/house/qp_writers_test.py compares this table with the code.
+ * on what occasions they do. qp.c also creates a QP and empties it in state RESET. ud.c is requester, completer and
+ * responder of datagrams. tests/house/qp_writers_test.py compares this table with the code.
  *
  * nic qpn type send_cq xrcd sig_all be_replies | qp.c | never change
- * pd recv_cq srq | qp.c xrc_target.c | of XRC targets, while they execute a request: the SRQ's
+ * pd recv_cq srq | qp.c xrc_target.c | an XRC target borrows those of the SRQ while it executes a request
  * state | qp_state.c |
- * posts | qp_state.c tm_qp.c | requests of the NIC itself
- * held | req_tx.h | through req_hold(), where a reason begins or ends
+ * posts | qp_state.c tm_qp.c | tm_qp.c posts the NIC's own requests
+ * held | req_tx.h | by req_hold(), which is called where a reason begins or ends
  * send_flags | qp.c cross.c rdm.c rdm_qp.c | at creation: what cross-channel requests and endpoints need
  * cap | qp.c |
  * attr | qp.c qp_modify.c | reset
@@ -26,7 +26,7 @@
  * sq.next | qp.c req_tx.c req.c comp.c ud.c | reset; a flush passes over what was not sent
  * sq.tail | qp.c comp.c | reset
  * sq.streak | qp.c post.c | reset
- * rq | qp.c cross.c post.c qp_state.c | reset; `managed`; `open`, at posting and for a flush; the rest is rq.c's
+ * rq | qp.c cross.c post.c qp_state.c | reset; `managed`; `open`, at posting and for a flush; rq.c writes the rest
  * req req.tlp | req.c | reset, as a whole
  * req.psn | req.c ud.c | datagrams
  * req.sent_psn | req.c ud.c | datagrams
@@ -34,7 +34,7 @@
  * req.failed | req.c qp_state.c | a send error that leaves the QP in SQE
  * req.rd_out | req_tx.c req.c | sent; answered
  * req.read_end | req_tx.c |
- * req.unasked | req_tx.h req_window.c req.c | asked; counted; going back
+ * req.unasked | req_tx.h req_window.c req.c | AckReq set; PSNs counted; going back
  * req.cwnd req.cwnd_acked | req_window.c |
  * req.ack_deadline req.rnr_until | req.c qp_state.c | the error state stops timers
  * req.retries req.rnr_retries req.backoff req.retrying req.forgiven | req.c |
@@ -133,8 +133,7 @@ struct swqe {
 				};
 				struct {
 					uint32_t piece; /* PSNs per READ request packet; kept when the path changes */
-					uint32_t feth,
-						range; /* FLUSH: placement and selectivity as on the wire; bytes */
+					uint32_t feth, range; /* FLUSH: the FETH as on the wire; number of bytes */
 				};
 				struct {
 					uint32_t count, data_len; /* elements; bytes of operands and compare values */
@@ -215,11 +214,12 @@ struct requester {
 	uint8_t taken;		      /* enum req_taken; see req_taken.c */
 	uint64_t taken_mark;	      /* path position that the peer has to pass: *mark of nic_config.untaken */
 	struct requester_tlp tlp;
-	bool retrying; /* has gone back to comp.una for a reason other than a timeout; no progress since */
-	bool forgiven; /* has gone back without using a retry (referenced payload not fetched); no progress since */
-	bool referred; /* unacknowledged packets before referred_end were sent by reference */
+	bool retrying; /* the QP has gone back to comp.una, not because of a timeout, and has made no progress since */
+	bool forgiven; /* the QP has gone back without using a retry, because a referenced payload was not fetched, and
+			  has made no progress since */
+	bool referred; /* some unacknowledged packets before referred_end were sent by reference */
 	uint32_t referred_end;
-	enum error_id failed; /* local error of WQE sq.next: the WQE completes with it once it is the oldest */
+	enum error_id failed; /* local error of WQE sq.next, to be reported once that WQE is the oldest */
 	bool drained;	      /* SQ_DRAINED was reported */
 	uint32_t sqd_stop;    /* in SQD: WQEs from here on wait */
 };
@@ -233,7 +233,7 @@ struct completer {
 /** A READ or atomic that was executed or begun, kept to answer its duplicates. */
 struct resp_resource {
 	bool used, atomic;
-	bool duplicate; /* the queued responses answer a duplicate: an error sends no NAK unless `referred` is set */
+	bool duplicate; /* the queued responses answer a duplicate: on errors no NAK is sent unless `referred` is set */
 	bool referred;	/* READs: part of the response was sent by reference */
 	bool todo;	/* response packets from `cursor` on are queued */
 	bool told;	/* READs: owner->served() was called */
@@ -325,7 +325,7 @@ struct nic_qp {
 	enum nic_qp_type type;
 	enum nic_qp_state state;
 	bool sig_all;
-	uint8_t posts; /* bits as in wr_row.posters: a request may be posted now if its row has one of them */
+	uint8_t posts; /* bits as in wr_row.posters: a request may be posted now if its row has one of these bits */
 	uint8_t held;  /* enum req_held: why the requester may not send; HELD_BOUND lets it send part of the queue */
 	uint32_t send_flags; /* enum nic_send_flags allowed in requests */
 	uint32_t be_replies; /* as in nic_qp_init */
@@ -342,11 +342,11 @@ struct nic_qp {
 	struct cross cross;
 	uint32_t path;	     /* egress path of a connected QP */
 	uint32_t takes;	     /* link that the QP accepts packets from, as nic_rx_frame.peer; 0: the port */
-	bool peer_is_local;  /* the peer's address is local: packets by the NIC's port must have UDP source port 4791 */
+	bool peer_is_local;  /* the peer's address is local: packets via the port must have UDP source port 4791 */
 	uint64_t rx_at_port; /* counters.rx_packets when `takes` became 0: packets since then came by the port */
 	uint8_t says, hears; /* nic_tx_frame.addresses of the QP's bare packets, and of bare packets from the peer */
 	struct list ready;   /* node on the ready list of a path */
-	bool resp_turn;	     /* a response went last, when the QP had both responses and requests to send */
+	bool resp_turn;	     /* when the QP last had both responses and requests to send, it sent a response */
 	uint64_t deadline;   /* the earliest deadline of the QP's timers */
 	uint32_t heap_pos;
 	struct event_source events;
@@ -376,7 +376,7 @@ static inline enum op_service qp_service(const struct nic_qp *qp)
 	return (enum op_service)service[qp->type];
 }
 
-/** Whether an endpoint of reliable datagrams owns the QP: it plans the retries. */
+/** Whether an endpoint of reliable datagrams owns the QP. The endpoint then plans the QP's retries. */
 static inline bool qp_is_endpoints(const struct nic_qp *qp)
 {
 	return qp->owner && !(qp->srq && qp->srq->tm);
@@ -387,7 +387,7 @@ static inline struct swqe *sq_at(const struct nic_qp *qp, uint32_t index)
 	return (struct swqe *)(void *)(qp->sq.slots + (size_t)(index & qp->sq.mask) * qp->sq.stride);
 }
 
-/** Where a WQE has the operands of an extended atomic, in wire format. */
+/** Where a WQE holds the operands of an extended atomic, in wire format. */
 static inline uint8_t *sq_operands(const struct nic_qp *qp, const struct swqe *w)
 {
 	return (uint8_t *)(uintptr_t)w + qp->sq.operands;

@@ -39,8 +39,8 @@ static bool values_legal(const struct nic_qp *qp, const struct nic_qp_attr *a, u
 
 #define SPORT_BASE 0xc000 /* lowest UDP source port of flows, by convention */
 
-/* Compute the UDP source port of a flow (RQ-19). It never changes. It depends only on the product of both QPNs, which
- * gives both directions of a connection the same port. */
+/* Compute the UDP source port of a flow (RQ-19). The port of a flow never changes: it depends only on the product of
+ * both QPNs, which also gives both directions of a connection the same port. */
 static uint16_t flow_sport(const struct nic_qp *qp)
 {
 	uint64_t v = (uint64_t)qp->qpn * (qp->attr.dest_qp_num ? qp->attr.dest_qp_num : 1);
@@ -57,7 +57,7 @@ static int resources_alloc(struct nic_qp *qp, uint32_t n)
 {
 	struct responder *resp = &qp->resp;
 	uint32_t size = round_up_pow2(n ? n : 1);
-	size_t room = resp->saved ? qp->sq.max_fetch : 0; /* bytes of results per resource; 0: none is saved yet */
+	size_t room = resp->saved ? qp->sq.max_fetch : 0; /* bytes saved per resource; 0: no result is saved yet */
 	struct resp_resource *res;
 	uint8_t *saved;
 

@@ -36,7 +36,7 @@ struct qp_owner {
 	void (*datagram)(struct nic_qp *qp, const struct packet *p);
 	/** A request of the peer that reads or writes local memory has been served. */
 	void (*served)(struct nic_qp *qp, uint32_t rkey, bool read, bool write);
-	/** Whether `served` would report an access under this R_Key. */
+	/** Whether `served` would tell the application of an access under this R_Key. */
 	bool (*is_told)(const struct nic_qp *qp, uint32_t rkey);
 	/** The QP is in error. */
 	void (*failed)(struct nic_qp *qp);

@@ -10,7 +10,7 @@
 
 struct nic_qp;
 
-/** Initialize a packet for the frame with the fields common to all packets of a connected QP. */
+/** Initialize a packet for the frame, and set the fields that all packets of a connected QP have in common. */
 void qp_address(const struct nic_qp *qp, struct packet *p, const struct nic_tx_frame *frame);
 /** Make a packet start at the IP header even if its path would permit a bare packet. */
 void qp_address_whole(const struct nic_qp *qp, struct packet *p);

@@ -2,8 +2,8 @@
 /*
  * qp_state.c - which state transitions a QP may make and with which attributes (IBTA 10.3.1, table of 11.2.4.2),
  * as a table, and what entering an error state entails (10.2.4, 11.2.5). Attributes that the table lists neither as
- * required nor as optional are refused. XRC QPs may get those of their other half, too: perftest gives both halves all.
- * Alternate paths (automatic path migration) are not supported.
+ * required nor as optional are refused. On the way to RTS an XRC initiator also accepts the attributes of a target, and
+ * vice versa: perftest passes all of them to both. Alternate paths (automatic path migration) are not supported.
  */
 #include "comp.h"
 #include "cq.h"
@@ -122,7 +122,8 @@ static void timers_stop(struct nic_qp *qp)
 	qp_timer(qp);
 }
 
-/* Complete every posted receive with a flush error. Of an SRQ's WQEs, flush only the one that this QP is using. */
+/* Complete every posted receive with a flush error. If the QP has an SRQ, flush only the WQE that this QP has taken
+ * from the SRQ. */
 static void flush_receives(struct nic_qp *qp)
 {
 	struct nic_wc wc = {.status = NIC_WC_WR_FLUSH_ERR, .vendor_err = ERR_flushed};

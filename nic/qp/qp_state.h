@@ -5,11 +5,11 @@
 
 #include "core.h"
 
-/** Set the state, trace it and update what depends on it alone: `posts`, `held`. */
+/** Set the state, trace the change, and update the fields that depend on the state (qp_hold_by_state). */
 void qp_set_state(struct nic_qp *qp, enum nic_qp_state state);
-/** Set `posts` and `held` to the values that follow from the state alone. */
+/** Set `posts`, and the bits HELD_STATE and HELD_BOUND of `held`, as the QP's state requires. */
 void qp_hold_by_state(struct nic_qp *qp);
-/** Enter the error state: flush both queues (C10-42), stop timers. No effect when already there. */
+/** Enter the error state: flush both queues (C10-42), stop timers. No effect if the QP is already in ERR. */
 void qp_enter_error(struct nic_qp *qp);
 /** Handle an error of the send queue: an RC QP enters ERR. A UC or UD QP enters SQE, with its send queue flushed
  *  (QS-09). */

@@ -3,9 +3,9 @@
  * refer.c - payload by reference. Between processes of one host a long payload need not be copied twice, into shared
  * memory and out of it: the packet names it, and the receiver fetches it straight to its destination.
  *
- * For the purposes of 9.7 one packet with a reference stands for consecutive packets of one message. It takes the PSNs
- * of all these packets. It is FIRST, MIDDLE, LAST or ONLY depending on whether the message's first and last packets are
- * among them.
+ * For the purposes of IBTA 9.7 one packet with a reference stands for consecutive packets of one message. It takes the
+ * PSNs of all these packets. It is FIRST, MIDDLE, LAST or ONLY depending on whether the message's first and last
+ * packets are among them.
  *
  * The payload of a SEND or WRITE belongs to the QP until the request is acknowledged, which happens after the fetch.
  * But before the fetch the application may destroy the QP, the request may complete in error, or the region that a READ
@@ -13,10 +13,10 @@
  * delivers payload that the sender was no longer entitled to send, although some bytes may already be in the receiver's
  * buffer.
  *
- * A message that an endpoint of reliable datagrams offers to another is fetched by reference, too, if the receiver has
- * a receive for it when the offer arrives; else, or if the fetch fails, it is read later. The message's memory is a
- * region that exists as long as the offer. The offer ends when the receiver has confirmed the message, or can no longer
- * get it.
+ * An endpoint of reliable datagrams can offer a message to another endpoint. The receiver fetches the message by
+ * reference, too, if a receive for the message is posted when the offer arrives. Otherwise, or if the fetch fails, the
+ * receiver reads the message later. The message's memory is a region that exists as long as the offer. The offer ends
+ * when the receiver has confirmed the message, or can no longer get it.
  *
  * A packet whose reference cannot be fetched counts as lost. Its payload is then sent again, in ordinary packets. The
  * path loses nothing else, so the retransmission uses up none of the retries that the application has allowed. Faulty
@@ -108,7 +108,7 @@ void refer_offer(struct nic_qp *qp, const struct swqe *w, struct packet *p, stru
 
 uint32_t refer_response_psns(const struct nic_qp *qp, const struct resp_resource *r, const struct nic_tx_frame *frame)
 {
-	/* An application that is told of a READ may overwrite the memory at once: put the payload in the packet. */
+	/* If the application is told of the READ, it may overwrite the memory at once: send the payload itself. */
 	if (r->length < NIC_REFERENCE_MIN || qp->type != NIC_QPT_RC || !path_refers(qp, frame) || r->duplicate ||
 	    qp->state == NIC_QPS_ERR /* in ERR: the peer could not repeat the READ if the fetch failed */ ||
 	    (qp->owner && qp->owner->is_told(qp, r->rkey)))
@@ -145,7 +145,8 @@ static enum mem_verdict fetch(struct nic *nic, const struct nic_reference *ref, 
 	uint8_t last[NIC_REFERENCE_LAST];
 	uint32_t n_last = len < sizeof(last) ? len : (uint32_t)sizeof(last);
 
-	/* The fault may be in the receiver's own memory: writing the retransmitted payload will show it. */
+	/* The fetch may have failed because of the receiver's own memory: writing the retransmitted payload will then
+	 * fail, too. */
 	if (!ref->fetch(ref->ctx, offset, app, len, last, n_last))
 		return MEM_UNREAD;
 	return mem_write(nic, app + len - n_last, last, n_last) ? MEM_OK : MEM_FAULT;

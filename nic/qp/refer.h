@@ -36,8 +36,9 @@ enum mem_verdict refer_write(struct nic *nic, const struct nic_reference *ref, u
 enum mem_verdict refer_scatter(struct nic *nic, const struct nic_pd *pd, const struct nic_sge *sge, uint32_t n,
 			       uint64_t offset, const struct nic_reference *ref);
 
-/** Revoke references in flight from the QP's requests: the application gets those buffers back. With `answers` also
- *  those from its responses: the application is resetting or destroying the QP, or moving it to the error state. */
+/** Revoke the references in flight that the QP's requests have sent, because the application gets those buffers back.
+ * With `answers`, revoke those that its responses have sent, too: the application is resetting or destroying the QP, or
+ * moving it to the error state. */
 void refer_revoke_qp(struct nic_qp *qp, bool answers);
 
 /** PSNs that a received packet takes by our path MTU; refer_fits() tells whether the sender agrees. */

@@ -17,8 +17,8 @@
 #include "req_window.h"
 #include "timer.h"
 
-/* Most doublings of the ACK timer: 12.7.34 allows up to four times its value. The retries of an endpoint's QP are
- * planned with them (req_retries). */
+/* How often the ACK timer may double: IBTA 12.7.34 allows up to four times the timer's value. req_retries() allows for
+ * these doublings when it plans the retries of an endpoint's QP. */
 #define BACKOFF_MAX 2
 
 /* IBTA 9.7.5.2.8: RNR NAK timer codes, in units of 10 us. Code 0 is the longest. */
@@ -58,8 +58,9 @@ static void ack_timer_start(struct nic_qp *qp)
 	qp_timer(qp);
 }
 
-/** How often the ACK timer may double. A longer timer gives a congested network time to recover. Where nothing is lost,
- * it gives a peer time to send its responses another way, if we could not take its shared memory: once is enough. */
+/** How often the ACK timer may double. A longer timer gives a congested network time to recover. On a lossless path, it
+ * gives a peer time to send its responses another way, if we could not take the peer's shared memory: there one
+ * doubling is enough. */
 static uint8_t backoff_max(const struct nic_qp *qp)
 {
 	uint8_t most = (uint8_t)(qp->nic->cfg.ack_backoff / 2); /* 1, 2, 4 */
@@ -119,7 +120,7 @@ void req_progress(struct nic_qp *qp, uint32_t packets)
 }
 
 /* A reference that could not be fetched is no loss on the path: resending the packet with its payload costs no retry.
- * This is done only once until there is progress, so a peer cannot cause it without end. */
+ * This is done only once until there is progress, so that a peer cannot cause endless retransmission. */
 static bool forgive(struct nic_qp *qp)
 {
 	bool first = !qp->req.forgiven;
@@ -131,7 +132,7 @@ static bool forgive(struct nic_qp *qp)
 static void go_back(struct nic_qp *qp)
 {
 	reposition(qp);
-	ack_timer_start(qp); /* starts again when the first packet is retransmitted, if that ever happens */
+	ack_timer_start(qp); /* retransmitting the first packet restarts the timer, but may never happen */
 }
 
 void req_unread(struct nic_qp *qp)
@@ -197,7 +198,7 @@ void req_rnr(struct nic_qp *qp, uint8_t timer_code)
 		req->rnr_retries--;
 	reposition(qp);
 	req->retrying = false;	   /* the RNR NAK shows that the retransmission has arrived */
-	if (qp_is_endpoints(qp)) { /* an endpoint's retries count only silence, which the NAK ends: refill them */
+	if (qp_is_endpoints(qp)) { /* an endpoint's retries only measure the peer's silence, which this NAK ends */
 		req->retries = qp->attr.retry_cnt;
 		req->backoff = 0;
 		req->tlp.again = 0;

@@ -11,9 +11,10 @@
 struct nic_qp;
 
 void req_reset(struct nic_qp *qp);
-/** PSNs before comp.una are acknowledged: reset retry counts and restart the timer. */
+/** The peer has acknowledged `packets` more packets, up to comp.una: reset retry counts, restart the ACK timer. */
 void req_progress(struct nic_qp *qp, uint32_t packets);
-/** Loss: retransmit from comp.una if retries are left, else the oldest WQE fails with `exhausted`. */
+/** Handle a loss: retransmit from comp.una if retries are left; otherwise fail the oldest WQE with the error
+ * `exhausted`. */
 void req_go_back(struct nic_qp *qp, enum error_id exhausted);
 /** Payload sent by reference was not fetched: retransmit from comp.una, the first time without using up a retry. */
 void req_unread(struct nic_qp *qp);
@@ -33,7 +34,7 @@ void req_settle(struct nic_qp *qp);
 bool req_fail(struct nic_qp *qp, enum error_id error);
 /** Retries needed to cover `ns` with this ACK timeout (nic_qp_attr.timeout, not 0): 1 ... 255. */
 uint8_t req_retries(uint8_t timeout, uint64_t ns);
-/** A packet that takes `psns` PSNs and ends `ends` WQEs has been built: account for it. */
+/** Account for a packet that has been built. It takes `psns` PSNs and is the last packet of `ends` WQEs. */
 void req_sent(struct nic_qp *qp, uint32_t psns, uint32_t ends);
 
 #endif

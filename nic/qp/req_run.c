@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * req_run.c - a run: consecutive one-element requests in the send queue, alike but for address and operand, sent in one
- * packet (elem.md). Each keeps its PSN and its completion; the peer handles them as if each had its own packet. A
- * retransmission may group them differently.
+ * req_run.c - a run: consecutive one-element requests in the send queue that differ only in address and operand, sent
+ * in one packet (elem.md). Each keeps its PSN and its completion; the peer handles them as if each had its own packet.
+ * A retransmission may group them differently.
  *
  * A packet costs the same for one request and for many. So while enough requests of the same kind are in flight, a run
- * waits until it has its full length, until a different request follows it, or until few are left in flight.
+ * waits until it has its full length, until a different request follows it, or until few requests are left in flight.
  */
 #include "elem.h"
 #include "mem.h"
@@ -79,8 +79,8 @@ uint32_t req_run_coalesced(const struct nic_qp *qp)
 	return coalesced;
 }
 
-/** Gather addresses and operands of n requests. @return how many; if fewer than n, *error tells why the next request
- * failed. */
+/** Gather addresses and operands of n requests. @return the number of requests gathered; if fewer than n, *error tells
+ * why the next request failed. */
 static uint32_t gather(const struct nic_qp *qp, uint32_t n, uint8_t *to, enum error_id *error)
 {
 	for (uint32_t i = 0; i < n; i++) {

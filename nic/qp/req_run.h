@@ -10,9 +10,10 @@ struct nic_qp;
 struct nic_tx_frame;
 struct swqe;
 
-/** Whether a WQE of FORM_ELEMENT about to be posted may share the packet of the one before it. */
+/** Whether a WQE of FORM_ELEMENT about to be posted may share the packet of the WQE before it. */
 bool req_run_joins(const struct nic_qp *qp, const struct swqe *w);
-/** WQEs from sq.next on that go in one packet, usually 1. 0: wait for more to join, since enough are in flight. */
+/** Number of WQEs from sq.next on that go in one packet, usually 1. 0: wait for more WQEs to join the run, since enough
+ * requests are in flight. */
 uint32_t req_run(const struct nic_qp *qp);
 /** Send n WQEs in one packet; the window has room for them. @return false: none was sent. */
 bool req_run_send(struct nic_qp *qp, uint32_t n, struct nic_tx_frame *frame);

@@ -14,8 +14,8 @@
  * first check is made soon after marking.
  *
  * Owns: requester.taken and requester.taken_mark; req.c resets them whenever it starts the ACK timer. The retries of a
- * QP of a reliable datagram endpoint measure silence of any cause. So for such a QP req.c asks, too, but then counts a
- * retry even if the peer has not taken what was sent.
+ * QP of a reliable datagram endpoint measure silence of any cause. So for such a QP, req.c calls req_taken_look(), too,
+ * but counts a retry even if the peer has not taken what was sent.
  */
 #include "qp.h"
 #include "req_taken.h"

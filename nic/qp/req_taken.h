@@ -7,8 +7,8 @@
 
 struct nic_qp;
 
-/** Judge an expiry of the ACK timer. @return 0: the peer has had time to respond, so the expiry counts as a retry; else
- * the ns by which to extend the timer. */
+/** Judge an expiry of the ACK timer. @return 0: the peer has had time to respond, so the expiry counts as a retry;
+ * otherwise the nanoseconds by which to extend the timer. */
 uint64_t req_taken_look(struct nic_qp *qp);
 
 #endif

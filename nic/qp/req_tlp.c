@@ -8,11 +8,11 @@
  * timeout, a thousand times the RTT.
  *
  * So a QP estimates the RTT and its variation (srtt, rttvar: RFC 6298), from the first transmission of a packet. When a
- * response takes longer than srtt + 4 rttvar, the QP retransmits everything unacknowledged, if that is little; then
- * again after twice that time, and so on. The ACK timer keeps running, and its expiry ends the probes. A probe is no
- * retry and does not change how long the QP waits for a silent peer. A copy sent too early is a duplicate to the peer.
- * The RTT is measured from the first transmission, so the sample shows how slow the peer is, and the QP waits longer
- * before later probes.
+ * response takes longer than srtt + 4 rttvar, the QP retransmits everything unacknowledged, unless that is more than
+ * PSNS_MOST PSNs. It does so again after twice that time, and so on. The ACK timer keeps running, and its expiry ends
+ * the probes. A probe is no retry and does not change how long the QP waits for a silent peer. A copy sent too early is
+ * a duplicate to the peer. The RTT is measured from the first transmission, so the sample shows how slow the peer is,
+ * and the QP waits longer before later probes.
  *
  * Probes are sent only on lossy paths, and only between our own endpoints: on an application's QP, only the ACK timer
  * that the application has set causes a retransmission (IBTA 9.7.6.1.3).
@@ -21,7 +21,7 @@
 #include "qp.h"
 #include "req_tlp.h"
 
-#define PSNS_MOST     16u      /* no probe with more unacknowledged PSNs than this */
+#define PSNS_MOST     16u      /* send no probe if more PSNs than this are unacknowledged */
 #define WAIT_UNKNOWN  8000000u /* ns to wait before the first RTT sample */
 #define WAIT_LEAST    1000000u /* shortest wait in ns: the peer's thread can easily be off its CPU for so long */
 #define MEASURED_MOST 1000000000u

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * req_tx.c - what the requester sends: turns send WQEs into request packets, in order, within the window (IBTA 9.7.2,
- * 10.8.3). One function per form of request (enum wr_form), and req_tx() calls that of the next WQE. Also sends for UC;
- * UD is in ud.c. req.c keeps track of packets once they are sent.
+ * 10.8.3). There is one function per form of request (enum wr_form); req_tx() calls the function for the next WQE's
+ * form. UC requests are sent here, too; UD is in ud.c. req.c keeps track of packets once they are sent.
  *
  * Local operations run once, when the requester first reaches them; their `started` flag keeps a retry from repeating
  * them.
@@ -39,10 +39,11 @@ enum sending {
 
 /* ---- parts that the forms share ------------------------------------------------------------------------------ */
 
-/** Whether a READ among the last `out` PSNs has not been answered, and its responder might execute the WQE first. The
- * responder reads memory only when it sends the responses, and takes more requests meanwhile. 9.5 permits that, but
- * adapters do not do it, and programs rely on that. Where packets can be lost, the wait would cost more than the rare
- * case is worth. An endpoint's requests follow the message orders that it offers instead. */
+/** Whether the WQE must wait for a READ among the last `out` PSNs, because the responder might execute the WQE before
+ * the READ. The responder reads memory only when it sends the responses, and executes further requests meanwhile.
+ * IBTA 9.5 permits that, but adapters do not do it, and programs rely on the adapters' order. Where packets can be
+ * lost, the wait would cost more than the rare case is worth. An endpoint's requests only follow the message orders
+ * that the endpoint offers. */
 static inline bool may_overtake(const struct nic_qp *qp, const struct swqe *w, uint32_t out)
 {
 	return ((qp->req.psn - qp->req.read_end) & PSN_MASK) < out && w->form != FORM_READ && !qp->owner &&
@@ -102,7 +103,7 @@ static inline void begin_only(struct nic_qp *qp, struct swqe *w, struct packet *
 	p->ackreq = req_asks_ack(qp, w, true, 1);
 }
 
-/** Begin a request of one packet with vendor or atomic opcode; its payload and remaining headers are the caller's. */
+/** Begin a request of one packet other than SEND, WRITE or READ. The caller adds payload and remaining headers. */
 static void begin_operation(struct nic_qp *qp, struct swqe *w, enum op_service service, struct packet *p,
 			    const struct nic_tx_frame *frame)
 {
@@ -122,7 +123,7 @@ static inline enum sending finish(struct nic_qp *qp, struct packet *p, struct ni
 	return SENT;
 }
 
-/** As finish(), for the packet of a READ or atomic, which a response completes, not an ACK. */
+/** Like finish(), but for a READ or atomic, which is completed by a response instead of an ACK. */
 static enum sending finish_asking(struct nic_qp *qp, struct packet *p, struct nic_tx_frame *frame, uint32_t psns,
 				  uint32_t ends)
 {
@@ -473,7 +474,7 @@ static enum sending (*const send[FORMS])(struct nic_qp *qp, struct swqe *w, stru
 	[FORM_FLUSH] = send_flush,	 [FORM_ATOMIC_WRITE] = send_atomic_write,
 };
 
-/* Whether SQD, or a managed queue's enabled count, holds WQE sq.next back. */
+/* Whether WQE sq.next may not start because of state SQD, or because it is not enabled in a managed queue. */
 static bool at_bound(const struct nic_qp *qp)
 {
 	return (qp->state == NIC_QPS_SQD && (int32_t)(qp->sq.next - qp->req.sqd_stop) >= 0) ||

@@ -13,8 +13,8 @@
 #include "req_window.h"
 
 /** Write the next request packet to the frame, if the requester can send one now. `path` must be the path of WQE
- *  sq.next. First finishes WQEs that need no packet, but stops at a WQE with another path. Call only if
- *  req_pending(). */
+ * sq.next. Before that, finish the WQEs that need no packet, but stop at a WQE with another path. Call only if
+ * req_pending(). @return whether a packet was written. */
 bool req_tx(struct nic_qp *qp, uint32_t path, struct nic_tx_frame *frame);
 /** The error for a failure to gather payload; ERR_none for MEM_OK. */
 enum error_id req_gathered(enum mem_verdict v);
@@ -31,9 +31,9 @@ static inline void req_hold(struct nic_qp *qp, enum req_held why, bool holds)
 }
 
 /**
- * Whether to set AckReq in a packet of this WQE: on the last one of a message, and at intervals in a long one. On a
- * lossless path the peer is uroce, too, and acknowledges eventually even without AckReq: there the last packet sets
- * AckReq only if its completion is awaited.
+ * Whether to set AckReq in a packet of this WQE. The last packet of a message sets it, and in a long message so do
+ * packets at intervals. On a lossless path the peer is uroce, too, and acknowledges eventually even without AckReq.
+ * There the last packet sets AckReq only if the application waits for the completion.
  */
 static inline bool req_asks_ack(struct nic_qp *qp, const struct swqe *w, bool ends, uint32_t psns)
 {

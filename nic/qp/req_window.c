@@ -50,7 +50,7 @@ uint32_t req_window_room(const struct nic_qp *qp)
 	return out < window(qp) ? window(qp) - out : 0;
 }
 
-/* The window limits packets: requests coalesced into another's packet count only against cfg.psn_window. */
+/* The window limits packets: requests coalesced into another request's packet count only against cfg.psn_window. */
 bool req_window_admits(const struct nic_qp *qp, uint32_t out, uint32_t psns, uint32_t packets)
 {
 	if (out + psns <= window(qp))

@@ -3,10 +3,10 @@
  * resp.c - the responder for RC and UC: executes requests, queues responses (IBTA 9.7.4, 9.7.5, 9.8.2, 9.9.3).
  * resp_check.c checks requests, resp_dup.c answers duplicates from saved results, resp_tx.c sends.
  *
- * Check, then act: resp_check looks at a request in PSN order and changes nothing; after it, execute cannot fail on
- * protocol grounds (but local memory may turn out to be gone, or short). Requests are executed in PSN order at once;
- * responses are pulled by resp_tx in PSN order: READ and atomic responses from the resource ring first, then one ACK or
- * NAK, which covers everything before it.
+ * Check, then act. resp_check() checks a request in PSN order and changes nothing. After that, execute() cannot fail
+ * for protocol reasons, but it can fail because local memory is gone or too short. Requests are executed at once, in
+ * PSN order. resp_tx() sends the responses in PSN order: first READ and atomic responses from the resource ring, then
+ * one ACK or NAK, which covers everything before it.
  */
 #include "aeth.h"
 #include "cq.h"
@@ -71,7 +71,9 @@ void resp_fail(struct nic_qp *qp, enum error_id error, uint32_t psn)
 
 	resp_nak(qp, row->syndrome, psn);
 	resp->dying = true;
-	if (resp->have_wqe && psn == resp->epsn) { /* not that of a later message, if memory to read has gone */
+	/* A READ whose memory has gone fails late: the receive WQE in use may belong to a later message, and does not
+	 * get this error. */
+	if (resp->have_wqe && psn == resp->epsn) {
 		struct nic_wc wc = {.status = row->status, .vendor_err = error};
 
 		qp_complete_recv(qp, &wc, false);
@@ -176,7 +178,7 @@ static __attribute__((noinline)) unsigned execute_resource(struct nic_qp *qp, co
 	} else if (p->op->traits & OP_IS_PLACED) {
 		if (p->op->kind == OP_FLUSH ? !resp_flush_execute(qp, p) : !resp_atomic_write(qp, p, app))
 			return ERR_remote_fault;
-		next.told = true; /* it is no READ that the owner of the QP would want to hear of */
+		next.told = true; /* not a READ: tx_resource() must not report it to the QP's owner */
 	} else {
 		COUNT(qp->nic, rx_read_requests);
 		next.length = next.stop = p->dma_len;
@@ -184,7 +186,8 @@ static __attribute__((noinline)) unsigned execute_resource(struct nic_qp *qp, co
 	}
 	*r = next;
 	resp->res_head++;
-	/* If res_next names the slot just reused, move it on: this response must not go first (C9-110). */
+	/* If res_next still stands for the previous use of this slot, advance it: the new response must not go first
+	 * (C9-110). */
 	if ((int32_t)(resp->res_next - (resp->res_head - resp->res_size)) < 0)
 		resp->res_next = resp->res_head - resp->res_size;
 	resp_resource_send(qp, r, 0, r->packets);
@@ -271,8 +274,9 @@ static void not_now(struct nic_qp *qp, const struct packet *p, unsigned verdict)
 	qp->resp.nak_sent = true;
 }
 
-/** Whether the error, found in the packet that ends a message, completes the receive WQE of the message: a key that may
- * not be invalidated (class J, 9.9.3), and memory that a WRITE with immediate data may not access. */
+/** Whether this error, found in the last packet of a message, completes the message's receive WQE with an error. This
+ * is so if the message may not invalidate the key that it names (class J, 9.9.3), or if a WRITE with immediate data may
+ * not access the memory or faults there. */
 static bool fails_receive(const struct packet *p, unsigned error)
 {
 	if (error == ERR_invalidate_remote)
@@ -337,9 +341,9 @@ static bool rx_rc(struct nic_qp *qp, const struct packet *p)
 	return true;
 }
 
-/* UC (9.8.2): no responses; after a gap or an error of the peer the rest of the message is dropped, and its receive WQE
-   is used for the next message. UC packets do not prove their sender: a forged FIRST or ONLY with any PSN makes the PSN
-   after it the expected one. */
+/* Process a UC request (9.8.2), which has no response. After a gap or an error of the peer, the rest of the message is
+ * dropped, and its receive WQE is used for the next message. UC packets do not prove who sent them: a forged FIRST or
+ * ONLY packet can have any PSN, and the PSN after that becomes the expected PSN. */
 static void rx_uc(struct nic_qp *qp, const struct packet *p)
 {
 	struct responder *resp = &qp->resp;
@@ -390,8 +394,8 @@ static __attribute__((noinline)) bool rx_run(struct nic_qp *qp, const struct pac
 	return accepted;
 }
 
-/** Process a request to an XRC target. When it is the request's turn, it names an SRQ of the QP's domain, and all
- * packets of a message name the same one. */
+/** Process a request to an XRC target. A request with the expected PSN must name an SRQ of the QP's XRC domain, and all
+ * packets of a message must name the same SRQ. */
 static bool rx_xrc(struct nic_qp *qp, const struct packet *p)
 {
 	struct responder *resp = &qp->resp;
@@ -408,7 +412,7 @@ static bool rx_xrc(struct nic_qp *qp, const struct packet *p)
 	accepted = rx_rc(qp, p);
 	overflowed = qp->recv_cq->overflowed;
 	xrc_leave(qp);
-	if (overflowed && qp->state != NIC_QPS_ERR) { /* as the QPs that the CQ belongs to (nic_tell_failed_cqs) */
+	if (overflowed && qp->state != NIC_QPS_ERR) { /* as nic_tell_failed_cqs() does for QPs whose own CQ overflows */
 		event_raise(qp->nic, &qp->events, NIC_EVENT_QP_FATAL);
 		qp_enter_error(qp);
 	}

@@ -11,7 +11,8 @@ struct packet;
 void resp_reset(struct nic_qp *qp);
 /** Handle a request packet for this RC or UC QP. @return whether it had the PSN expected next, and was executed. */
 bool resp_rx(struct nic_qp *qp, const struct packet *p);
-/** Refuse the request with this PSN, which ends the connection: NAK, completion or event, QP in error. */
+/** Refuse the request with this PSN, which ends the connection: queue a NAK, report a completion or event, and put the
+ * QP in error. */
 void resp_fail(struct nic_qp *qp, enum error_id error, uint32_t psn);
 /** Discard all queued responses, ACKs and NAKs. */
 void resp_cancel(struct nic_qp *qp);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * resp_ack.c - when the responder acknowledges: the one ACK or NAK that a QP has queued (IBTA 9.7.5.1). It covers all
- * packets before it, so there is never more than one; resp_tx.c sends it.
+ * resp_ack.c - when the responder acknowledges (IBTA 9.7.5.1). An ACK or NAK covers all packets before it, so a QP
+ * never has more than one queued. resp_tx.c sends it.
  *
  * An ACK that the peer has asked for (AckReq) waits a little, to cover later packets too; an unrequested one may wait
  * until the NIC is idle. NAKs do not wait.
@@ -38,7 +38,7 @@ void resp_ack(struct nic_qp *qp)
 	struct nic *nic = qp->nic;
 
 	if (resp->ack_queued && resp->syndrome != AETH_ACK && resp->nak_sent)
-		return; /* the queued NAK acknowledges as much */
+		return; /* the queued NAK acknowledges the same packets */
 	if (resp->ack_queued)
 		COUNT(nic, acks_coalesced);
 	else
@@ -53,15 +53,16 @@ void resp_ack(struct nic_qp *qp)
 }
 
 /*
- * Queue an ACK for an executed message that had no AckReq. The peer does not await its completion, but has to free the
- * send queue slot and to stop its ACK timer. The NIC sends this ACK when it is idle; one ACK covers many such messages.
+ * Queue an ACK for an executed message that had no AckReq. The peer's application does not wait for the completion, but
+ * the peer needs the ACK to free the send queue slot and to stop its ACK timer. The NIC sends this ACK when it is idle;
+ * one ACK covers many such messages.
  */
 void resp_ack_lazily(struct nic_qp *qp)
 {
 	struct responder *resp = &qp->resp;
 
 	if (resp->ack_queued && !resp->ack_lazy)
-		return; /* the queued ACK or NAK acknowledges as much */
+		return; /* the queued ACK or NAK acknowledges the same packets */
 	if (resp->ack_queued)
 		COUNT(qp->nic, acks_coalesced);
 	else

@@ -20,7 +20,7 @@
 #include "resp_place.h"
 #include "wire.h"
 
-#define FLUSHES (1u << 7) /* a right that no QP has (qp_modify.c refuses it): resp_place.c finds the right ones */
+#define FLUSHES (1u << 7) /* no QP has this right (qp_modify.c refuses it), so check_flush() finds the real rights */
 
 /* The right that a request needs. */
 static uint32_t access_of(const struct opcode *op)
@@ -41,7 +41,8 @@ static uint32_t access_of(const struct opcode *op)
 	return access[op->kind];
 }
 
-/* A FIRST or MIDDLE must be full; with a reference, as long as the full packets that it stands for. */
+/* Whether the payload has a valid length. A FIRST or MIDDLE packet must be full; with a reference, it must be as long
+ * as all the full packets that it stands for. */
 static bool payload_fits(const struct nic_qp *qp, const struct packet *p)
 {
 	uint32_t len = p->payload_len;
@@ -117,8 +118,8 @@ static bool have_receive(const struct nic_qp *qp, const struct packet *p)
 	return qp->resp.have_wqe || rq_peek(qp->srq ? &qp->srq->rq : &qp->rq);
 }
 
-/* Whether the QP executes such requests at all (RO-03, RO-04). Endpoints take neither immediate data nor keys to
- * invalidate. */
+/* Whether the QP executes requests with this opcode at all (RO-03, RO-04). Endpoints take neither immediate data nor
+ * keys to invalidate. */
 static bool is_enabled(const struct nic_qp *qp, const struct opcode *op, uint32_t access)
 {
 	if ((access & qp->attr.qp_access_flags) != access)

@@ -12,7 +12,8 @@
 struct nic_qp;
 struct packet;
 
-/* Verdicts besides enum error_id: the request cannot be executed now. Only its execution tells the last two. */
+/* Verdicts besides enum error_id: the request cannot be executed now. resp_check() never returns the last two: they
+ * arise during execution. */
 enum {
 	CHECK_RNR = ERR_COUNT, /* no receive WQE */
 	CHECK_UNREAD,	       /* the payload cannot be fetched: treat the packet as lost */

@@ -2,9 +2,10 @@
 /*
  * resp_elem.c - the part of the responder specific to element operations (elem.md).
  *
- * An operation without a result is handled like a WRITE: acknowledged, and a duplicate acknowledged again. An operation
- * that fetches takes a responder resource as an atomic does; its response is saved in wire format. A run is first split
- * into its requests: each is checked, executed, answered or found to be a duplicate, up to the first that fails.
+ * An operation without a result is handled like a WRITE: it is acknowledged, and a duplicate is acknowledged again. An
+ * operation that fetches takes a responder resource as an atomic does; its response is saved in wire format. A run is
+ * first split into its requests. Each request is handled as if it had its own packet, up to the first request that
+ * fails.
  */
 #include "elem.h"
 #include "mem.h"

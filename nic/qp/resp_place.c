@@ -3,8 +3,8 @@
  * resp_place.c - the responder's part of FLUSH and ATOMIC WRITE (IBTA A19). Both take a responder resource, and a READ
  * response without data answers them.
  *
- * What earlier requests of the QP have written is in memory when the FLUSH is executed, since requests are executed in
- * PSN order by CPU instructions. Global visibility thus needs a fence only; persistence is up to nic_config.persist.
+ * The CPU executes requests in PSN order, so the data written by earlier requests of the QP is in memory when a FLUSH
+ * is executed. Global visibility therefore needs only a fence. Persistence is up to nic_config.persist.
  */
 #include "resp_place.h"
 
@@ -29,7 +29,7 @@ static uint32_t rights_of(const struct packet *p)
 	return rights;
 }
 
-/** Find the memory that the FLUSH names; a range of no bytes has to have a right R_Key, too (RL-08). */
+/** Find the memory that the FLUSH names; even an empty range must have a valid R_Key (RL-08). */
 static enum mem_verdict find(const struct nic_qp *qp, const struct packet *p, uint8_t **app, uint64_t *len)
 {
 	if (p->feth & FETH_SEL(NIC_FLUSH_MR))

@@ -11,9 +11,10 @@
 struct nic_qp;
 struct packet;
 
-/** What is wrong with a FLUSH: its header, the rights of QP and region, the R_Key, the range. */
+/** Check a FLUSH: its header, the rights of the QP and the region, the R_Key, the range. @return the error, or
+ * ERR_none. */
 enum error_id resp_flush_check(const struct nic_qp *qp, const struct packet *p);
-/** Execute a checked FLUSH. @return false: the medium does not take the data. */
+/** Execute a checked FLUSH. @return false: the data could not be written to the persistent medium. */
 bool resp_flush_execute(const struct nic_qp *qp, const struct packet *p);
 /** Execute a checked ATOMIC WRITE, in one store. @return false: access to its memory faulted. */
 bool resp_atomic_write(struct nic_qp *qp, const struct packet *p, uint8_t *app);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * resp_tx.c - what the responder sends: responses to READs and atomics from the resource ring, in PSN order, then the
- * one ACK or NAK that is queued (IBTA 9.7.5.1). A READ's memory is accessed only now, and checked for each packet.
+ * one ACK or NAK that is queued (IBTA 9.7.5.1). A READ's memory is accessed only when a response packet is built, and
+ * is checked again for each packet.
  */
 #include "aeth.h"
 #include "mem.h"
@@ -126,7 +127,7 @@ static inline __attribute__((always_inline)) void tx_answer(struct nic_qp *qp, u
 }
 
 /* A duplicate READ whose memory has gone is dropped silently (RP-07). But if the first response was sent by reference,
- * the requester may never have fetched it, and would repeat the READ for ever: the requester gets a NAK. */
+ * the requester may never have fetched it, and would repeat the READ for ever. So the requester gets a NAK. */
 static __attribute__((noinline)) bool drop_duplicate(struct nic_qp *qp, const struct resp_resource *r,
 						     enum error_id error, uint32_t psn, struct nic_tx_frame *frame)
 {

@@ -17,7 +17,8 @@ static inline bool resp_pending(const struct nic_qp *qp)
 }
 /** Queue the response packets from `cursor` to `end` of the resource, even if they were sent before. */
 void resp_resource_send(struct nic_qp *qp, struct resp_resource *r, uint32_t cursor, uint32_t end);
-/** The QP is about to enter the error state: responses and the ACK for executed requests still go out, at once. */
+/** Call just before the QP enters the error state, so that the queued responses and ACK for executed requests are still
+ * sent, at once. */
 void resp_say_last(struct nic_qp *qp);
 
 #endif

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * source.c - the link by which a peer's packets come, and refusal of packets that come another way (IBTA 9.6.1.5
- * checks addresses only).
+ * source.c - determines the link by which a peer's packets must come, and refuses packets that come another way
+ * (IBTA 9.6.1.5 checks addresses only).
  *
- * The addresses in a packet that comes by the port prove little on a host with several users: each can send from a
- * socket bound to any address of the host, and set any of them as the source (IP_PKTINFO). A link proves more: the
- * carrier knows which peer owns it. So a QP whose peer has a link to us accepts packets from that link only; the peer,
- * for its part, sends by its link only (nic_path_take). Until the peer has a link, and where there are no links,
- * packets that claim an address of this host must come from UDP port 4791, which the kernel grants only to the device
- * that owns the address.
+ * The addresses in a packet that comes by the port prove little on a host with several users: each user can send from a
+ * socket bound to any address of the host, or set any of these addresses as the source (IP_PKTINFO). A link proves
+ * more: the carrier knows which peer owns it. So a QP whose peer has a link to us accepts packets from that link only;
+ * the peer, for its part, sends by its link only (nic_path_take). Until the peer has a link, and where there are no
+ * links, packets that claim an address of this host must come from UDP port 4791, which the kernel grants only to the
+ * device that owns the address.
  *
  * When a link appears, packets may still be on their way by the port. They are dropped, and RC retransmits its requests
  * in flight. This uses up no retry, since the loss is our doing.
@@ -80,8 +80,8 @@ void nic_peer_came(struct nic *nic, uint32_t peer, const struct nic_gid *own)
 	for (uint32_t i = 0; nic->qps.slots && i <= nic->qps.mask; i++) {
 		struct nic_qp *qp = nic->qps.slots[i].value;
 
-		/* Move only QPs whose peer has an address of this host: other peers should have no link. If one has a
-		 * link after all, source_look() moves its QP when the first packet comes by the link. */
+		/* Move only QPs whose peer has an address of this host: other peers should have no link. If such a peer
+		 * has a link after all, source_look() moves its QP when the first packet comes by the link. */
 		if (qp && is_connected(qp) && qp->takes == 0 && qp->peer_is_local &&
 		    memcmp(&qp->sgid, own, sizeof(*own)) == 0 && source_of(qp, 0) == peer)
 			source_move(qp, peer);

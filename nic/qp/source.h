@@ -7,13 +7,13 @@
 #include "packet.h"
 #include "qp.h"
 
-/** The QP has been connected: determine the link its packets come by. */
+/** The QP has been connected: determine the link by which the peer's packets must come. */
 void source_set(struct nic_qp *qp);
 /** The QP is not connected: accept packets by the port. */
 void source_reset(struct nic_qp *qp);
 /** This packet came by a link that the QP does not accept yet: if it is the peer's new link, accept it. */
 void source_look(struct nic_qp *qp, const struct packet *p);
-/** Whether a packet for a connected QP came by the right link. @return why it is refused; NIC_CNT_COUNT: accepted. */
+/** Check that a packet for a connected QP came by the right link. @return the reason to refuse it, or NIC_CNT_COUNT. */
 static inline enum nic_counter source_refusal(const struct nic_qp *qp, const struct packet *p)
 {
 	if (__builtin_expect(p->peer != qp->takes, 0))

@@ -19,7 +19,7 @@
 #include "qp.h"
 #include "resp_ack.h"
 
-#define BACK_NS	 20000000u  /* largest step back during which NIC time just stands still: threads' clocks may differ */
+#define BACK_NS	 20000000u  /* a smaller step back only pauses NIC time, since the clocks of threads may differ */
 #define LATE_NS	 500000000u /* an owner that works normally can be this late */
 #define GRACE_NS 100000000u /* after a gap, the next timer has at most this time left */
 
@@ -59,8 +59,8 @@ uint64_t time_next(const struct nic *nic)
 	return t < nic->rdm_deadline ? t : nic->rdm_deadline;
 }
 
-/** Handle a gap. `next`: the earliest deadline. Timers due then or up to LATE_NS later get up to GRACE_NS more time,
- *  but only once. */
+/** Handle a gap. `next`: the earliest deadline. Timers due at `next` or up to LATE_NS later get up to GRACE_NS more
+ * time, but only once. */
 static void gap(struct nic *nic, uint64_t next)
 {
 	if (next > nic->now)

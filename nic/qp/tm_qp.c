@@ -2,13 +2,13 @@
 /*
  * tm_qp.c - what a QP on an SRQ that matches tags does with messages.
  *
- * A message begins with a struct ibv_tmh: an opcode, and a tag. An eager message that matches a tagged buffer goes
- * there, without its header. A rendezvous request that matches names the sender's memory: the NIC reads that into the
- * buffer, and then tells the sender (FIN). It uses the QP's send queue for that, to which the application posts
- * nothing. All other messages go to untagged buffers, whole.
+ * A message begins with a struct ibv_tmh: an opcode, and a tag. If an eager message matches a tagged buffer, it goes to
+ * that buffer without its header. A rendezvous request names the sender's memory. If it matches, the NIC reads that
+ * memory into the tagged buffer and then sends FIN to the sender. For both it uses the QP's send queue, to which the
+ * application posts nothing. All other messages go to untagged buffers, with their headers.
  *
- * Match and arrival of the data complete separately unless they happen at once. So matches complete in the order of the
- * messages, however long their data takes.
+ * The match and the arrival of the data have separate completions, unless they happen at the same time. Matches
+ * therefore complete in the order of the messages, however long the data takes.
  */
 #include "tm_qp.h"
 
@@ -22,7 +22,7 @@
 #include "wire.h"
 #include "wr.h"
 
-#define SEND_QUEUE 32u /* WQEs, two for each rendezvous; more rendezvous wait */
+#define SEND_QUEUE 32u /* in WQEs: each rendezvous takes two, and further rendezvous wait */
 
 /* struct ibv_tmh, and struct ibv_rvh after it */
 #define TMH_APP_CTX 4
@@ -36,8 +36,8 @@ enum tmh_opcode { TMH_NO_TAG, TMH_RENDEZVOUS, TMH_FIN, TMH_EAGER };
 
 /* ---- completions ------------------------------------------------------------------------------------------------- */
 
-/** Complete a buffer. The note about a match says what the message's header says. In an untagged buffer the application
- * finds the header itself. */
+/** Push a completion for a buffer. A completion that reports a match carries the tag and the context from the message's
+ * header. In an untagged buffer the application finds the header itself. */
 static void complete(struct nic_qp *qp, struct nic_wc wc, bool solicited)
 {
 	const struct tm_message *m = &qp->resp.tm;
@@ -50,7 +50,7 @@ static void complete(struct nic_qp *qp, struct nic_wc wc, bool solicited)
 		cq_push(qp->srq->cq, &wc, solicited);
 }
 
-/** The rendezvous is over. */
+/** Push the completion of a rendezvous that has ended with the status in `wc`. */
 static void complete_rendezvous(const struct tm_entry *e, struct nic_wc wc)
 {
 	wc.wr_id = e->wr_id;
@@ -79,11 +79,11 @@ static void trim(struct tm_entry *e, uint32_t length)
 static void post(struct nic_qp *qp, const struct nic_send_wr *wr)
 {
 	qp->posts = WR_TYPE(NIC_QPT_RC); /* for us, not for the application */
-	nic_post_send(qp, wr);		 /* there is room, and the request is in order */
+	nic_post_send(qp, wr);		 /* cannot fail: there is room, and the request is valid */
 	qp->posts = 0;
 }
 
-/** READ the data, then send FIN, which waits for the data. */
+/** READ the data, then send FIN with a fence, so that FIN waits for the data. */
 static void read_data(struct tm_entry *e)
 {
 	struct nic_sge fin_sge = {.addr = (uintptr_t)e->header, .length = NIC_TM_HEADERS};
@@ -125,7 +125,7 @@ void tm_start(struct nic_qp *qp)
 	}
 }
 
-/** A WQE of a rendezvous is complete: the READ, whose wr_id is the buffer, or FIN behind it, whose wr_id is the QP. */
+/** A WQE of a rendezvous is complete: the READ, with the buffer as wr_id, or the FIN after it, with the QP as wr_id. */
 static void sent(struct nic_cq *cq, const struct nic_wc *wc, bool solicited)
 {
 	void *what = (void *)(uintptr_t)wc->wr_id;
@@ -141,7 +141,7 @@ static void sent(struct nic_cq *cq, const struct nic_wc *wc, bool solicited)
 	}
 }
 
-/** The whole request has arrived. */
+/** Handle a rendezvous request that matches and has arrived completely. */
 static void begin_rendezvous(struct nic_qp *qp, struct tm_entry *e, bool solicited)
 {
 	struct nic_tm *tm = qp->srq->tm;
@@ -153,7 +153,7 @@ static void begin_rendezvous(struct nic_qp *qp, struct tm_entry *e, bool solicit
 		tm_start(qp);
 		return;
 	}
-	/* The application goes on with it: the headers tell it how. */
+	/* The data does not fit: hand the headers to the application, which continues the rendezvous itself. */
 	wc.status = NIC_WC_TM_RNDV_INCOMPLETE;
 	wc.byte_len = e->length < NIC_TM_HEADERS ? (uint32_t)e->length : NIC_TM_HEADERS;
 	if (mem_scatter(qp->nic, qp->srq->pd, e->sge, e->num_sge, 0, e->header, wc.byte_len) != MEM_OK)
@@ -164,7 +164,7 @@ static void begin_rendezvous(struct nic_qp *qp, struct tm_entry *e, bool solicit
 
 /* ---- messages ---------------------------------------------------------------------------------------------------- */
 
-/** The opcode in a message's header. What is no header of a tagged message is none. */
+/** The opcode in a message's header; TMH_NO_TAG if the message does not begin with a tagged message's header. */
 static enum tmh_opcode opcode_of(const struct packet *p)
 {
 	if (p->payload_len >= TMH_LEN && p->payload[0] == TMH_EAGER)
@@ -200,7 +200,7 @@ static void use(struct nic_qp *qp, struct tm_entry *e, const struct packet *p)
 	resp->tm.entry = e;
 }
 
-/** @return false: the header says something else than it said to takes(): the peer can write to shared memory. */
+/** @return false: no buffer is left, because the peer has changed the header in shared memory since takes() read it. */
 static bool begin(struct nic_qp *qp, const struct packet *p)
 {
 	struct tm_message *m = &qp->resp.tm;
@@ -223,7 +223,7 @@ static bool begin(struct nic_qp *qp, const struct packet *p)
 		return true;
 	}
 	if (!qp_take_wqe(qp)) {
-		m->form = TM_UNTAGGED; /* not counted, so drop() must not take it back */
+		m->form = TM_UNTAGGED; /* tm->unexpected does not count the message, so drop() must not subtract it */
 		return false;
 	}
 	tm->unexpected += m->form == TM_UNEXPECTED;
@@ -246,7 +246,7 @@ static void end(struct nic_qp *qp, const struct packet *p)
 	if (resp->tm.form == TM_EAGER)
 		wc.wc_flags = NIC_WC_TM_DATA_VALID | (op_starts(p->op) ? NIC_WC_TM_MATCH : 0);
 	complete(qp, wc, p->se);
-	resp->tm.form = TM_UNTAGGED; /* drop() has nothing to take back */
+	resp->tm.form = TM_UNTAGGED; /* the message has ended, so drop() must not subtract it from tm->unexpected */
 }
 
 static enum error_id arrive(struct nic_qp *qp, const struct packet *p)
@@ -266,8 +266,9 @@ static enum error_id arrive(struct nic_qp *qp, const struct packet *p)
 				 false);
 	}
 	len = p->payload_len - skip;
-	if (resp->tm.form !=
-	    TM_RENDEZVOUS) { /* what follows the headers is for an application that gets it unmatched */
+	/* Discard what follows the headers of a matched rendezvous request: it is meant for an application that
+	 * receives the request unmatched. */
+	if (resp->tm.form != TM_RENDEZVOUS) {
 		if (resp->received + len > resp->wqe->length)
 			return ERR_receive_length;
 		if (mem_scatter(qp->nic, qp->srq->pd, resp->wqe->sge, resp->wqe->num_sge, resp->received,
@@ -282,7 +283,8 @@ static enum error_id arrive(struct nic_qp *qp, const struct packet *p)
 
 /* ---- the QP ------------------------------------------------------------------------------------------------------ */
 
-/** End the QP's rendezvous. An unexpected message that ends in its middle is one less for the application to handle. */
+/** End the QP's rendezvous. An unexpected message that has arrived only in part is no longer counted: the application
+ * will not handle it. */
 static void drop(struct nic_qp *qp, bool complete_them)
 {
 	struct nic_tm *tm = qp->srq->tm;
@@ -304,8 +306,8 @@ static void drop(struct nic_qp *qp, bool complete_them)
 	}
 }
 
-/* The send queue has been flushed, and so has the receive in use: what is left are rendezvous without WQEs, and the
- * count of a message that was arriving. */
+/* qp_enter_error() has flushed the send queue and the receive in use. What remains are rendezvous without WQEs, and the
+ * count of an unexpected message that has arrived only in part. */
 static void failed(struct nic_qp *qp)
 {
 	drop(qp, true);

@@ -6,15 +6,15 @@
 #include "qp.h"
 #include "qp_owner.h"
 
-/** Owns the QPs on such SRQs. */
+/** The owner of all QPs on SRQs that match tags. */
 extern const struct qp_owner tm_owner;
 
-/** Ask for the send queue that rendezvous need, in place of what the application asks for. */
+/** Replace the CQs and the send queue that the application asks for by those that tag matching needs. */
 void tm_narrow(struct nic_qp_init *init);
-/** The QP may send now: begin the rendezvous that have waited for that. */
+/** Begin the waiting rendezvous of the QP if the QP may send, as far as its send queue has room. */
 void tm_start(struct nic_qp *qp);
-/** The QP is reset or destroyed: its rendezvous end without completions, and an unexpected message that is arriving
- *  does not count. */
+/** The QP is reset or destroyed: its rendezvous end without completions, and an unexpected message that has arrived
+ * only in part is no longer counted. */
 void tm_forget(struct nic_qp *qp);
 
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * ud.c - unreliable datagrams: sending by address handle, receiving with the 40-byte GRH area (IBTA 9.8.3, 11.4.1.2,
- * annex A17.4.5). A datagram with a wrong Q_Key, or no receive WQE to hold it, is dropped and counted, never answered.
+ * annex A17.4.5). A datagram is dropped and counted, but never answered, if its Q_Key is wrong or no receive WQE can
+ * hold it.
  */
 #include "comp.h"
 #include "gid.h"
@@ -20,9 +21,9 @@
 #define GRH_LEN		40
 #define QKEY_CONTROLLED 0x80000000u /* a WR Q_Key with this bit selects the QP's own (10.2.5) */
 
-enum { WC_SL_IPV6 = 1, WC_SL_IPV4 = 2 }; /* values of wc.sl: in its low bits applications expect the IP version */
+enum { WC_SL_IPV6 = 1, WC_SL_IPV4 = 2 }; /* values of wc.sl: applications expect the IP version in its low bits */
 
-/* Rebuild the IPv4 header that the carrier hid; receivers tell IPv4 from IPv6 by its valid checksum. */
+/* Rebuild the IPv4 header that the carrier hid; receivers recognize IPv4 by the valid checksum of this header. */
 static void make_ipv4(const struct packet *p, uint8_t *ip, uint16_t udp_len)
 {
 	uint16_t total = (uint16_t)(20 + udp_len);

@@ -10,7 +10,7 @@ struct nic_tx_frame;
 struct packet;
 
 void ud_rx(struct nic_qp *qp, const struct packet *p);
-/** Complete WQE sq.next unsent if it is longer than a datagram can be. @return whether it was. */
+/** Complete WQE sq.next without sending it if it is too long for a datagram. @return whether it was too long. */
 bool ud_skip(struct nic_qp *qp);
 bool ud_tx(struct nic_qp *qp, struct nic_tx_frame *frame);
 

@@ -19,7 +19,7 @@ enum wr_form {
 	FORM_CALC,     /* one packet, its payload calculated from the memory of the SGEs */
 	FORM_ELEMENTS,
 	FORM_ELEMENT, /* one element: may share a packet with other requests (req_run.c) */
-	/* All forms from here on are completed by a response, not by an ACK: READs and atomics. */
+	/* A response, not an ACK, completes the forms from here on. */
 	FORM_READ,
 	FORM_ATOMIC,
 	FORM_MASKED, /* extended atomics */

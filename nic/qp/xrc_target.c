@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * xrc_target.c - what a request to an XRC target QP works with. The QP holds on to no SRQ between requests, so an SRQ
- * may be destroyed at any time.
+ * xrc_target.c - the SRQ, PD and CQ that a request to an XRC target QP uses. The QP keeps no SRQ between requests, so
+ * an SRQ may be destroyed at any time.
  */
 #include "xrc_target.h"
 

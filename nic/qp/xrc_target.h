@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* xrc_target.h - what a request to an XRC target QP works with (IBTA A14). Private to nic/. */
+/* xrc_target.h - the SRQ, PD and CQ that a request to an XRC target QP uses (IBTA A14). Private to nic/. */
 #ifndef NIC_XRC_TARGET_H
 #define NIC_XRC_TARGET_H
 
 #include "qp.h"
 
 /** Give the QP, for the time that it executes a request, the SRQ that the request names, the SRQ's PD and its CQ.
- * @return false: its domain has no such SRQ. */
+ * @return false: the QP's XRC domain has no such SRQ. */
 bool xrc_enter(struct nic_qp *qp, uint32_t srqn);
-/** The request has been executed. */
+/** Take the SRQ, PD and CQ from the QP again: the request has been executed. */
 void xrc_leave(struct nic_qp *qp);
 
 /** The PD of an SRQ that an earlier request named; NULL: the SRQ is gone. */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * cq.c - completion queues: a ring of entries in the layout that verbs programs see, notification, overflow.
- * Overflow is an error of the CQ (C9-218, C11-37): present entries stay readable, none is overwritten, and all QPs that
- * use the CQ go to the error state (nic.c moves the QPs later, after the call that completes). Exception: CQs that are
- * only counted may overrun (nic_cq_ignore_overrun).
+ * Overflow is an error of the CQ (C9-218, C11-37): existing entries stay readable and are not overwritten, and all QPs
+ * that use the CQ go to the error state (nic_settle_failed_cqs() moves the QPs later, at the end of the call into the
+ * NIC). Exception: CQs that are only counted may overrun (nic_cq_ignore_overrun).
  */
 #include "cq.h"
 
@@ -150,7 +150,8 @@ void nic_cq_ignore_overrun(struct nic_cq *cq, bool ignore)
 	cq->overruns = ignore;
 }
 
-/* The CQ is full or has overflowed. @return whether the entry may be added nevertheless, in place of the oldest. */
+/* The CQ is full or has overflowed. @return whether the new entry may be added nevertheless, in place of the oldest
+ * entry. */
 static bool overrun(struct nic_cq *cq)
 {
 	struct nic *nic = cq->nic;

@@ -32,8 +32,8 @@ struct nic_cq {
 	void *sink_arg;
 	/* For WAITs (cross.c): */
 	struct nic_trig_cntr
-		produced;    /* entries ever added; counted only from the first WAIT on; overflow wakes all WAITs */
-	uint64_t wait_index; /* base that posted WAITs count from */
+		produced;    /* entries ever added; kept up to date from the first WAIT on; overflow wakes all WAITs */
+	uint64_t wait_index; /* value of `produced` from which posted WAITs count */
 	uint32_t wait_count; /* largest count of a WAIT posted since wait_index last moved */
 	uint32_t waiters;    /* WAITs posted and not yet ended */
 };
@@ -42,7 +42,7 @@ struct nic_cq {
  *  raised. */
 void cq_push(struct nic_cq *cq, const struct nic_wc *wc, bool solicited);
 
-/** As cq_push(), with what the note about the entry says. */
+/** As cq_push(); the note about the entry gets `tag` and `app_ctx`. */
 void cq_push_tagged(struct nic_cq *cq, const struct nic_wc *wc, bool solicited, uint64_t tag, uint32_t app_ctx);
 
 /** Keep cq->produced up to date from now on; no effect on a CQ with a sink. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rq.h - receive queues: of a QP, or shared (SRQ). IBTA 10.2.9, 10.8.2. Private to nic/.
+ * rq.h - receive queues of QPs, and shared receive queues (SRQs). IBTA 10.2.9, 10.8.2. Private to nic/.
  * A receive WQE is copied out of the queue when its message begins, which frees the slot.
  */
 #ifndef NIC_RQ_H
@@ -31,12 +31,12 @@ struct nic_srq {
 	struct rq rq;
 	uint32_t limit; /* 0: not armed */
 	uint32_t users; /* QPs that use the SRQ */
-	/* An SRQ of an XRC domain; else NULL, NULL, 0: */
-	struct nic_xrcd *xrcd;
-	struct nic_tm *tm; /* of an SRQ that matches tags (tm.c); else NULL. It has a `cq`, too */
-	struct nic_cq *cq; /* messages complete to it */
-	uint32_t num;	   /* names the SRQ in requests */
-	struct list node;  /* on nic.all_srqs */
+	/* The next four are NULL or 0 if the SRQ does not use them: */
+	struct nic_xrcd *xrcd; /* the SRQ's XRC domain */
+	struct nic_tm *tm;     /* an SRQ that matches tags: its tagged buffers (tm.c) */
+	struct nic_cq *cq;     /* an SRQ of an XRC domain, or that matches tags: messages complete to this CQ */
+	uint32_t num;	       /* an SRQ of an XRC domain: requests name the SRQ by this number */
+	struct list node;      /* on nic.all_srqs */
 	struct event_source events;
 };
 
@@ -64,7 +64,7 @@ static inline const struct rwqe *rq_peek(const struct rq *rq)
 		       : (const struct rwqe *)(void *)(rq->slots + (size_t)(rq->tail & rq->mask) * rq->stride);
 }
 
-/** Take the next element into *out, which has room for max_sge SGEs. @return false if there is none. */
+/** Take the next element into *out, which has room for max_sge SGEs. @return false if there is no element. */
 bool rq_pop(struct rq *rq, struct rwqe *out);
 
 /** Take the next element as rq_pop does, from a shared queue; raise the limit event if due. */

@@ -5,9 +5,8 @@
  * The unit has hash tables for a few ignore masks: per mask, buckets of receives and buckets of messages, hashed by the
  * tag bits that the mask does not ignore. An arriving message searches one bucket of receives per mask and takes the
  * match that was posted first. A receive searches one bucket of messages of its mask, in arrival order. A receive with
- * a new mask takes over the tables of a mask that no waiting receive has, the least recently used one; all messages are
- * then hashed again for the new mask. If every mask has waiting receives, a receive with yet another mask waits in a
- * list.
+ * a new mask takes over the tables of the least recently used mask that no waiting receive has; all messages are then
+ * hashed again for the new mask. If every mask has waiting receives, a receive with a further mask waits in a list.
  */
 #include "tag.h"
 
@@ -156,7 +155,7 @@ void tag_cancel(struct tag_unit *u, struct tag_recv *r)
 }
 
 /** Among the receives of a list that were posted after receive number `order`, find the first that takes the message.
- * @return it or `than`, a receive from another list, whichever was posted earlier; NULL: neither exists. */
+ * @return that receive or `than` (a receive from another list): the one posted earlier. NULL: neither exists. */
 static struct tag_recv *earlier(struct list *head, uint64_t tag, uint64_t source, uint64_t order, struct tag_recv *than)
 {
 	for (struct list *n = head->next; n != head; n = n->next) {

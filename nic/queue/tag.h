@@ -3,8 +3,9 @@
  * tag.h - the tag unit: matches messages to posted receives (fi_tagged(3), with MPI's ordering).
  *
  * A receive matches a message if their tags agree in all bits that the receive does not ignore, and the message is from
- * the receive's source, if it names one. Among matching receives the one posted first wins, among matching messages the
- * one that arrived first. The unit knows no buffers: callers embed these structs in their receives and messages.
+ * the receive's source, if the receive names a source. If several receives match, the receive posted first wins; if
+ * several messages match, the message that arrived first. The unit knows no buffers: callers embed these structs in
+ * their receives and messages.
  */
 #ifndef NIC_TAG_H
 #define NIC_TAG_H
@@ -25,7 +26,7 @@
 struct tag_recv {
 	uint64_t tag, ignore; /* bits set in ignore may differ */
 	uint64_t source;      /* TAG_ANY_SOURCE: from anywhere */
-	bool stays;	      /* an arriving match leaves it posted, for further messages */
+	bool stays;	      /* a matching message leaves the receive posted, for further messages */
 	/* The unit's own: */
 	struct list node;
 	uint64_t order;
@@ -39,7 +40,8 @@ struct tag_message {
 	struct list all, node[TAG_MASKS];
 };
 
-/** A mask, with the receives that ignore exactly its bits, and all messages, hashed by the bits not ignored. */
+/** An ignore mask, with the receives that ignore exactly its bits, and with all messages. Receives and messages are
+ * hashed by the bits that are not ignored. */
 struct tag_mask {
 	uint64_t ignore;
 	uint64_t used; /* tag_recv.order of the last receive posted with this mask; 0: none yet */
@@ -61,8 +63,7 @@ void tag_init(struct tag_unit *u);
 
 /**
  * Post a receive.
- * @return the message that it matches: the unit then holds neither the message nor the receive. NULL: the receive
- * waits.
+ * @return the message that the receive matches: the unit then holds neither of them. NULL: the receive waits.
  */
 struct tag_message *tag_post(struct tag_unit *u, struct tag_recv *r);
 

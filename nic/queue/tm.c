@@ -2,10 +2,10 @@
 /*
  * tm.c - SRQs that match tags: the list of tagged buffers, and the operations on it (ibv_post_srq_ops(3)).
  *
- * A message that no buffer matches goes to an untagged buffer, and the application looks whether one of its own
- * receives wants it. Meanwhile a buffer that it adds must not take a later message before that one. So the NIC counts
- * unexpected messages, the application says how many of them it has handled, and while the counts differ new buffers
- * wait. Buffers that are in the list already go on matching.
+ * A message that no buffer matches goes to an untagged buffer, and the application checks whether one of its own
+ * receives matches the message. Until then, a buffer that the application adds must not take a later message. So the
+ * NIC counts unexpected messages, and the application reports how many of them it has handled. While the counts differ,
+ * new buffers wait. Buffers that are already in the list continue to match.
  */
 #include "tm.h"
 
@@ -97,7 +97,8 @@ static bool in_step(const struct nic_tm *tm)
 	return tm->handled == tm->unexpected;
 }
 
-/** Put a buffer in the list. One whose tag has bits outside its mask matches no message: leave it out of the unit. */
+/** Put a buffer in the list. If the buffer's tag has bits outside its mask, the buffer matches no message: leave it out
+ * of the tag unit. */
 static void list_entry_of(struct nic_tm *tm, struct tm_entry *e)
 {
 	e->place = TM_LISTED;
@@ -151,7 +152,7 @@ static int add(struct nic_srq *srq, struct nic_tag_op *op)
 	return 0;
 }
 
-/** @return whether the buffer was in the list: no message has taken it. */
+/** @return false: a message has taken the buffer, or the handle names no buffer. */
 static bool delete (struct nic_tm *tm, uint32_t handle)
 {
 	uint32_t i = handle % NIC_TM_TAGS_MAX;

@@ -33,8 +33,8 @@ struct nic_tm {
 	struct tag_unit unit;
 	struct list free, late;
 	struct list waiting; /* rendezvous whose QP cannot send yet, or has no room in its send queue */
-	uint32_t unexpected; /* messages that no buffer has matched, but for those that ended in their middle */
-	uint32_t handled;    /* as many of them the application has handled */
+	uint32_t unexpected; /* messages that no buffer matched, except messages that broke off in the middle */
+	uint32_t handled;    /* how many unexpected messages the application has handled */
 	struct nic_cq *sent; /* takes the completions of the QPs' send queues */
 	size_t stride;
 	uint32_t n;
@@ -43,11 +43,11 @@ struct nic_tm {
 
 /** As nic_tag_op(), without settling. */
 int tm_op(struct nic_srq *srq, struct nic_tag_op *op);
-/** The buffer that the message matches, taken out of the unit; NULL: none. */
+/** Find the buffer that a message with this tag matches, and take it out of the unit. @return NULL: none matches. */
 struct tm_entry *tm_match(struct nic_tm *tm, uint64_t tag);
 /** Whether tm_match() would find a buffer. */
 bool tm_would_match(struct nic_tm *tm, uint64_t tag);
-/** List the buffers that have waited for the application, if it has handled all unexpected messages. */
+/** If the application has handled all unexpected messages, list the buffers that have waited for that. */
 void tm_list_late(struct nic_tm *tm);
 /** The buffer is free again. */
 void tm_free_entry(struct nic_tm *tm, struct tm_entry *e);

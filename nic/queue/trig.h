@@ -10,7 +10,7 @@
 void trig_init(struct nic *nic);
 /** Start ready work; does nothing when called recursively. */
 void trig_run(struct nic *nic);
-/** If the time nic->trig.retry_ns has come, retry work that found no room before. */
+/** If the time nic->trig.retry_ns is reached, let trig_run retry work that found no room before. */
 void trig_timeout(struct nic *nic);
 
 /** Let owners of QPs act on completions, then start the work that this made ready. */

@@ -8,8 +8,8 @@
  * work that it starts may add counters to that list. trig_run is called wherever something may have completed; a
  * recursive call does nothing.
  *
- * Counters whose work found no room are on separate lists, and all are tried again when something has completed. Each
- * call tries only some of them, because a completion may make no room for most of them.
+ * Counters whose work found no room are on separate lists. They are tried again when something has completed. Each call
+ * of trig_run tries only some of these counters, because a completion may make no room for most of them.
  *
  * Owns: nic.trig.
  */
@@ -21,7 +21,7 @@
 #include "trig.h"
 
 #define ROOM_FIRST 16u
-/* How often to retry even without a completion: room, e.g. memory, can appear without one. */
+/* Interval of retries without a completion: room, e.g. memory, can also appear without a completion. */
 #define RETRY_NS   100000000u
 /* Once this many counters waiting for room have been tried in vain, trig_run leaves the others for SOON_NS later. A
  * completion does not tell for which counter it made room. */
@@ -46,7 +46,7 @@ void nic_trig_cntr_fini(struct nic_trig_cntr *c)
 
 /* ---- the heap ------------------------------------------------------------------------------------------------ */
 
-#define ARITY 4u /* children of an entry: the heap is half as deep as with 2, and each move touches a work's memory */
+#define ARITY 4u /* children of an entry; the heap is half as deep as with 2: fewer moves, each writes to a work */
 
 /** Whether `a` starts before `b`. Without a branch: the processor cannot predict which of two siblings is first. */
 static bool is_before(const struct nic_trig_entry *a, const struct nic_trig_entry *b)
@@ -72,8 +72,8 @@ static void heap_up(struct nic_trig_cntr *c, uint32_t at, struct nic_trig_entry 
 	heap_put(c, at, entry);
 }
 
-/** Remove the entry at `at`. Move the gap down to a leaf, and from there the heap's last entry up to its place. That
- *  takes fewer comparisons than moving the last entry down, because the last entry usually belongs near a leaf. */
+/** Remove the entry at `at`. Move the gap down to a leaf. From there, move the heap's last entry up to its place.
+ *  That takes fewer comparisons than moving the last entry down, because the last entry usually belongs near a leaf. */
 static void heap_remove(struct nic_trig_cntr *c, uint32_t at)
 {
 	const struct nic_trig_entry last = c->heap[--c->n];
@@ -236,8 +236,8 @@ static struct nic_trig_cntr *whose_turn(struct nic *nic, unsigned tries)
 }
 
 /* Repeat while started work leads to completions that make room for more work. Stop once settle_owners has found
- * nothing to do, even if owners_due is still set: it stays set while a QP has last packets to send, and this loop sends
- * none. */
+ * nothing to do, even if owners_due is still set: owners_due stays set while a QP has last packets to send, and this
+ * loop sends no packets. */
 static void fire_all(struct nic *nic)
 {
 	struct nic_trig_cntr *c;

@@ -13,9 +13,9 @@ struct nic_xrcd {
 	struct list node; /* on nic.all_xrcds */
 };
 
-/** The SRQ of this number; NULL: the domain has none. */
+/** Find the SRQ with this number. @return NULL: the domain has no such SRQ. */
 struct nic_srq *xrc_srq(const struct nic_xrcd *xrcd, uint32_t num);
-/** The SRQ is being destroyed: give its number, its domain and its CQ back. */
+/** Release the number, the domain and the CQ of an SRQ that is being destroyed. */
 void xrc_srq_leave(struct nic_srq *srq);
 
 #endif

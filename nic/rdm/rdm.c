@@ -319,7 +319,8 @@ static bool is_told(const struct nic_qp *qp, uint32_t rkey)
 	if (!peer || !(peer->ep->cfg.served || peer->stranger))
 		return false;
 	m = mkey_find_remote(qp->nic, qp->pd, rkey);
-	/* False for the memory of an OFFER (`own`), and for an access of 0 bytes, whose R_Key need not exist. */
+	/* The result is false for the memory of an OFFER (`own`). It is also false if the R_Key does not exist, which
+	 * is allowed for an access of 0 bytes. */
 	return m && !(m->kind == MKEY_MR && list_entry(m, const struct nic_mr, mkey)->own);
 }
 
@@ -356,7 +357,7 @@ static void peer_failed(struct nic_rdm_peer *peer)
 		rdm_connect(peer);
 }
 
-/** @return whether there was anything to settle. */
+/** @return whether there was anything to do. */
 static bool ep_settle(struct nic_rdm *ep)
 {
 	bool had = !list_empty(&ep->due) || !list_empty(&ep->wake);

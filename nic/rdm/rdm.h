@@ -105,7 +105,7 @@ struct rdm_recv {
 	uint32_t flags;
 	uint32_t n_iov;
 	struct nic_iov iov[NIC_RDM_IOV_MAX];
-	uint64_t length, used; /* of the buffer in bytes; how much of it messages have taken so far (MULTI) */
+	uint64_t length, used; /* bytes in the buffer; bytes of the buffer that messages have taken so far (MULTI) */
 	uint64_t min_free;
 	uint32_t busy; /* number of messages that are being received into it */
 	bool posted;   /* can be matched to messages */
@@ -159,7 +159,8 @@ struct nic_rdm_peer {
 	bool told;   /* this endpoint has sent BYE to the peer */
 	struct nic_qp *qp;
 	uint64_t incarnation;		 /* of the peer's endpoint; 0: unknown */
-	uint32_t attempt, heard_attempt; /* number of this side's latest QP; the latest such number from the peer */
+	uint32_t attempt, heard_attempt; /* number of this side's latest QP; number of the peer's latest QP that this
+					  * side has heard of */
 	uint32_t met, proof;		 /* how many incarnations the address has had so far; the challenge to echo
 					  * to the peer */
 	uint32_t psn;
@@ -170,7 +171,7 @@ struct nic_rdm_peer {
 	uint32_t posted;       /* requests that have been posted completely and have not ended */
 	uint32_t owed;	       /* answers reserved for the peer, taken from ep->answers_left */
 	bool to_call;	       /* owed was not 0 when the QP failed, so reconnect */
-	bool stranger;	       /* the peer has called, but the application does not know it; it is then ... */
+	bool stranger;	       /* the peer has called, but the application does not know the peer; such a peer is ... */
 	struct list strangers; /* ... on ep->strangers */
 	struct list keepalive; /* on ep->kept_alive while the peer could vanish unnoticed ... */
 	uint64_t keepalive_ns; /* ... and when to probe the peer next */
@@ -283,7 +284,7 @@ static inline void rdm_owe(struct nic_rdm_peer *peer)
 	peer->ep->answers_left--;
 	peer->owed++;
 }
-/** Release an answer that rdm_owe has reserved: it was sent, or will never be sent. */
+/** Release an answer that rdm_owe has reserved: the answer was sent, or will never be sent. */
 static inline void rdm_owe_no_more(struct nic_rdm_peer *peer)
 {
 	peer->ep->answers_left++;
@@ -302,7 +303,7 @@ static inline void rdm_wake(struct nic_rdm_peer *peer)
 	rdm_note(peer->ep);
 }
 
-/** As nic_rdm_peer_find, but without the effect that the application now knows the peer (nic_rdm_peer.stranger). */
+/** As nic_rdm_peer_find, but does not record that the application now knows the peer (nic_rdm_peer.stranger). */
 struct nic_rdm_peer *rdm_peer_find(struct nic_rdm *ep, const struct nic_rdm_addr *addr);
 
 extern const struct qp_owner rdm_owner;

@@ -15,7 +15,7 @@ static inline bool rdm_has_one_peer(const struct nic_rdm *ep)
 void rdm_cm_rx(struct nic_rdm *ep, const struct nic_rdm_addr *from, const struct rdm_call *c, const uint8_t *data);
 /** Whether the endpoint admits the caller's HELLO. */
 bool rdm_cm_expects(const struct nic_rdm *ep, const struct nic_rdm_addr *from, const struct rdm_call *c);
-/** The peer is now connected (up), or the connection has ended or could not be made (down). */
+/** rdm_cm_up: the peer is now connected. rdm_cm_down: the connection has ended, or could not be made. */
 void rdm_cm_up(struct nic_rdm_peer *peer);
 void rdm_cm_down(struct nic_rdm_peer *peer, uint32_t status);
 /** Repeat the ASK, or give up; `late_ns` as for rdm_calls_due. @return when to call this again. */

@@ -35,8 +35,9 @@ void rdm_keep_alive(struct nic_rdm_peer *peer)
 		ep->nic->rdm_deadline = peer->keepalive_ns;
 }
 
-/** Probe a peer by an empty WRITE; if it is not acknowledged, the connection fails. A peer that has sent BYE will
- *  not acknowledge it, so probe such a peer only if ops still wait for its answer. */
+/** Probe a peer with an empty WRITE; if the peer does not acknowledge the WRITE, the connection fails. A peer that has
+ *  sent BYE may no longer exist, and then cannot acknowledge the WRITE, so probe such a peer only if ops still wait for
+ *  its answer. */
 static void probe(struct nic_rdm_peer *peer)
 {
 	const struct nic_send_wr wr = {.opcode = NIC_WR_RDMA_WRITE, .flags = NIC_SEND_SIGNALED};
@@ -320,8 +321,8 @@ static void hello_again(struct nic_rdm_peer *peer, const struct rdm_call *c)
 		return;
 	}
 	COUNT(peer->ep->nic, rdm_calls_ignored);
-	/* Our QP of that connection is lost. Either the peer still waits for WELCOME, or this HELLO was delayed;
-	 * in both cases it is right to connect again. */
+	/* This side has lost its QP of that connection. Either the peer still waits for WELCOME, or this HELLO was
+	 * delayed. Connecting again is right in both cases. */
 	if (c->attempt == peer->heard_attempt)
 		rdm_connect(peer);
 }
@@ -414,8 +415,8 @@ static bool source_of(const struct packet *p, struct nic_rdm_addr *from)
 	return (p->src_qpn & ~0xffffu) == NIC_SERVICE_QPN && from->port != 0;
 }
 
-/* An ASK for a port without an endpoint: any endpoint with that GID answers with REFUSE, since the caller does not
- * check where a REFUSE comes from. */
+/* An ASK for a port without an endpoint: any endpoint with that GID answers with REFUSE. The caller accepts this,
+ * because it does not check the sender of a REFUSE. */
 void rdm_nobody(struct nic *nic, const struct packet *p)
 {
 	uint8_t bytes[RDM_CALL_LEN];

@@ -19,8 +19,8 @@ void rdm_ask_who(struct nic_rdm *ep, const struct nic_rdm_addr *from, const stru
 		 const struct nic_rdm_peer *peer);
 /** Answer an ASK with REFUSE: this endpoint accepts no connection requests. */
 void rdm_refuse(struct nic_rdm *ep, const struct nic_rdm_addr *from, const struct rdm_call *c);
-/** Repeat HELLOs, or give up. `late_ns`: time during which this process could not run, and which therefore does not
- *  count against the peers' timeouts. @return when to call this again. */
+/** Repeat HELLOs, or give up. `late_ns`: time during which this process could not run; that time does not count against
+ *  the peers' timeouts. @return when to call this again. */
 uint64_t rdm_calls_due(struct nic_rdm *ep, uint64_t now_ns, uint64_t late_ns);
 /** Begin to probe the peer regularly, because this endpoint waits for something that only the peer can do. */
 void rdm_keep_alive(struct nic_rdm_peer *peer);

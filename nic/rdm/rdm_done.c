@@ -33,8 +33,8 @@ static bool is_local_error(uint32_t status)
 static void tell_got(struct rdm_op *op)
 {
 	op->told = true;
-	/* `status` is that of our own READ, which the application did not post. Report a local error unchanged, but any
-	 * other error as loss of the rest of the message. */
+	/* op->status is the status of our own READ, which the application did not post. Report a local error unchanged,
+	 * and any other error as a lost connection (NIC_RDM_PEER_LOST). */
 	if (op->status)
 		op->done.status = is_local_error(op->status) ? op->status : NIC_RDM_PEER_LOST;
 	op->done.vendor_err = op->vendor_err;
@@ -98,9 +98,9 @@ static void wait_for_fin(struct rdm_op *op)
 	rdm_keep_alive(op->peer);
 }
 
-/** All READs of a long message have completed: complete the receive, and send FIN, which returns the buffer to the
- *  sender. If FIN were posted together with the READs, it would need a fence, which would delay all requests after
- *  it. */
+/** All READs of a long message have completed: complete the receive, and send FIN, after which the sender may reuse its
+ *  buffer. If FIN were posted together with the READs, it would need a fence, and the fence would delay all later
+ *  requests. */
 static void got_all(struct rdm_op *op)
 {
 	tell_got(op);

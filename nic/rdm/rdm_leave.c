@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * rdm_leave.c - closing an endpoint: it sends BYE to the peers that it is connected to, and tells endpoints of its own
- * NIC directly. BYE is a call, so it can be lost. Later requests of these peers go on a new connection, to the next
- * endpoint at this address, instead of being lost with the old connection.
+ * NIC directly. BYE is a call, so it can be lost. A peer that has received BYE sends later requests on a new
+ * connection, to the next endpoint at this address. Without BYE, those requests would be lost with the old connection.
  *
  * BYE can overtake the last requests and answers of the closing endpoint. The peer therefore keeps the connection for
- * some time, and as long as requests are in flight on it: until they are answered, or the ACK timer gives them up. The
- * peer starts no new request on the connection. A HELLO from the next endpoint at the closing endpoint's address ends
- * the connection at once.
+ * some time, and then until no requests are in flight on it: each has been answered, or has failed because its ACK
+ * timer expired too often. The peer starts no new request on the connection. A HELLO from the next endpoint at the
+ * closing endpoint's address ends the connection at once.
  *
  * Owns: nic_rdm.going, nic_rdm_peer.left, told.
  */
@@ -61,7 +61,7 @@ void rdm_bye_rx(struct nic_rdm *ep, const struct nic_rdm_addr *from, const struc
 		COUNT(ep->nic, rdm_calls_ignored);
 }
 
-/** Whether ending the connection now would lose requests, including those that wait for FIN, or answers. */
+/** Whether ending the connection now would lose answers or requests, including requests that wait for FIN. */
 static bool is_busy(const struct nic_rdm_peer *peer)
 {
 	return peer->failed || peer->posted || peer->qp->sq.head != peer->qp->sq.tail;

@@ -9,7 +9,8 @@ struct packet;
 
 /** A packet has arrived for a QP that does not exist. */
 void rdm_nobody(struct nic *nic, const struct packet *p);
-/** Act on completions of endpoints' queue pairs; called as nic->settle_owners. @return whether there were any. */
+/** Act on completions of endpoints' queue pairs; called as nic->settle_owners. @return whether there was anything to
+ *  do. */
 bool rdm_settle(struct nic *nic);
 /** nic->rdm_deadline has passed. */
 void rdm_timeout(struct nic *nic);

@@ -60,7 +60,7 @@ static bool have_one_more(struct nic_rdm *ep)
 	return true;
 }
 
-/* Allow one peer at most as many reserved answers as remain unreserved: every peer then leaves some for the next. */
+/* Allow one peer at most as many reserved answers as remain unreserved, so that every peer leaves some for the next. */
 bool rdm_may_owe(const struct nic_rdm_peer *peer)
 {
 	return peer->owed < peer->ep->answers_left && have_one_more(peer->ep);

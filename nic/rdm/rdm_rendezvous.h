@@ -12,7 +12,7 @@ bool rdm_rendezvous_fetch(const struct nic_rdm_peer *peer, const struct rdm_arri
 /** READ an OFFER's data into the receive, which has room for `room` bytes of the data. */
 void rdm_rendezvous_get(struct nic_rdm_peer *peer, const struct rdm_header *h, struct rdm_recv *recv, uint64_t base,
 			uint64_t room);
-/** Send FIN: the peer's message has arrived in its receive, or was dropped. */
+/** Send FIN, which tells the peer that its message has arrived in a receive, or was dropped. */
 void rdm_rendezvous_fin(struct nic_rdm_peer *peer, uint32_t id);
 
 #endif

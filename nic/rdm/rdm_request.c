@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* rdm_request.c - requests of the application: validated, copied, and handed to rdm_tx.c. */
+/* rdm_request.c - validates and copies requests of the application, and passes them to rdm_tx.c. */
 #include "rdm.h"
 #include "rdm_conn.h"
 #include "rdm_ops.h"

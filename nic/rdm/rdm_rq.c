@@ -2,8 +2,8 @@
 /*
  * rdm_rq.c - queues of posted receives and of unexpected messages: a queue belongs to one endpoint, or several
  * endpoints share it. Only the tag unit decides which message a receive takes. The receive completes at the endpoint at
- * which the message arrived. A receive that ends without a message, or whose endpoint is destroyed, is reported to the
- * queue's owner.
+ * which the message arrived. The queue's owner gets the completion of a receive that ends without a message, or whose
+ * endpoint is being destroyed.
  */
 #include "rdm.h"
 #include "rdm_done.h"
@@ -233,8 +233,8 @@ int nic_rdm_rq_recv(struct nic_rdm_rq *rq, const struct nic_rdm_recv *r)
 		return -EINVAL; /* peers belong to a single endpoint */
 	if (r->n_iov > NIC_RDM_IOV_MAX || (r->n_iov && !r->iov) ||
 	    (multi && (r->n_iov != 1 || r->min_free == 0 || r->flags & NIC_RDM_CLAIM)))
-		return -EINVAL; /* a CLAIM takes a single message, so the remainder of a MULTI buffer would never be
-				 * posted */
+		return -EINVAL; /* MULTI with CLAIM: a CLAIM takes a single message, so the rest of the buffer would
+				 * never be posted */
 	if (r->flags & NIC_RDM_CHECK)
 		return 0;
 	if (r->flags & NIC_RDM_CLAIM)
@@ -330,8 +330,8 @@ int nic_rdm_cancel(struct nic_rdm *ep, const void *context)
 	return ep->rq->shared ? -EOPNOTSUPP : nic_rdm_rq_cancel(ep->rq, context);
 }
 
-/** Free the endpoint's unexpected messages on a list. `unit`: the tag unit that they are in; NULL: the messages are
- *  claimed, and in no tag unit. */
+/** Free the endpoint's unexpected messages on a list. `unit`: the tag unit that holds the messages; NULL: the messages
+ *  are claimed, and no tag unit holds them. */
 static void drop_unexpected(struct nic_rdm *ep, struct list *messages, struct tag_unit *unit)
 {
 	for (struct list *n = messages->next, *next; n != messages; n = next) {

@@ -7,7 +7,7 @@
 
 /** Prepare the receive completion for a message. */
 struct nic_rdm_done rdm_describe(struct nic_rdm_peer *peer, const struct rdm_header *h);
-/** Give an unexpected message its receive, or drop it (discard). The message must no longer be in the tag unit. */
+/** Assign a receive to an unexpected message, or discard the message. The message must no longer be in the tag unit. */
 void rdm_unexpected_match(struct rdm_unexpected *unexpected, struct rdm_recv *recv);
 void rdm_unexpected_discard(struct rdm_unexpected *unexpected);
 /** Copy bytes to the segments of iov, beginning at `offset` bytes into them. @return false: some of the memory is

@@ -5,8 +5,8 @@
  * challenge is a hash of the address, keyed with a secret of the endpoint. The endpoint therefore keeps no state for
  * callers that have not answered a challenge.
  *
- * A caller that has proven its address becomes a peer. The number of peers that have called and that the application
- * does not know is limited, because one host can have any number of addresses.
+ * A caller that has proven its address becomes a peer. The endpoint limits the number of strangers, which are peers
+ * that have called but that the application does not know, because one host can have any number of addresses.
  *
  * Owns: nic_rdm.strangers.
  */

@@ -7,14 +7,13 @@
 
 /** SipHash-2-4. */
 uint64_t rdm_keyed_hash(const uint64_t key[2], const uint8_t *data, uint32_t len);
-/** The challenge that a caller from this address must echo, if `met` incarnations have been met at the address so
- *  far. */
+/** The challenge that a caller from this address must echo. `met`: how many incarnations the address has had so far. */
 uint32_t rdm_challenge(const struct nic_rdm *ep, const struct nic_rdm_addr *addr, uint32_t met);
 /** Create a peer for a caller that has proven its address. @return NULL: no memory, or no peer can have this
  *  address. */
 struct nic_rdm_peer *rdm_stranger_new(struct nic_rdm *ep, const struct nic_rdm_addr *addr);
-/** The application asks for the peer, or is told of it: the peer is no longer a stranger, and exists as long as the
- *  endpoint. */
+/** The application has asked for the peer, or gets an event that names the peer. The peer is no longer a stranger, and
+ *  exists as long as the endpoint. */
 void rdm_stranger_known(struct nic_rdm_peer *peer);
 /** Draw the number of the next connection attempt to this address: higher than earlier numbers, and not predictable
  *  from the numbers that other addresses have seen. */

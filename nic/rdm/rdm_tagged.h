@@ -11,8 +11,8 @@ int rdm_operate_post(struct rdm_op *op);
 int rdm_result_post(struct rdm_op *op);
 /** Whether an OPERATE's header is valid: flags, operation, datatype, lengths. */
 bool rdm_operate_makes_sense(const struct rdm_header *h);
-/** An OPERATE is complete and has its receive: execute it, answer (the answer takes over `unexpected`), and complete
- *  the receive. */
+/** An OPERATE is complete and has a receive: execute the OPERATE, send the answer (which takes over `unexpected`), and
+ *  complete the receive. */
 void rdm_operate(struct rdm_unexpected *unexpected);
 /** The connection was lost before all operands of an OPERATE arrived: end its receive with NIC_RDM_PEER_LOST. */
 void rdm_operate_lost(struct rdm_unexpected *unexpected);

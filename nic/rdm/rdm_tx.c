@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * rdm_tx.c - posts an endpoint's requests: each becomes one or more work requests of its peer's queue pair, in the
- * order of the requests. Requests for which the queue pair has no room, or that wait until it is connected, are on the
- * peer's queue.
+ * order of the requests. A request stays on the peer's queue while the queue pair has no room for it or is not
+ * connected.
  */
 #include "post.h"
 #include "qp_create.h"
@@ -148,8 +148,8 @@ static int post_eager(struct rdm_op *op)
 
 static int post_message(struct rdm_op *op)
 {
-	/* Copy a short message into the send queue. If its buffer is not mapped, post_eager makes the message fail like
-	 * any other message. */
+	/* Copy a short message into the send queue. If the message's buffer is not mapped, call post_eager, which makes
+	 * the message fail like any other message. */
 	if (op->length <= NIC_RDM_INJECT_MAX) {
 		int err = post_small(op);
 
@@ -202,8 +202,8 @@ static void remote_advance(struct rdm_op *op, uint64_t len)
 		op->at_remote = (struct rdm_cursor){.segment = op->at_remote.segment + 1};
 }
 
-/** Post a READ or WRITE for the next remote segment, or for the next PIECE bytes of it. The segments of a GET do not
- *  exceed the local buffer. */
+/** Post a READ or WRITE for the next remote segment, or for the next PIECE bytes of it. The segments of a GET have
+ *  already been shortened to the local buffer. */
 static int post_rma(struct rdm_op *op)
 {
 	const struct nic_rdm_remote *r = &op->remote[op->at_remote.segment];
@@ -339,7 +339,7 @@ static int post_next(struct rdm_op *op)
 /**
  * The next op to post. A request with FENCE waits until all earlier requests have ended, and later requests wait for
  * it. Answers do not wait, because the peer may need them before it can complete our requests. After either side has
- * sent BYE, requests that have not begun are not posted on this connection.
+ * sent BYE, requests that have not begun are not posted on this connection any more.
  */
 static struct rdm_op *next_op(const struct nic_rdm_peer *peer)
 {
@@ -359,8 +359,8 @@ void rdm_pump(struct nic_rdm_peer *peer)
 {
 	struct rdm_op *op;
 
-	while (!peer->failed && (op = next_op(peer)) != NULL) { /* a QP in error would flush requests as soon as they
-								 * are posted */
+	while (!peer->failed && (op = next_op(peer)) != NULL) { /* a QP in the error state would flush each request as
+								 * soon as it is posted */
 		int err;
 
 		if (peer->state != RDM_UP && op->work != RDM_W_DATAGRAM) {

@@ -10,8 +10,8 @@ void rdm_unexpected_fini(struct nic_rdm_rq *rq);
 /** Create or free the endpoint's pool for operands of its own OPERATEs. */
 void rdm_asked_init(struct nic_rdm *ep);
 void rdm_asked_fini(struct nic_rdm *ep);
-/** Make sure that rdm_unexpected_get finds memory. `needed`: the data does not wait for a receive to be posted, so
- *  max_unexpected may be exceeded. @return false: there is no memory. */
+/** Make sure that rdm_unexpected_get finds memory. `needed`: max_unexpected may be exceeded, because the data does not
+ *  wait for a receive to be posted. @return false: there is no memory. */
 bool rdm_unexpected_room(struct nic_rdm *ep, const struct rdm_header *h, bool needed);
 /** Allocate an object for an arriving message (`peer` NULL: unknown sender), which the caller then enters in a tag
  *  unit. rdm_unexpected_room must have returned true. */

@@ -5,8 +5,7 @@
 
 #include "nic_rdm.h"
 
-/* ---- messages, over RC
- * -------------------------------------------------------------------------------------------- */
+/* ---- messages, over RC --------------------------------------------------------------------------------------- */
 
 #define RDM_HEADER_LEN	32u
 #define RDM_SEGMENT_LEN 24u
@@ -51,8 +50,7 @@ uint32_t rdm_eager_put(uint8_t *p, uint8_t flags, uint32_t id, uint64_t length, 
 /** Read header and segments from the first packet of a message. @return number of bytes read; 0: malformed. */
 uint32_t rdm_header_get(struct rdm_header *h, const uint8_t *p, uint32_t len);
 
-/* ---- calls, over UD
- * ----------------------------------------------------------------------------------------------- */
+/* ---- calls, over UD ------------------------------------------------------------------------------------------ */
 
 #define RDM_CALL_LEN 40u
 #define RDM_QKEY     0x75726f63u
@@ -62,8 +60,8 @@ uint32_t rdm_header_get(struct rdm_header *h, const uint8_t *p, uint32_t len);
 
 enum rdm_call_kind {
 	RDM_HELLO = 1, /* connect this QP; `to` proves that the caller knows the current incarnation */
-	RDM_WHO,       /* `to` or the challenge was wrong: repeat the call with incarnation `from` and with this
-			* challenge */
+	RDM_WHO,       /* `to` or the challenge in a call was wrong: its sender must repeat the call with incarnation
+			* `from` and the challenge in this WHO */
 	RDM_WELCOME,   /* the QP in your HELLO is now connected to this one */
 	/* Between endpoints with one peer; private data of the application may follow: */
 	RDM_ASK,    /* asks the listener for a connection to an endpoint that the listener chooses */
@@ -72,7 +70,8 @@ enum rdm_call_kind {
 	RDM_BYE, /* ends the connection */
 };
 
-/** Optional features that the sender of a call accepts; endpoints that do not know a bit ignore it and leave it 0. */
+/** Optional features that the sender of a call accepts; an endpoint ignores bits that it does not know, and leaves them
+ *  0 in its own calls. */
 enum rdm_takes {
 	RDM_TAKES_RUNS = 1 << 0, /* several operations on elements in one packet */
 };

@@ -8,7 +8,7 @@
 #include "packet.h"
 #include "wire.h"
 
-/* Up to this many bytes after the BTH, copying them behind the masked headers costs less than a second CRC call. */
+/* If at most this many bytes follow the BTH, copying them behind the masked headers beats a second CRC call. */
 #define CRC_COPY_MAX 256
 
 /** Fold a sum of up to 65536 32-bit words to the one's complement sum of their 16-bit words. */
@@ -20,7 +20,8 @@ static inline uint16_t csum_fold(uint64_t sum)
 	return (uint16_t)(folded + (folded >> 16));
 }
 
-/** IPv4 header checksum, from the fields of *p: to sum the header just written would stall on store forwarding. */
+/** Compute the IPv4 header checksum from the fields of *p. Summing the header, which was just written, would stall on
+ * store forwarding. */
 static inline uint16_t ipv4_csum(const struct packet *p, uint32_t total)
 {
 	uint32_t words = ((uint32_t)IPV4_VERSION << 8 | p->tclass) + total + p->ip_id + p->ip_frag +

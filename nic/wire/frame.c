@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * frame.c - frames as complete IP packets, for observers: captures, and faults that damage packets.
+ * frame.c - frames as complete IP packets, for captures, and for planted faults that damage packets.
  *
- * Carriers may remove IP and UDP headers, hide the IPv4 ID and leave out the ICRC. All of that is restored, because
- * programs that read captures expect valid packets. Nothing here is on the data path, and nothing here decides
- * whether a packet is valid: packet_parse does. Stateless.
+ * Carriers may remove IP and UDP headers, hide the IPv4 ID and leave out the ICRC. This file restores all of that,
+ * because programs that read captures expect valid packets. Nothing here is on the data path. packet_parse, not this
+ * file, decides whether a packet is valid. Stateless.
  */
 #include "gid.h"
 #include "icrc.h"

@@ -20,7 +20,8 @@
 /** The CRC after the eight bytes of ones: where every computation starts. */
 #define ICRC_START 0x2144df1cu
 
-/** Continue a CRC over `len` bytes. From ICRC_START over the whole masked packet this gives the ICRC. */
+/** Continue a CRC over `len` bytes. A CRC that starts from ICRC_START and covers the whole masked packet is
+ *  the ICRC. */
 uint32_t icrc_update(uint32_t crc, const uint8_t *bytes, size_t len);
 
 /** Copy len bytes, and continue the CRC over them as they are in dst. */

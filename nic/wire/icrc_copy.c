@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * icrc_copy.c - copy payload and continue its ICRC in one pass: each byte is loaded once, for the store and for the
- * sum. So the sum is that of the bytes copied, whatever the application writes to the source meanwhile. Stateless.
+ * CRC. So the CRC covers exactly the bytes that were copied, even if the application changes the source meanwhile.
+ * Stateless.
  *
- * The CRC by carry-less multiplication (Gopal et al., "Fast CRC Computation for Generic Polynomials Using PCLMULQDQ",
- * Intel 2009): 128 bits of message, taken as a polynomial, are moved n bits forward by multiplying their halves by
- * x^(n+32) and x^(n-32) modulo the CRC's polynomial. What is left after all blocks has been folded into 16 bytes goes
- * through ISA-L like any message.
+ * The CRC is computed by carry-less multiplication (Gopal et al., "Fast CRC Computation for Generic Polynomials Using
+ * PCLMULQDQ", Intel 2009): 128 bits of message, taken as a polynomial, are moved n bits forward by multiplying their
+ * halves by x^(n+32) and x^(n-32) modulo the CRC's polynomial. In the end all blocks are folded into 16 bytes, and
+ * ISA-L computes the CRC of these bytes like that of any message.
  */
 #include "icrc.h"
 
@@ -39,7 +40,7 @@ CLMUL static inline __m128i move(uint8_t *dst, const uint8_t *src)
 	return bytes;
 }
 
-/** Copy whole 64-byte blocks, as many as there are in len bytes. @return the CRC continued over them. */
+/** Copy whole 64-byte blocks, as many as there are in len bytes. @return the CRC continued over these blocks. */
 CLMUL static uint32_t copy_blocks(uint32_t crc, uint8_t *dst, const uint8_t *src, size_t len)
 {
 	const __m128i fold_512 = FOLD_512, fold_128 = FOLD_128;

@@ -115,7 +115,7 @@
 	 IF_HDR(bits, HDR_ATOMICACK, 8) + IF_HDR(bits, HDR_IMM, 4) + IF_HDR(bits, HDR_IETH, 4) +                       \
 	 IF_HDR(bits, HDR_CNP, 16) + IF_HDR(bits, HDR_EXTATOMIC, 16) + IF_HDR(bits, HDR_ELEMENT, 20))
 
-/* Sets of kinds, and the traits of a row by them. */
+/* Sets of kinds. TRAITS derives the traits of a row from these sets. */
 #define KIND(k)	       (1 << OP_##k)
 #define RESPONSE_KINDS (KIND(READ_RESP) | KIND(ACK) | KIND(ATOMIC_ACK) | KIND(EXT_ATOMIC_ACK) | KIND(ELEMENTS_ACK))
 #define MASKED_KINDS   (KIND(MASKED_CMP_SWAP) | KIND(MASKED_FETCH_ADD))
@@ -151,7 +151,7 @@ const struct opcode op_table[256] = {OPCODE_ROWS(TABLE_ROW)};
 /* The reverse index: from (service, kind, position, extra) to the opcode's value. An entry is the complement of the
  * value. No opcode has the value 0xff, so no entry is 0, and the zeroes in the gaps mean "none". Positions are 1, 2, 4
  * and 8; halved, they become indices from 0 to 4. The dimensions are powers of two, to make the lookup fast: every
- * packet that is built needs one. */
+ * packet that is built needs a lookup. */
 #define INDEX_ROW(svc, low, text, k, p, x, pl, h)                                                                      \
 	[OP_##svc >> 5][OP_##k][OP_##p >> 1][OP_##x] = 0xff ^ (OP_##svc | (low)),
 

@@ -86,7 +86,7 @@ struct opcode {
 };
 
 extern const struct opcode op_table[256];
-/** From (service, kind, position, extra) to the complement of the opcode's value; 0: none (op_find). */
+/** Maps (service, kind, position, extra) to the complement of the opcode's value; 0: no such opcode. See op_find. */
 extern const uint8_t op_index[8][32][8][4];
 
 /** Row of an opcode; NULL when the value is reserved or unknown (HV-02). */

@@ -22,7 +22,7 @@
 _Static_assert(HEADERS_MAX + XRCETH_LEN + RETH_LEN + IMMDT_LEN + NIC_PAYLOAD_MAX + KEYED_TAG_LEN <= NIC_FRAME_MAX,
 	       "longest packet");
 
-/** Whether the checksum of an IPv4 header holds: its words add up to all ones, in whatever byte order. */
+/** Whether the checksum of an IPv4 header holds: its words add up to all ones, in either byte order. */
 static inline bool ipv4_csum_holds(const uint8_t *ip)
 {
 	uint64_t words[2], sum;
@@ -276,7 +276,7 @@ static inline __attribute__((always_inline)) bool icrc_holds(const struct nic_rx
 	unsigned carrier = put_masked(bth, len, out, block);
 
 	if (rest <= CRC_COPY_MAX) {
-		dma_copy(block + carrier + BTH_LEN, bth + BTH_LEN, rest); /* inlined: these are mostly a few words */
+		dma_copy(block + carrier + BTH_LEN, bth + BTH_LEN, rest); /* inlined: it mostly copies a few words */
 		crc = icrc_update(ICRC_START, block, carrier + BTH_LEN + rest);
 	} else {
 		crc = icrc_update(ICRC_START, block, carrier + BTH_LEN);

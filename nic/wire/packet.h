@@ -2,10 +2,10 @@
 /*
  * packet.h - RoCEv2 packets: bytes <-> struct packet (IBTA 9.2-9.6, annex A17).
  *
- * packet_parse_keyed is the only place that reads untrusted bytes. The engines may trust a packet with PACKET_OK: the
- * opcode is known, the headers named by op->hdrs are there, lengths agree, pad is valid, and the ICRC holds, or the tag
- * where packets are authenticated (keyed.md); ICRC and tag are not checked where the carrier vouches for integrity.
- * The engines still check: everything that needs a QP (service, P_Key, PSN, sequence, lengths against PMTU), size and
+ * packet_parse_keyed is the only place that reads untrusted bytes. The engines (qp.h) may trust a packet with
+ * PACKET_OK: the opcode is known, the headers named by op->hdrs are there, lengths agree, and pad is valid. The ICRC
+ * holds, or the tag if packets are authenticated (keyed.md). Neither is checked if the carrier vouches for integrity.
+ * The engines still check everything that needs a QP (service, P_Key, PSN, sequence, lengths against PMTU), size and
  * operands of extended atomics (extended.c), and operation, datatype, count and operands of elements (resp_elem.c).
  */
 #ifndef NIC_PACKET_H
@@ -30,7 +30,7 @@ struct packet {
 
 	/* BTH */
 	bool se, migreq, ackreq;
-	uint8_t ecn; /* FECN, BECN and resv6 as on the wire; ignored, as is resv7: kept to re-encode bit for bit */
+	uint8_t ecn; /* FECN, BECN and resv6 as on the wire; like resv7 ignored, but kept for re-encoding */
 	uint8_t resv7;
 	uint8_t pad;
 	uint16_t pkey;
@@ -57,8 +57,8 @@ struct packet {
 
 	const uint8_t *payload; /* NULL with a reference */
 	uint32_t payload_len;	/* without pad */
-	/** Received RC SEND, WRITE or READ response: how to fetch the payload, which may be that of many packets; NULL:
-	 * the payload is in the packet. */
+	/** Received RC SEND, WRITE or READ response: how to fetch the payload, which may be the payload of many
+	 * packets; NULL: the payload is in the packet. */
 	const struct nic_reference *reference;
 	/** Received RC SEND ONLY, payload in the packet: how to fetch the message that it offers; NULL: no offer. */
 	const struct nic_reference *offer;
@@ -102,7 +102,7 @@ enum packet_verdict {
 	PACKET_NOT_ROCE,    /* not IPv4/IPv6 + UDP + port 4791, a fragment, IPv4 options, IPv6 extension headers */
 	PACKET_BAD_IP,	    /* IP or UDP lengths disagree with the bytes present, IPv4 header checksum wrong */
 	PACKET_TOO_SHORT,   /* shorter than BTH + ICRC, or than the header chain of its opcode + ICRC or tag */
-	PACKET_TOO_LONG,    /* more than 4096 bytes of payload, or any payload with an opcode that has none */
+	PACKET_TOO_LONG,    /* more than 4096 bytes of payload, or payload with an opcode that allows none */
 	PACKET_BAD_VERSION, /* unknown TVer; or TVer announces a tag in a frame that the carrier vouches for */
 	PACKET_BAD_OPCODE,
 	PACKET_BAD_REFERENCE, /* payload besides the reference, bad length, or opcode without references or offers */

@@ -275,6 +275,6 @@ enum { ELEMENT_RUN = 1 << 0 }; /* flags: a run; `number of elements` counts its 
 /* ---- ICRC, invariant CRC, 4 bytes, low byte first, the last of the UDP payload (IBTA 7.8.1, A17) ------ */
 #define ICRC_LEN 4
 
-/* A packet tag, 8 bytes, ours, takes the place of the ICRC: see keyed.h, keyed.md. */
+/* A packet tag, our own format of 8 bytes, can take the place of the ICRC: see keyed.h, keyed.md. */
 
 #endif
