@@ -28,9 +28,9 @@
 #define SAMPLES	     3
 #define WIDE_NS	     20000u  /* a sample that took longer to read is discarded */
 #define DOUBT_NS     200000u /* difference between counter and kernel that is tolerated at a tie */
-#define DOUBT_SHIFT  6	     /* also tolerated: 2^-6 of the time since the last tie, so a rate 1% off raises no doubt */
+#define DOUBT_SHIFT  6	     /* 2^-6 of the time since the last tie is tolerated, too: a rate 1% off raises no doubt */
 #define DOUBTS_MOST  8
-#define DOUBT_AGE_NS 60000000000u /* doubts are forgotten after this time without another one */
+#define DOUBT_AGE_NS 60000000000u /* doubts are forgotten if no other doubt arises for this time */
 
 struct pmd_clock pmd_clock = {.source.kernel_ns = pmd_clock_monotonic_ns};
 static _Thread_local uint64_t last_ns; /* last result of pmd_clock_steady_ns in this thread */
@@ -50,7 +50,7 @@ struct sample {
 	uint64_t width; /* counter ticks that reading both clocks took */
 };
 
-/** Read both clocks at nearly the same time. The fastest of SAMPLES attempts counts, since the thread can lose the CPU
+/** Read both clocks at nearly the same time. The fastest of SAMPLES attempts is used, since the thread can lose the CPU
  *  between the two reads. */
 static struct sample sample_take(const struct pmd_clock *c)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * engine_host.h - what control, link and tap, which are layers below pmd/engine, see of an engine (pmd-internal).
+ * engine_host.h - the part of an engine that the layers below pmd/engine (control, link and tap) see (pmd-internal).
  *
  * The structs of these layers are declared here and defined in their own headers. The engine writes the fields of
  * struct pmd_host, except where a comment names another writer. The engine's lock protects all fields.
@@ -18,7 +18,7 @@ struct pmd_host;
 struct pmd_host_ops {
 	/** Wake the serving thread: the engine's, or an application thread in pmd_wait. */
 	void (*wake)(struct pmd_host *host);
-	/** Hand a packet to the NIC that came from the port, or that the daemon received for us. */
+	/** Hand the NIC a packet that came from the port, or that the daemon received for us. */
 	void (*take)(struct pmd_host *host, const struct nic_rx_frame *frame, uint64_t now_ns);
 };
 

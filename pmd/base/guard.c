@@ -109,8 +109,8 @@ static void guard_thread_exit(void *arg)
 }
 
 /** If the program has used up all pthread keys (about a thousand), no destructor frees a thread's entry. A later thread
- *  that gets the same pthread_t takes the entry over, so there are never more entries than there were threads at one
- *  time. */
+ *  that gets the same pthread_t takes the entry over, so there are never more entries than threads that existed at the
+ *  same time. */
 static void guard_create_key(void)
 {
 	guard.have_key = pthread_key_create(&guard.key, guard_thread_exit) == 0;
@@ -168,10 +168,10 @@ static struct sigaction guard_previous(int sig)
 }
 
 /*
- * An application handler that calls the handler before it, which can be ours, would recurse for ever. So while an
- * application handler runs, our mark is in uc_link of the fault's context, a field that the kernel clears and never
- * reads. Marks form a list, because another library with a guard may be in the process. If the handler jumps away
- * (longjmp), nothing needs to be cleaned up: the kernel makes a new context for every fault.
+ * An application handler may call the handler that was installed before it. If that is ours, the two would call each
+ * other for ever. So while an application handler runs, our mark is in uc_link of the fault's context, a field that the
+ * kernel clears and never reads. Marks form a list, because another library with a guard may be in the process. If the
+ * handler jumps away (longjmp), nothing needs to be cleaned up: the kernel makes a new context for every fault.
  */
 struct guard_mark {
 	const void *library;

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * kernel_calls.h - system calls for sockets and epoll sets that stay the kernel's in every process.
+ * kernel_calls.h - system calls for sockets and epoll sets that always reach the kernel, even if a preloaded library
+ * replaces the C library's functions.
  *
- * librspreload lets programs for TCP use rsockets. It replaces the C library's functions for the whole process, so for
- * the engine too: a socket of ours would become an rsocket, and rsockets are built on the engine. The engine therefore
- * makes its internet sockets and its epoll sets here, and uses the sets by these functions only. The daemon need not:
- * it is started without preloaded libraries.
+ * librspreload lets TCP programs use rsockets. It replaces the C library's functions for the whole process, and thus
+ * also for the engine: a socket of ours would become an rsocket, and rsockets are built on the engine. The engine
+ * therefore makes its internet sockets and its epoll sets here, and uses the epoll sets only through these functions.
+ * The daemon can use the C library: it is started without preloaded libraries.
  */
 #ifndef PMD_KERNEL_CALLS_H
 #define PMD_KERNEL_CALLS_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* mutex.c - what mutex.h does under contention: waiting and waking. */
+/* mutex.c - waiting for a mutex and waking a waiter, which mutex.h does under contention. */
 #include <errno.h>
 #include <linux/futex.h>
 #include <sys/syscall.h>

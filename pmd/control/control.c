@@ -58,8 +58,9 @@ static void daemon_lose(struct pmd_control *c)
 	c->services_late = c->records_told = false;
 }
 
-/** Send the file of connections to the daemon, unless it has it. @return false: to be tried again when the connection
- * is writable. If the user has too many descriptors in flight, no event tells when to try again: a timer does. */
+/** Send the file of connection records to the daemon, unless the daemon has it already. @return false: try again when
+ * the connection is writable. If the user has too many descriptors in flight, no event tells when to try again, so this
+ * function sets a timer. */
 static bool daemon_tell_records(struct pmd_control *c)
 {
 	int rc;
@@ -145,9 +146,8 @@ static bool has_addresses(const struct proto_device *device)
 	return false;
 }
 
-/** Replace the old keeper with `keeper`. With -1 (the daemon sent none), keep the old keeper while the device has
- *  addresses; without addresses close it, because its sockets would keep the old addresses in
- *  use. */
+/** Replace the old keeper with `keeper`. -1: the daemon sent none. Then keep the old keeper if the device has
+ *  addresses. If the device has none, close the old keeper, because its sockets would keep the old addresses in use. */
 static void keeper_take(struct pmd_control *c, const struct proto_device *device, int keeper)
 {
 	if (keeper < 0 && has_addresses(device))
@@ -157,7 +157,7 @@ static void keeper_take(struct pmd_control *c, const struct proto_device *device
 	c->keeper_fd = keeper;
 }
 
-/** Apply a message from the daemon that has the device's current state. @return false: the message is malformed. */
+/** Apply the device's current state from a message of the daemon. @return false: the message is malformed. */
 static bool device_update(struct pmd_host *host, struct proto_msg *m)
 {
 	struct pmd_control *c = host->control;
@@ -196,7 +196,7 @@ static bool device_fault(struct pmd_host *host, struct proto_msg *m)
 	return true;
 }
 
-/** Receive a packet to queue pair 1, which the daemon has received for us, as if it had come from the port. */
+/** Handle a packet to queue pair 1 that the daemon has received for us, as if the packet had come from the port. */
 static bool daemon_mad(struct pmd_host *host, struct proto_msg *m)
 {
 	const struct proto_mad *mad = m->data;
@@ -293,7 +293,7 @@ void pmd_control_poll(struct pmd_host *host)
 
 	if (!c || host->dead)
 		return;
-	/* Fetch one event at a time: its handler may close the descriptor that the next event is about. Not
+	/* Fetch one event at a time: its handler may close the descriptor that the next event is about. Do not call
 	 * epoll_wait(), which is a cancellation point. */
 	for (unsigned i = 0; i < POLL_EVENTS; i++) {
 		struct pmd_watch *w;

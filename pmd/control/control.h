@@ -61,9 +61,9 @@ void pmd_control_abandon(struct pmd_control *c);
 /* ---- serving visitors ------------------------------------------------------------------------------------ */
 
 /**
- * Handles a visitor, chosen by the type of the visitor's first message `m`. The handler owns `fd` (non-blocking) from
- * now on. The message is valid during the call; descriptors that the handler does not take out of it are closed
- * afterwards. The caller has already checked the peer against the device's policy.
+ * Handles a visitor. The type of the visitor's first message, `m`, selects the handler. The handler owns `fd`
+ * (non-blocking) from now on. The message is valid during the call; descriptors that the handler does not take out of
+ * it are closed afterwards. The caller has already checked the peer against the device's policy.
  */
 typedef void (*pmd_visit_fn)(struct pmd_host *host, int fd, struct proto_msg *m);
 

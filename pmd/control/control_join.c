@@ -29,12 +29,12 @@
 #include "udp_socket.h"
 
 #define WELCOME_MS   10000
-/* An overloaded machine may keep a daemon that is ready to run off the CPU for many seconds: the scheduler treats each
- * session as a group (autogroup), and groups whose threads yield often can starve others. */
+/* On an overloaded machine, a runnable daemon may get no CPU for many seconds: the scheduler treats each session as a
+ * group (autogroup), and groups whose threads yield often can starve others. */
 #define STARVED_MS   1000
-#define STARVED_LOOK 50 /* checks whether the daemon is starved, each followed by a wait of STARVED_MS */
-/* How long a daemon of an untrusted user has to answer. A daemon that finds its address in use listens under its name
- * for a second, then exits without an answer. */
+#define STARVED_LOOK 50 /* number of checks whether the daemon is starved; STARVED_MS of waiting follow each check */
+/* Time limit for the answer of an untrusted user's daemon. A daemon that finds its address in use listens under its
+ * name for a second, and then exits without an answer. */
 #define WAY_MS	     3000
 #define WAYS	     3		    /* times that one process is asked to release the name */
 #define WAYS_NS	     15000000000ull /* how long we ask further processes: each may hold the name for a second */
@@ -147,7 +147,7 @@ static bool is_runnable(pid_t pid)
 	if (!f)
 		return false;
 	if (fgets(line, sizeof(line), f))
-		state = strrchr(line, ')'); /* the last one: the program's name before it may contain others */
+		state = strrchr(line, ')'); /* the last ')': the program's name may contain further ones */
 	fclose(f);
 	return state && state[1] == ' ' && state[2] == 'R';
 }
@@ -329,7 +329,7 @@ static int attempt(struct pmd_control *c, struct ways *ways, char *err, size_t e
 	return 0;
 }
 
-/** Find a more specific errno for a daemon that did not start, by binding a socket to the address here. @return the
+/** A daemon did not start: find a more specific errno by binding a socket to the address in this process. @return the
  *  negative errno of the failed bind, or `rc` if it succeeded. */
 static int spawn_error(const struct pmd_device *device, int rc)
 {

@@ -24,7 +24,7 @@ struct pmd_control {
 	uint32_t services[PROTO_SERVICES_MAX]; /* the services that this function serves, see proto_service */
 	unsigned n_services;
 	int records_fd;	    /* see pmd_control_records; -1: none */
-	bool records_told;  /* the current daemon has been sent records_fd */
+	bool records_told;  /* records_fd was sent to the current daemon */
 	bool services_late; /* the daemon's queue was full: send the services when there is room */
 	int keeper_fd;	    /* see struct proto_keeper; -1: none */
 	unsigned function;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * control_visit.c - visitors of a function. They connect to the function's name or to the name of one of its services:
- * a new daemon that adopts the function, other functions with a ring, tools with a request. A visitor's first message
- * says which of these it is. A silent visitor is dropped by the first poll after SILENT_NS, or earlier to make room for
- * another visitor.
+ * control_visit.c - visitors of a function. They connect to the function's name or to the name of one of its services.
+ * A visitor is a new daemon that adopts the function, another function that offers a ring, or a tool that makes a
+ * request; the visitor's first message says which of these it is. A silent visitor is dropped by the first poll after
+ * SILENT_NS, or earlier to make room for another visitor.
  *
  * Owns: the listening sockets, and visitors until they are served.
  */
@@ -83,8 +83,8 @@ bool pmd_control_retry(struct pmd_control *c)
 	return c->timer_runs;
 }
 
-/** There is no descriptor left for a visitor, who stays in the accept queue: pause listening, or epoll would report the
- *  visitor continuously. */
+/** There is no descriptor left for a visitor, who stays in the accept queue. Pause listening: otherwise epoll would
+ *  report the visitor continuously. */
 static void listen_pause(struct pmd_control *c)
 {
 	c->stats.visitors_waiting++;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * control_whois.c - tells visitors whether an address belongs to this function's device. While the device has no
- * daemon, a daemon that was started for one of its addresses asks this, and becomes the device's daemon.
+ * control_whois.c - tells visitors whether an address belongs to this function's device. If the device has no daemon, a
+ * daemon that was started for one of the device's addresses asks this question, and then becomes the device's daemon.
  *
  * A function may know only some of the device's addresses, but the messages in the keeper list all of them. We only
  * peek at these messages, so they stay queued.
@@ -26,8 +26,8 @@ static bool keeper_has(int keeper, const struct nic_gid *gid)
 	if (setsockopt(keeper, SOL_SOCKET, SO_PEEK_OFF, &start, sizeof(start)) != 0)
 		return false;
 	for (unsigned i = 0; i < KEEPER_MESSAGES_MAX; i++) {
-		/* Without a control buffer, the kernel installs none of the message's descriptors in this process. Not
-		 * recv(), which is a cancellation point. */
+		/* Without a control buffer, the kernel installs none of the message's descriptors in this process. Do
+		 * not call recv(), which is a cancellation point. */
 		if (syscall(SYS_recvfrom, keeper, &message, sizeof(message), MSG_PEEK | MSG_DONTWAIT, NULL, NULL) !=
 		    (long)sizeof(message))
 			return false;

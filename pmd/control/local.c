@@ -144,7 +144,7 @@ int pmd_local_open(struct pmd_control *control, struct pmd_local **out)
 			local->watch.fd = -1;
 		}
 	}
-	if (!is_lack(rc))	  /* also without netlink (in a sandbox): then changes are not seen */
+	if (!is_lack(rc))	  /* list even without netlink (in a sandbox): then changes are not seen */
 		rc = look(local); /* after the socket was opened, so no change is missed */
 	if (is_lack(rc)) {
 		pmd_local_close(local);

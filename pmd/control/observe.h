@@ -14,7 +14,7 @@
  *                                  for qps
  *   fault set ... | fault clear .. see fault.h
  *   fault show                     rules, and counters of their effects
- *   capture [qp=N] [dir=tx|rx|both] [snaplen=N]    no answer but PROTO_PACKET after PROTO_PACKET, see capture.h
+ *   capture [qp=N] [dir=tx|rx|both] [snaplen=N]    no answer except a stream of PROTO_PACKET, see capture.h
  *   capture counts                 packets that this connection's capture has seen and lost so far
  *   capture stop                   end the capture, and answer like `capture counts`; when a function ends, it
  *                                  sends this answer unasked

@@ -11,8 +11,8 @@
  *     which act only in the helper thread while it starts the EAL;
  *   - its heap is private memory: after a fork, parent and child have separate heaps, and the child can open devices.
  *
- * Owns: the process-wide EAL state. Never calls rte_eal_cleanup: the EAL could not start again after it. What is
- * left behind costs nothing.
+ * Owns: the process-wide EAL state. This file never calls rte_eal_cleanup, because the EAL could not start again
+ * afterwards. Keeping the EAL's state costs nothing.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -89,8 +89,8 @@ static void eal_complaint(const char *log, char *out, size_t len)
 		snprintf(out, len, "%.*s", (int)(n < len ? n : len - 1), start);
 }
 
-/* Leaves rte_eal_init by longjmp, not by pthread_exit(): that loads a library, which fails if memory or descriptors are
- * short, a usual reason for a panic. */
+/* Leaves rte_eal_init by longjmp. pthread_exit() would load a library, which fails when memory or descriptors run
+ * short, and such a shortage is a usual reason for a panic. */
 void pmd_eal_panic(const char *text)
 {
 	snprintf(eal.panic, sizeof(eal.panic), "%.*s", (int)strcspn(text, "\n"), text);
@@ -154,8 +154,8 @@ int pmd_eal_files_limit(struct rlimit *out)
 	return known || getrlimit(RLIMIT_NOFILE, out) == 0 ? 0 : -errno;
 }
 
-/** Check what DPDK needs from its environment. If something is missing, DPDK itself would print on stdout, or it would
- *  fail and could not be started again. */
+/** Check what DPDK needs from its environment before DPDK starts. If something is missing, DPDK itself would print on
+ *  stdout, or it would fail and could not be started again. */
 static int eal_rehearse(char *err, size_t err_len)
 {
 	void *memory;

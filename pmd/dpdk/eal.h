@@ -13,8 +13,8 @@
 
 /**
  * Start DPDK's environment layer. Thread-safe. The caller's CPU affinity, signal mask, environment and syslog settings
- * stay as they are. Prerequisites are checked first: while one is missing DPDK is not called, and the next call tries
- * again. DPDK itself can be started only once per process: if that fails, every later call fails with the same error.
+ * stay as they are. Prerequisites are checked first. If one is missing, DPDK is not called, and a later call tries
+ * again. DPDK itself can be started only once per process: if DPDK fails, every later call fails with the same error.
  * @param err receives an error message, which says whether another call can succeed.
  * @return 0 or a negative errno.
  */
@@ -24,8 +24,8 @@ int pmd_eal_start(char *err, size_t err_len);
  *  or a negative errno. */
 int pmd_eal_files_limit(struct rlimit *out);
 
-/** To be called inside rte_eal_init, on the thread that runs it: leaves rte_eal_init, and pmd_eal_start fails with this
- *  text. */
+/** Abort rte_eal_init; pmd_eal_start then fails with this text. Call this only inside rte_eal_init, on the thread that
+ *  runs it. Does not return. */
 void pmd_eal_panic(const char *text) __attribute__((noreturn));
 
 /** Whether the calling thread is inside rte_eal_init. The wrappers in eal_host.c act differently there. */

@@ -128,8 +128,8 @@ void __wrap___rte_panic(const char *function, const char *format, ...)
 	__real___rte_panic(function, "%s%s", text, "");
 }
 
-/** Fails while the EAL starts: then the EAL makes its heap of anonymous private memory. If the heap were in a memfd,
- *  parent and child would share it after a fork, but each would have its own copy of the locks. */
+/** Fail while the EAL starts, so that the EAL makes its heap of anonymous private memory. If the heap were in a memfd,
+ *  parent and child would share the heap after a fork, but each would have its own copy of the locks. */
 int __wrap_memfd_create(const char *name, unsigned flags)
 {
 	if (!pmd_eal_starting)
@@ -138,8 +138,8 @@ int __wrap_memfd_create(const char *name, unsigned flags)
 	return -1;
 }
 
-/* The EAL calls libnuma only to place huge pages, which are not used here. It is told that the machine has no NUMA
- * support, and so never makes the other calls. */
+/* The EAL calls libnuma only to place huge pages, which are not used here. numa_available reports that the machine has
+ * no NUMA support, so the EAL never calls the other functions. */
 int numa_available(void)
 {
 	return -1;

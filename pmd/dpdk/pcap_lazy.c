@@ -32,7 +32,8 @@ static pcap_t *pcap_absent(char *errbuf)
 	return NULL;
 }
 
-/** Never promiscuous, although net_pcap asks for promiscuous mode: frames for other hosts are of no use to us. */
+/** Open the device without promiscuous mode, although net_pcap asks for it: frames for other hosts are of no use to
+ *  us. */
 pcap_t *pcap_open_live(const char *device, int snaplen, int promisc, int to_ms, char *errbuf)
 {
 	PCAP_REAL(pcap_open_live);
@@ -104,8 +105,8 @@ int pcap_stats(pcap_t *p, struct pcap_stat *stats)
 	return fn ? fn(p, stats) : -1;
 }
 
-/* For functions called per packet: looks up the symbol once. Two threads at the same time look it up twice, which is
- * harmless. */
+/* For functions called per packet: looks up the symbol only at the first call. If two threads make the first call at
+ * the same time, both look up the symbol, which is harmless. */
 #define PCAP_REAL_HOT(name)                                                                                            \
 	static __typeof__(&name) hot;                                                                                  \
 	__typeof__(&name) fn = __atomic_load_n(&hot, __ATOMIC_RELAXED);                                                \

@@ -103,8 +103,8 @@ unsigned pmd_forks(void)
 }
 
 /* All locks are held across fork. So in the child the guarded data is consistent, and the child can release the locks.
- * The child has its own copy of DPDK's heap, but no threads except the forking one, and the sockets belong to the
- * parent: engines that were open are dead in the child. */
+ * The child has a copy of DPDK's heap, but only the thread that forked, and the sockets belong to the parent. So
+ * engines that were open are dead in the child. */
 static void fork_prepare(void)
 {
 	pthread_mutex_lock(&process.lock);
@@ -175,8 +175,9 @@ static void process_handlers(void)
 	pthread_atfork(fork_prepare, fork_parent, fork_child);
 }
 
-/** Register the exit handler. Not before the first engine is opened: a handler that is registered while libraries are
- *  loaded runs after all those of the program, which may free memory that waits to be sent. process.lock held. */
+/** Register the exit handler when the first engine is opened, not earlier: if it were registered while libraries are
+ *  loaded, it would run after the program's own exit handlers, and these may free memory that is still to be sent.
+ *  process.lock held. */
 static void process_flushes(void)
 {
 	process.flushes = process.flushes || atexit(exit_flush) == 0;
@@ -394,7 +395,8 @@ no_pool:
 	return rc;
 }
 
-/** A forked child cannot open a DPDK port that its parent has: DPDK's copy of the port in the child is the parent's. */
+/** A forked child cannot open a DPDK port that was open in its parent: the child's copy of DPDK still has that port,
+ *  and the port belongs to the parent. */
 static int engine_may_open(const struct pmd_device *device, char *err, size_t err_len)
 {
 	if (strncmp(device->port, "ethdev:", 7) != 0)

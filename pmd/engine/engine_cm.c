@@ -34,7 +34,7 @@
 
 /* ---- messages ----------------------------------------------------------------------------------------------- */
 
-/** Whether the message is for us. On ethdev all are. */
+/** Whether the message is for this function. On an ethdev device every message is. */
 static bool is_ours(struct pmd_cm *cm, const uint8_t *mad)
 {
 	const struct pmd_host *host = &cm->engine->host;
@@ -117,8 +117,8 @@ void pmd_cm_advance(struct pmd_cm *cm, uint64_t now_ns)
 
 /* ---- life --------------------------------------------------------------------------------------------------- */
 
-/** Make the shared memory for the records, and give it to the daemon. If that fails, the CM works without records: when
- *  the process is killed, its peers notice that only by their own timers. */
+/** Make the shared memory for the records, and give it to the daemon. If that fails, the CM works without records:
+ *  then, if the process is killed, its peers notice that only by their own timers. */
 static void records_make(struct pmd_cm *cm)
 {
 	size_t bytes = IDS * sizeof(struct nic_cm_record);

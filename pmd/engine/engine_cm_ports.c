@@ -2,12 +2,12 @@
 /*
  * engine_cm_ports.c - port spaces of the connection manager: bind, listen.
  *
- * Within a process ports exclude each other by the rules of a kernel, address by address. Between processes the name of
- * a port's service (services.h) excludes other processes from the port, at all addresses of the device. A process takes
- * the name when it binds a port for itself alone, or listens on it. So
- *   - ports of active sides (PMD_CM_ACTIVE) and shared ones (PMD_CM_REUSE) are known only to their process until it
+ * Within a process, ports conflict by the rules of a kernel, which compare the addresses. Between processes, the
+ * process that holds the name of a port's service (services.h) keeps all others from the port, at all addresses of the
+ * device. A process takes the name when it binds a port for itself alone, or listens on a port. So
+ *   - ports of active sides (PMD_CM_ACTIVE) and shared ports (PMD_CM_REUSE) are known only to their process until it
  *     listens on them, and cost no descriptor;
- *   - two processes cannot bind one port of a device at different addresses of it.
+ *   - two processes cannot bind the same port number of a device for themselves alone, even at different addresses.
  *
  * Owns: e->cm_ports.
  */
@@ -212,7 +212,7 @@ int pmd_cm_reuse(struct pmd_engine *e, struct pmd_cm_port *p, bool on)
 	return rc;
 }
 
-/** Listen on a port. As in a kernel, that fails if this process has bound another port with the same number at the
+/** Listen on a port. As in a kernel, listening fails if this process has bound another port with the same number at the
  *  address, even a shared port on which nobody listens. Lock held. */
 static int listen_now(struct pmd_engine *e, struct pmd_cm_port *p, bool *told)
 {

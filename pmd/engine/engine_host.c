@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* engine_host.c - implements the interface of engine_host.h: gives the engine's parts access to each other's state, and
- * answers their requests. Owns nothing. */
+/* engine_host.c - implements the interface of engine_host.h, by which the layers below the engine reach each other's
+ * state and call the engine. Owns nothing. */
 #include "engine_priv.h"
 
 static struct pmd_engine *engine_of(struct pmd_host *host)

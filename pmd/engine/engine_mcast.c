@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * engine_mcast.c - multicast groups: the NIC knows which QPs are attached, and the port is a member of a group as long
- * as any QP is attached to it. Joining and leaving make system calls under the lock, so cancellation is disabled around
- * them. Owns nothing.
+ * as any QP is attached to that group. Joining and leaving make system calls under the lock, so cancellation is
+ * disabled around them. Owns nothing.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -14,7 +14,7 @@ bool pmd_mcast_supported(const struct pmd_engine *e)
 	return e->host.port->ops->join;
 }
 
-/** Have the port join a group. A thread that sleeps on the port's descriptor must learn that there is a new one. */
+/** Have the port join a group. If that gives the port a new descriptor, wake the thread that sleeps on the old one. */
 static int join(struct pmd_engine *e, const struct nic_gid *group)
 {
 	struct pmd_port *port = e->host.port;

@@ -49,7 +49,7 @@ static uint32_t engine_source(void *ctx, const struct nic_gid *dgid, uint32_t de
 }
 
 /** Whether other processes of this host can send from an address through kernel sockets. Always false for an ethdev
- *  device, which packets from kernel sockets do not reach. */
+ *  device: packets from kernel sockets do not reach it. */
 static bool engine_is_local(void *ctx, const struct nic_gid *gid)
 {
 	const struct pmd_engine *e = ctx;
@@ -91,7 +91,7 @@ static void engine_pause(void *ctx)
 	pthread_setcancelstate(cancel, NULL);
 }
 
-/** UROCE_ACK_BACKOFF. @return false: not a multiple that the NIC knows. */
+/** Read UROCE_ACK_BACKOFF; the default is 4. @return false: the value is not 1, 2 or 4. */
 static bool setting_ack_backoff(uint32_t *out)
 {
 	const char *value = getenv("UROCE_ACK_BACKOFF");

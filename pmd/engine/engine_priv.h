@@ -27,13 +27,13 @@ struct pmd_tx {
 	unsigned ready, first, end;
 };
 
-/** State of steps, whichever thread takes them. Accessed under the lock. */
+/** State of the steps that the engine's thread and application threads take. Accessed under the lock. */
 struct pmd_steps {
 	uint64_t port_deadline_ns;
 	uint64_t full_ns; /* start of the last full step (one with timers and transmit) */
 	struct idle_port port;
 	unsigned sent;	  /* packets sent by the last pmd_engine_transmit */
-	unsigned owed;	  /* packets sent through the port since the last check of it */
+	unsigned owed;	  /* packets sent through the port since it was last checked */
 	unsigned taken;	  /* packets examined in this step or doorbell, including dropped ones */
 	unsigned behind;  /* after a long time without steps: timers wait for at most this many more steps */
 	unsigned control; /* steps since the last pmd_engine_upkeep */
@@ -44,12 +44,13 @@ struct pmd_steps {
  *  it. */
 struct pmd_polling {
 	uint64_t polls;		   /* atomic: number of polls so far */
-	uint64_t last_ns;	   /* atomic: when the last poll began; if it moved many packets: when it ended;
-				      IDLE_POLLS_NOW: a poll is in progress */
+	uint64_t last_ns;	   /* atomic: start of the last poll, or its end if the poll moved many packets;
+				    * IDLE_POLLS_NOW: a poll is in progress */
 	uint64_t work_ns;	   /* atomic: total time that application threads have spent moving packets */
 	uint64_t finds;		   /* number of polls that found packets */
 	uint64_t completions;	   /* nic_completions() at the last poll */
-	uint64_t stepped_ns;	   /* end of the last step of an application thread; its start if the step was short */
+	uint64_t stepped_ns;	   /* end of the last step of an application thread, or start of that step if it was
+				    * short */
 	unsigned silent_doorbells; /* doorbells in a row that had nothing to send */
 	bool moved;		   /* atomic: the last poll found or sent packets */
 	struct idle_yield yield;
@@ -94,7 +95,7 @@ struct pmd_waiter {
 };
 
 /*
- * Each of these members is written by one file; other files read it, or call the file that writes it
+ * Only one file writes each of these members; other files read the member, or call functions of that file
  * (tests/house/writers_test.py):
  *
  *   member   written by
@@ -105,8 +106,8 @@ struct pmd_waiter {
  *   sleeper  sleep.c
  *   waiter   wait.c
  *
- * The other members are written by engine.c, engine_nic.c or a lower layer. Of `host`, progress.c writes now_ns,
- * rx_until and rx_brief, and sleep.c writes bell_fd.
+ * engine.c, engine_nic.c or a lower layer writes the other members, with these exceptions: progress.c writes
+ * host.now_ns, host.rx_until and host.rx_brief, and sleep.c writes host.bell_fd.
  */
 struct pmd_engine {
 	struct pmd_mutex lock;
@@ -173,10 +174,10 @@ void pmd_engine_take(struct pmd_engine *e, const struct nic_rx_frame *frame, uin
 /** Take a step: receive, run due timers, transmit, deliver events. Handles a bounded number of packets. Lock held.
  *  @return packets received. */
 unsigned pmd_engine_step(struct pmd_engine *e, unsigned rx_budget, bool flush_acks);
-/** As pmd_engine_step. @param port receive from the port in any case; if false, only when a check of the port is due.
- */
+/** As pmd_engine_step. @param port true: receive from the port in any case; false: only when a check of the port is
+ *  due. */
 unsigned pmd_engine_step_with(struct pmd_engine *e, unsigned rx_budget, bool port, bool flush_acks);
-/** Send the delayed ACKs that peers have asked for, with what else is due. Lock held. */
+/** Send the delayed ACKs that peers have asked for, together with all other packets that are due. Lock held. */
 void pmd_engine_acknowledge(struct pmd_engine *e);
 
 /** Whether packets wait because the port was full. A port does not notify when it has room again. Lock held. */
@@ -194,8 +195,8 @@ bool pmd_engine_port_pending(const struct pmd_engine *e);
 /** Handle events of the function's control connections. Lock held. */
 void pmd_engine_upkeep(struct pmd_engine *e);
 
-/** Count a step of a thread that does not sleep, and so is not woken for control connections. @return whether it is
- *  time to call pmd_engine_upkeep. Lock held. */
+/** Count a step of a thread that does not sleep. Control connections cannot wake such a thread, so it handles them once
+ *  every CONTROL_STEPS steps. @return whether it is time to call pmd_engine_upkeep. Lock held. */
 bool pmd_engine_control_is_due(struct pmd_engine *e);
 
 /** Create the engine's NIC, once the port and the function number are known. @return 0, or a negative errno with an
@@ -227,7 +228,7 @@ void pmd_sleep_end(struct pmd_engine *e);
  *  wake-up time since, that time is kept. */
 void pmd_sleep_end_thread(struct pmd_engine *e);
 /** @return whether the sleeping thread has to be woken now, for work or for a deadline earlier than its own wake-up
- *  time. If so, it is counted as awake from now on. Lock held. */
+ *  time. If so, the thread counts as awake from now on. Lock held. */
 bool pmd_sleep_is_over(struct pmd_engine *e);
 
 /** How long a thread may sleep after a step that received `got` packets. Lock held. @return ns; 0: there is work left;
@@ -245,8 +246,8 @@ enum pmd_woken {
 	PMD_WOKEN_CLOSED = 32, /* the application has closed the engine's descriptors */
 };
 
-/** Sleep of the engine's thread, until the doorbell rings or, if `serve`, until anything arrives for the engine. No
- *  lock held. Clears the counts of doorbell and bell. @return enum pmd_woken bits. */
+/** The engine's thread sleeps until the doorbell rings, the timeout expires or, if `serve`, anything arrives for the
+ *  engine. No lock held. Clears the counts of the doorbell and the bell. @return enum pmd_woken bits. */
 unsigned pmd_engine_sleep(struct pmd_engine *e, bool serve, uint64_t timeout_ns);
 
 /** Prepare the epoll set of the serving application thread; only one thread serves at a time. Lock held. @return false:
@@ -254,8 +255,8 @@ unsigned pmd_engine_sleep(struct pmd_engine *e, bool serve, uint64_t timeout_ns)
 bool pmd_engine_wait_prepare(struct pmd_engine *e);
 /** Clear the bell's count. A count that is never cleared could reach its maximum, and ringing would fail. */
 void pmd_engine_bell_drain(struct pmd_engine *e);
-/** Sleep of the serving application thread, until anything arrives for the engine. No lock held. @return enum pmd_woken
- *  bits. */
+/** The serving application thread sleeps until anything arrives for the engine, or the timeout expires. No lock held.
+ *  @return enum pmd_woken bits. */
 unsigned pmd_engine_wait(struct pmd_engine *e, uint64_t timeout_ns);
 
 /** Give every TX slot an mbuf. @return false: the pool has too few mbufs. */

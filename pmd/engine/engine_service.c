@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * engine_service.c - what serving a port needs besides claiming it (services.c); for pmd_service_open and
- * pmd_service_close, and for ports of the connection manager. A daemon must run, because the daemon has the kernel
- * steer the port's packets to us. When serving ends, the packets left in the port's links are received. Owns nothing.
+ * engine_service.c - pmd_service_open and pmd_service_close: starts and stops serving a port. services.c claims the
+ * port. This file makes sure that a daemon runs, also for ports of the connection manager, because the daemon has the
+ * kernel steer the port's packets to us. When pmd_service_close ends the service, the packets that are left in the
+ * port's links are still received. Owns nothing.
  */
 #include <pthread.h>
 #include <unistd.h>
@@ -12,7 +13,7 @@
 #include "services.h"
 #include "spawn.h"
 
-#define ASKS	  3    /* the most questions to the daemon until it has read our list; usually 2 suffice */
+#define ASKS	  3    /* at most this many questions to the daemon, until it has read our list; usually 2 suffice */
 #define ANSWER_MS 1000 /* how long the daemon has to answer */
 
 /** Ask the daemon a question, only to see that it answers. @return false: no answer in time. */
@@ -61,8 +62,9 @@ void pmd_engine_served(struct pmd_engine *e, bool told)
 {
 	char unused[256];
 
-	/* Without a daemon nothing would arrive from the network until another process opens the device, so start one:
-	 * it asks us which ports we serve. If that fails, functions of this host still find us. */
+	/* Without a daemon nothing would arrive from the network until another process opens the device, so start a
+	 * daemon: it learns from us which ports we serve. If it does not start, functions of this host still find
+	 * us. */
 	if (!told)
 		pmd_spawn_daemon(&e->device, unused, sizeof(unused));
 	else

@@ -122,7 +122,7 @@ static bool let_in(const struct idle_seen *seen, uint64_t within_ns)
 	return seen->yields && poll_age_ns(seen) < within_ns;
 }
 
-/** Whether application threads have spent most of the time since the last call of this function moving packets. */
+/** Whether application threads have been moving packets for most of the time since the last call of this function. */
 static bool has_help(struct idle_thread *t, uint64_t work_ns, uint64_t now_ns)
 {
 	uint64_t worked = work_ns - t->work_ns, passed = now_ns - t->checked_ns;
@@ -145,8 +145,9 @@ enum idle_act idle_thread_left(struct idle_thread *t, uint64_t polls, uint64_t n
 }
 
 /** Whether an application thread would most likely have found the packets of this step if the engine's thread had not
- *  woken: an application thread waits for the lock, or polled just before the step. The number of polls between two
- *  steps does not show that: while the engine's thread spins, steps follow each other too closely. */
+ *  woken. The signs are that an application thread waits for the lock, or polled just before the step. The number of
+ *  polls between two steps is no such sign: while the engine's thread spins, its steps follow each other too
+ *  closely. */
 static bool is_beside_poller(const struct idle_seen *seen, const struct idle_step *step)
 {
 	return (!step->waited && step->wanted) || seen->last_ns + IDLE_POLLING_NOW_NS > step->step_ns;
@@ -239,9 +240,9 @@ enum idle_act idle_thread_checked(struct idle_thread *t, const struct idle_seen 
 	}
 	if (polled)
 		t->refused = 0; /* do not queue for the lock: a poller may hold it for a step longer than a slice */
-	/* If application threads have polled since the last check, but not just before this one, the poller may have
-	 * lost the CPU only for a moment, perhaps to the timer that woke this thread. Then check again soon before
-	 * serving: if this thread served while the poller polls, each packet would cost a wake-up. */
+	/* If application threads have polled since the last check, but not just before this check, the poller may have
+	 * lost the CPU only for a moment, perhaps to the timer that woke this thread. Then do not serve yet, but check
+	 * again soon: if this thread served while the poller still polls, each packet would cost a wake-up. */
 	t->doubts = !rang && !t->doubts && polled && !seen->will_sleep;
 	t->polls = seen->polls;
 	return t->doubts ? IDLE_STAND_BY : IDLE_STEP;

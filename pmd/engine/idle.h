@@ -17,8 +17,9 @@
  *   how long a thread may sleep, and whether another  idle_sleep_ns,     sleep.c
  *   thread has to wake it                             idle_interval_ns, idle_rings
  *
- * The decisions that adapt all adapt in the same way: something is tried, kept while it pays off, and tried less often
- * after each failure, because it costs CPU time that the sender of the next packet may need.
+ * All adaptive decisions follow one pattern: a thread tries something (for example, to spin), keeps doing it while it
+ * pays off, and tries it less often after each failure. A failed attempt costs CPU time that the sender of the next
+ * packet may need.
  */
 #ifndef PMD_IDLE_H
 #define PMD_IDLE_H
@@ -57,23 +58,23 @@
  * IDLE_CHECKS_LAST * checks_long slices in a row the thread checks when the kernel's tick comes, which interrupts a
  * polling CPU anyway. */
 #define IDLE_CHECKS_LAST   2
-#define IDLE_TICK_NS	   4000000 /* ns between two ticks of the slowest kernel: a check can be late by this much */
+#define IDLE_TICK_NS	   4000000 /* ns: longest time between two kernel ticks; a check can be late by this much */
 
 /* Credit: a measure of how often the engine's thread, and not a poller, finds the traffic. Without credit the thread
  * stands by. */
-#define IDLE_CREDIT_FULL 8   /* useless wake-ups before the thread stands by; doubled if packets wait then */
+#define IDLE_CREDIT_FULL 8   /* useless wake-ups before the thread stands by; doubled if packets then had to wait */
 #define IDLE_CREDIT_MOST 256 /* upper limit for the full credit */
 #define IDLE_CREDIT_NEW	 3   /* credit when the thread serves again after a check, and no packet had waited */
 #define IDLE_CREDIT_FIND 4   /* credit for a step in which the thread found packets */
-#define IDLE_SPIN_POLLS	 16  /* with this many polls between two steps of the thread, an application polls in a loop */
+#define IDLE_SPIN_POLLS	 16  /* this many polls between two steps of the thread: an application polls in a loop */
 
-/* How recent the latest poll of an application thread is, and what the engine's thread concludes from it. */
+/* What the engine's thread concludes from the age of the latest poll of an application thread. */
 #define IDLE_POLLING_NS	    20000   /* ns: an application thread that polled less than this ago counts as polling */
-#define IDLE_YIELDING_NS    1000000 /* ns: so does a poller that polled less than this ago and now yields to us */
+#define IDLE_YIELDING_NS    1000000 /* ns: the same limit for a poller that now yields the CPU to the thread */
 #define IDLE_POLLING_NOW_NS 4000    /* ns: a poller that polled less than this ago is about to find the packet */
 #define IDLE_LEAVE_NS	    6000    /* ns that the engine's thread gives the poller to find an arrived packet */
-/* ns: a poller that yields the CPU to the engine's thread, and whose latest poll is not older than this, gets the
- * credit for the packets that the thread then finds. */
+/* ns: if a poller yields the CPU to the engine's thread, and its latest poll is more recent than this, the packets that
+ * the thread then finds count as found by the poller. */
 #define IDLE_LET_IN_NS	    100000
 
 /* Other waits of the engine's thread. */
@@ -136,9 +137,9 @@ static inline bool idle_spin_is_due(const struct idle_spin *s)
 /* ---- the serving thread ------------------------------------------------------------------------------------- */
 
 /**
- * How the engine's thread waits for the next packet. A wake-up costs the sender as much as sending a packet, and the
- * receiver microseconds, on some machines tens of them. Two ways to save wake-ups are tried, and kept while they pay
- * off:
+ * How the engine's thread waits for the next packet. A wake-up costs the sender as much time as sending a packet. It
+ * costs the receiver microseconds, on some machines tens of microseconds. Two ways to save wake-ups are tried, and kept
+ * while they pay off:
  *
  *   spinning:  the thread polls before it sleeps, as long as packets arrive; see struct idle_spin.
  *   gathering: the sender may share the thread's CPU. Then each packet wakes the thread, which preempts the sender
@@ -150,16 +151,16 @@ struct idle_server {
 	uint64_t slept_ns;	     /* when the thread last went to sleep or was about to; 0: never */
 	uint64_t spin_ns;	     /* end of the current spin; 0: not spinning */
 	struct idle_spin spin;	     /* decides when a spin starts */
-	unsigned brought;	     /* sum of `got` of idle_server_spins() since the last sleep */
+	unsigned brought;	     /* packets (`got` of idle_server_spins) since the last sleep */
 	unsigned thin, gather_after; /* thin wake-ups in a row; number of them that starts gathering */
 	bool gathers;		     /* the current or last sleep was for gathering */
 };
 
 void idle_server_init(struct idle_server *s);
 
-/** Call after each step. @param got the packets that the step received; if it received none, the packets that it sent,
- *  because more work follows them soon: packets to send, or responses. @return whether to spin, that is, to take the
- *  next step at once. */
+/** Call after each step. @param got how many packets the step received. If it received none, pass how many it sent:
+ *  more work soon follows sent packets, either more packets to send, or responses. @return whether to spin, that is, to
+ *  take the next step at once. */
 bool idle_server_spins(struct idle_server *s, unsigned got, uint64_t now_ns);
 
 /** The serving thread goes to sleep. */
@@ -184,7 +185,7 @@ void idle_server_averted(struct idle_server *s, uint64_t now_ns);
 struct idle_seen {
 	uint64_t now_ns;
 	uint64_t polls;	  /* number of polls of application threads so far */
-	uint64_t last_ns; /* when the last poll began; if it moved many packets: when it ended; or IDLE_POLLS_NOW */
+	uint64_t last_ns; /* start of the last poll, or its end if the poll moved many packets; or IDLE_POLLS_NOW */
 	uint64_t work_ns; /* total time that application threads have spent moving packets */
 	bool waits_now;	  /* an application thread is waiting, and serves until the wait ends */
 	bool yields;	  /* a poller is yielding the CPU that the thread runs on */
@@ -220,7 +221,7 @@ struct idle_thread {
 	bool automatic;		      /* false: the thread always serves */
 	bool pinned;		      /* the thread never sleeps */
 	int credit, credit_full;      /* credit now, and its maximum: see IDLE_CREDIT_FULL */
-	unsigned naps;		      /* how many more sleeps IDLE_NAP_NS limits */
+	unsigned naps;		      /* how many more sleeps are limited to IDLE_NAP_NS */
 	unsigned refused;	      /* failed trylocks in a row */
 	bool doubts;		      /* polling may have stopped: check again soon */
 	unsigned checks, checks_long; /* slices in a row; number of them after which slices get longer */
@@ -263,13 +264,15 @@ static inline void idle_thread_stand_by(struct idle_thread *t)
  *  goes on, they grow beyond that maximum and finally become unlimited. */
 struct idle_slice idle_thread_slice(struct idle_thread *t, bool waits_now, uint32_t waits);
 
-/** Call after a slice. @param rang the doorbell ended the slice. @param due_ns when the check was due. The question is
- *  whether polling went on until then: the thread wakes some time later, and meanwhile a poller on the same CPU cannot
- *  poll. @return IDLE_STAND_BY: stand by for another slice; IDLE_STEP: serve again. */
+/** Call after a slice. @param rang the doorbell ended the slice. @param due_ns when the check was due. What counts is
+ *  whether application threads polled until due_ns, not until now: this thread wakes some time after due_ns, and
+ *  meanwhile a poller on the same CPU cannot poll. @return IDLE_STAND_BY: stand by for another slice; IDLE_STEP: serve
+ *  again. */
 enum idle_act idle_thread_checked(struct idle_thread *t, const struct idle_seen *seen, bool rang, uint64_t due_ns);
 
-/** The time at which a check scheduled for `check_ns` was due. @param tick the kernel's tick ended the slice: then the
- *  check was due when the tick came, which was just before now. */
+/** @return when a check was due. @param check_ns the time for which it was scheduled; if the thread woke earlier, the
+ *  check is due now. @param tick the slice ended with the kernel's tick, at a time that cannot be scheduled: then the
+ *  check counts as due IDLE_SLICE_MIN_NS before now. */
 static inline uint64_t idle_check_due_ns(uint64_t check_ns, bool tick, uint64_t now_ns)
 {
 	if (tick)

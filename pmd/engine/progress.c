@@ -27,8 +27,8 @@
 #define SETTLE_SENDS	   64
 #define AWAY_NS		   1000000 /* after this time without a step, packets are received before timers run */
 #define BEHIND_STEPS	   64	   /* upper limit for the steps in which timers wait after AWAY_NS */
-#define QUIET_NS	   1500	 /* this long after the last full step, a poll takes one again, with timers and port */
-#define DOORBELL_STEP_NS   20000 /* this long after the last full step, a doorbell that received packets takes one */
+#define QUIET_NS	   1500	   /* a poll takes a full step, with timers and port, if the last was this long ago */
+#define DOORBELL_STEP_NS   20000 /* a doorbell that received packets takes a full step if the last was this long ago */
 #define CONTROL_STEPS	   256	 /* a thread that does not sleep handles control connections every so many steps */
 #define WORTH_A_CLOCK	   16	 /* for this many packets or more, the cost of one more clock read is negligible */
 
@@ -130,10 +130,11 @@ void pmd_engine_take(struct pmd_engine *e, const struct nic_rx_frame *frame, uin
 }
 
 /**
- * Receive packets from the port and hand them to the NIC: up to the budget or, if that is larger, as many packets as
- * were sent through the port since the last check of it (at most PMD_PORT_RX_MOST). If steps received fewer packets
- * than they send, the port's buffer would overflow, and UC and UD have no window that prevents that. Packets that the
- * port drops count, too: otherwise a flood of them could hold the lock for more than PMD_STEP_PACKETS_MAX packets.
+ * Receive packets from the port and hand them to the NIC. The limit is the larger of the budget and the number of
+ * packets sent through the port since it was last checked (of these, at most PMD_PORT_RX_MOST count). If steps received
+ * fewer packets than they send, the port's buffer would overflow, and UC and UD have no window that prevents that.
+ * Packets that the port drops count towards the limit, too: otherwise a flood of such packets could keep the lock held
+ * for more than PMD_STEP_PACKETS_MAX packets.
  * @return packets handed to the NIC.
  */
 static unsigned port_rx(struct pmd_engine *e, unsigned budget, uint64_t now_ns)
@@ -203,9 +204,9 @@ static bool is_brief(const struct pmd_engine *e, uint64_t now_ns)
 }
 
 /**
- * Whether timers have to wait. After AWAY_NS without a step all timers may have expired, although the peers answered
- * long ago: the answers are in the port or a link, queued after other packets. If steps are rare and each finds
- * packets, timers run in every second step.
+ * Whether timers have to wait until more packets are received. After AWAY_NS without a step all timers may have
+ * expired, although the peers answered long ago: the answers are in the port or a link, queued after other packets. If
+ * steps are rare and each finds packets, timers run in every second step.
  */
 static bool timers_wait(struct pmd_engine *e, unsigned got, uint64_t due_ns, uint64_t now_ns)
 {
@@ -299,7 +300,7 @@ void pmd_inline_init(struct pmd_engine *e)
 
 /** Tell the engine's thread that an application thread has moved `packets` packets since start_ns, `references` of them
  *  with payload by reference; each of these costs as much as many packets. @return the time when the work ended, or
- *  start_ns if the work was too short to read the clock for. */
+ *  start_ns if the work was too short to justify a clock read. */
 static uint64_t inline_worked(struct pmd_engine *e, unsigned packets, uint64_t references, uint64_t start_ns)
 {
 	uint64_t now_ns;
@@ -338,7 +339,7 @@ static void inline_step(struct pmd_engine *e)
 	uint64_t references = e->host.port->stats.link_rx_references;
 
 	__atomic_store_n(&e->polling.last_ns, IDLE_POLLS_NOW, __ATOMIC_RELAXED);
-	/* While the engine's thread serves, it is not known that another poll follows soon: do not delay ACKs. */
+	/* While the engine's thread serves, the application may not poll again soon: do not delay ACKs. */
 	unsigned got = pmd_engine_step(e, INLINE_RX_BUDGET, !__atomic_load_n(&e->thread.polled, __ATOMIC_RELAXED));
 
 	if (pmd_engine_control_is_due(e))
@@ -370,9 +371,9 @@ static bool inline_is_quiet(struct pmd_engine *e)
 }
 
 /**
- * Yield the CPU if that is due and no link has packets, which this poll would find. A poll begins with this, so that it
- * returns what arrives meanwhile. If a poll ended with it, a program that reads events of connections after an empty
- * poll would often learn of the disconnection before it has received the last message.
+ * Yield the CPU if that is due and no link has packets, which this poll would find. A poll begins with the yield, so
+ * that the poll returns what arrives during the yield. If a poll ended with the yield, a program that reads connection
+ * events after an empty poll would often learn of a disconnection before it has received the last message.
  * @return whether it yielded. Then it has released the lock, and the caller must take it again.
  */
 static bool inline_yield(struct pmd_engine *e)
@@ -431,9 +432,9 @@ bool pmd_has_moved(const struct pmd_engine *e)
 }
 
 /** Receive from links as part of a doorbell. Otherwise the engine's thread would have to wake for a program that posts
- *  more often than it polls. Skip payloads by reference: copying them would delay post_send, and at the next poll one
- *  system call copies several. Also receive from the port if many packets were sent since the last receive. @return
- *  whether a link had packets. */
+ *  more often than it polls. Skip payloads by reference: copying them would delay post_send, and the next poll copies
+ *  several payloads with one system call. Also receive from the port if many packets were sent since the last receive.
+ *  @return whether a link had packets. */
 static bool doorbell_rx(struct pmd_engine *e, uint64_t now_ns)
 {
 	bool found = e->host.links && pmd_links_ready(e->host.links);

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * resolve.c - waits until the port knows the address of a peer, if the engine itself does ARP or neighbour discovery.
+ * resolve.c - waits until the port knows the link-layer address of a peer, if the engine itself does ARP or neighbour
+ * discovery.
  */
 #include <pthread.h>
 #include <time.h>
 
 #include "engine_priv.h"
 
-#define RESOLVE_NS	 1000000000ull /* when pmd_resolve gives up: a full table may evict every answer at once */
+/* Time limit of pmd_resolve: it might never succeed, because a full neighbour table may evict every answer at once. */
+#define RESOLVE_NS	 1000000000ull
 #define RESOLVE_PAUSE_NS 50000
 
 void pmd_resolve(struct pmd_engine *e, const struct nic_gid *dgid)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * sleep.c - what the serving thread sleeps on, and for how long. The serving thread is the engine's thread, or an
- * application thread in its stead.
+ * application thread that takes its place.
  *
  * Two eventfds wake it: the doorbell, which wakes only the engine's thread, and the bell, which wakes the serving
  * thread and is also rung by other processes.
@@ -52,8 +52,8 @@ static void count_up(int fd)
 {
 	const uint64_t one = 1;
 
-	/* The eventfd's counter cannot be full here; even if it were, the sleeper would wake. Not write(), because
-	 * it is a cancellation point and callers hold locks. */
+	/* The eventfd's counter cannot be full here; even if it were, the sleeper would wake. Do not call write(): it
+	 * is a cancellation point, and callers hold locks. */
 	syscall(SYS_write, fd, &one, sizeof(one));
 }
 
@@ -226,7 +226,7 @@ bool pmd_engine_wait_prepare(struct pmd_engine *e)
 	return e->sleeper.wait_set >= 0;
 }
 
-/* RWF_NOWAIT, because another process may have made the bell blocking. */
+/* Read with RWF_NOWAIT, because another process may have made the bell's eventfd blocking. */
 void pmd_engine_bell_drain(struct pmd_engine *e)
 {
 	uint64_t count;
@@ -243,7 +243,7 @@ unsigned pmd_engine_wait(struct pmd_engine *e, uint64_t timeout_ns)
 	unsigned woken = 0;
 	int n;
 
-	/* ppoll(), because the timeout of epoll_pwait() is in milliseconds. */
+	/* Use ppoll() for the timeout: that of epoll_pwait() is in milliseconds. */
 	n = timeout_ns == 0 || timeout_ns == UINT64_MAX ? 1 : ppoll(&set, 1, &t, NULL);
 	if (n > 0)
 		n = kernel_epoll_wait(e->sleeper.wait_set, events, 3, timeout_ns == UINT64_MAX ? -1 : 0);

@@ -9,8 +9,8 @@
  *            engine serves and uses no CPU.
  *   polled:  application threads have been polling: the thread stands by. It does not block on the port. After each
  *            slice of time it checks whether they still poll, and serves when they have stopped.
- * This file observes which thread finds the traffic. From that idle.c decides which of the two ways is used, and for
- * how long, and this file acts on the decision. Programs that sleep on completion channels announce that
+ * This file observes which thread finds the traffic. From that, idle.c decides which of the two ways the thread uses,
+ * and for how long; this file acts on the decision. Programs that sleep on completion channels announce their sleep
  * (pmd_expect_sleep).
  *
  * UROCE_PROGRESS overrides this: with `thread` the thread always serves; with `pinned` it serves and never sleeps (for
@@ -40,10 +40,10 @@
 /* After an undisturbed sleep of at least this length, compare our clock with the kernel's. */
 #define CLOCK_CHECK_NS IDLE_SLICE_LONG_NS
 
-/* Attributes with which the scheduler lets the engine's thread preempt the application when it wakes. The thread seldom
- * spins, and an application that spins on memory waits for this thread's work. With the default slice the kernel lets a
- * spinning thread run until its next tick (4 ms); with the default weight a thread that has worked much lately may not
- * preempt. */
+/* Scheduling attributes that let the engine's thread, when it wakes, preempt an application thread. An application
+ * thread that spins on memory waits for the work of the engine's thread, which itself seldom spins. With the default
+ * slice, the kernel would let the spinning thread run until the next tick (4 ms). With the default weight, the engine's
+ * thread may not preempt if it has worked much lately. */
 #define THREAD_SLICE_NS 100000
 #define THREAD_NICE	(-10)
 
@@ -70,8 +70,9 @@ static struct idle_seen thread_sees(const struct pmd_engine *e)
 	return seen;
 }
 
-/** The application has closed our descriptors: programs that become daemons close all. Stop the thread, which would
- *  spin without the descriptors. From then on the engine makes progress only while the application polls. */
+/** The application has closed our descriptors: programs that become daemons close all descriptors. Stop the thread,
+ *  which would spin without the descriptors. From then on the engine makes progress only while the application
+ *  polls. */
 static void thread_end(struct pmd_engine *e)
 {
 	pmd_mutex_lock(&e->lock);
@@ -94,7 +95,7 @@ static unsigned thread_sleep(struct pmd_engine *e, bool serve, uint64_t timeout_
 }
 
 /**
- * Take the lock, but do not queue for it after a poller: while a thread waits for a mutex, every unlock is a system
+ * Take the lock, but do not queue for it behind a poller: while a thread waits for a mutex, every unlock is a system
  * call, and the poller gets the mutex again anyway. After IDLE_LOCK_TRIES failures in a row, wait for the lock. @return
  * false: an application thread holds the lock, and makes progress.
  */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * wait.c - pmd_wait: while an application thread sleeps until the NIC has an event, it serves in place of the engine's
- * thread. Packets wake it directly, without waking the engine's thread first.
+ * wait.c - pmd_wait: an application thread that waits until the NIC has an event serves in place of the engine's
+ * thread. Packets wake the application thread directly, without waking the engine's thread first.
  *
- * Only one application thread at a time serves; others sleep on their own descriptor. While one serves, the engine's
- * thread stands by.
+ * Only one application thread at a time serves; others sleep on their own descriptor. While an application thread
+ * serves, the engine's thread stands by.
  *
  * A sleep and a wake-up cost each side more than a message. If messages follow each other closely, the application
  * thread polls for a while before it sleeps (and yields the CPU, as in all polling). It starts polling after several
@@ -57,8 +57,8 @@ static bool wait_end(struct pmd_engine *e)
 	return __atomic_load_n(&e->thread.deep, __ATOMIC_SEQ_CST);
 }
 
-/** End a wait for something that has come. If a link brought it, send the ACK at once: with the application's response
- *  it would come too late for the peer to handle its completion meanwhile. Lock held. @return as wait_end(). */
+/** End a wait whose event has occurred. If packets have come through a link, send the delayed ACKs at once, so that the
+ *  peer can handle its completions while the application prepares its response. Lock held. @return as wait_end(). */
 static bool wait_succeed(struct pmd_engine *e)
 {
 	if (e->steps.port.heard_ns == e->host.now_ns)
@@ -94,8 +94,8 @@ static unsigned wait_work(struct pmd_engine *e, unsigned woken)
 	pmd_links_awake(e->host.links);
 	if (woken & PMD_WOKEN_CONTROL)
 		pmd_engine_upkeep(e);
-	/* If only the bell rang, skip the port unless a check of it is due: the port's descriptor reports packets; a
-	 * port without a descriptor is covered by timeouts. */
+	/* If only the bell rang, skip the port unless a check of the port is due. The port's descriptor would have
+	 * reported packets; for a port without a descriptor, the timeout of the sleep ensures checks. */
 	got = pmd_engine_step_with(e, THREAD_RX_BUDGET, !bell, bell);
 	if (nic_acks_wait(e->host.nic) && !wait_is_over(e))
 		got += pmd_engine_step_with(e, THREAD_RX_BUDGET, false, true);
@@ -120,14 +120,14 @@ static uint64_t wait_sleep(struct pmd_engine *e, bool stepped, unsigned got)
 	__atomic_store_n(&e->waiter.deadline_ns, UINT64_MAX, __ATOMIC_RELAXED);
 	if (timeout == 0 || timeout == UINT64_MAX)
 		return timeout;
-	/* Setting a timer costs as much as a wake-up. So sleep without one if the engine's thread checks in time:
-	 * then it sees the deadline, and wakes this thread when the deadline comes. */
+	/* Setting a timer costs as much as a wake-up. So sleep without a timer if the engine's thread checks in time:
+	 * then that thread sees the deadline, and wakes this thread when the deadline comes. */
 	__atomic_store_n(&e->waiter.deadline_ns, wake_ns, __ATOMIC_SEQ_CST); /* pairs with thread_rest() in thread.c */
 	return __atomic_load_n(&e->thread.check_ns, __ATOMIC_SEQ_CST) <= wake_ns ? UINT64_MAX : timeout;
 }
 
-/** Before a sleep, do the work that is due, which on the first call is usually none. @param timeout set to how long the
- *  thread may sleep. @return false: the wait is over. */
+/** Before a sleep, do the work that is due. On the first call there is usually no work. @param timeout set to how long
+ *  the thread may sleep. @return false: the wait is over. */
 static bool wait_step(struct pmd_engine *e, bool first, unsigned woken, uint64_t *timeout)
 {
 	bool thread_serves, over, steps;
@@ -215,8 +215,8 @@ static bool wait_spin(struct pmd_engine *e)
 }
 
 /**
- * Begin a wait, after one poll if links have packets. @return 0: *ready is set; 1: this thread serves from now on; else
- * a negative errno.
+ * Begin a wait. If links have packets, poll once before it. @return 0: *ready is set; 1: this thread serves from now
+ * on; else a negative errno.
  */
 static int wait_begin(struct pmd_engine *e, int fd, const bool *ready)
 {

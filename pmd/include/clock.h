@@ -23,7 +23,8 @@ struct pmd_clock_source {
 struct pmd_clock {
 	/* The latest tie, protected by a seqlock. Readers never wait: if a tie is being written, they ask the
 	 * kernel. */
-	uint32_t seq;	       /* odd while a tie is being written; a reader that sees it change gives up */
+	uint32_t seq;	       /* odd while a tie is being written; a reader that sees an odd or changed value does not
+				* use the tie */
 	uint64_t counts;       /* counter value at the tie */
 	uint64_t base_ns;      /* CLOCK_MONOTONIC at the tie */
 	uint64_t ns_per_count; /* nanoseconds per count, times 2^32; 0: the counter is not used */
@@ -63,8 +64,8 @@ void pmd_clock_tie(struct pmd_clock *c);
 uint64_t pmd_clock_slow(struct pmd_clock *c);
 
 /**
- * Compute the time from the counter. One comparison detects that the tie has expired, or that the counter has gone back
- * or jumped.
+ * Compute the time from the counter. A single comparison (of `passed` and `span`) detects both an expired tie and a
+ * counter that has gone back or jumped.
  * @return false: the tie cannot be used; *ns is undefined.
  */
 static inline bool pmd_clock_fast(const struct pmd_clock *c, uint64_t counts, uint64_t *ns)

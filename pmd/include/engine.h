@@ -78,11 +78,11 @@ void pmd_unlock(struct pmd_engine *engine);
 
 /**
  * Make progress in the calling thread, lock held: receive packets, run due timers, transmit what is due, deliver
- * events. Called by every polling verb; the work per call is bounded. After many empty polls in a row, by whichever
- * threads, the call begins by yielding the CPU, and releases the lock meanwhile. So do not use after the call what was
- * read under the lock before it.
- * @param completions how many completions the caller has room for, at least 1: once there are that many new
- * completions, further packets may wait for the next call.
+ * events. Called by every polling verb; the work per call is bounded. After many empty polls in a row, no matter by
+ * which threads, the call first yields the CPU and releases the lock meanwhile. State that the caller has read under
+ * the lock before the call can therefore be out of date after the call.
+ * @param completions how many completions the caller has room for, at least 1: after that many new completions, the
+ * call may leave further packets to the next call.
  * @return false: there was nothing to do, and the lock was not released.
  */
 bool pmd_progress(struct pmd_engine *engine, unsigned completions);
@@ -111,9 +111,9 @@ void pmd_doorbell(struct pmd_engine *engine);
 void pmd_resolve(struct pmd_engine *engine, const struct nic_gid *dgid);
 
 /**
- * To be called before a QP or the process ends, lock held. Processes packets that have already arrived, which hardware
- * would have processed on arrival, and sends delayed ACKs: a peer that waits for one would report a timeout, although
- * this side ended in good order. The work is bounded.
+ * Call this before a QP or the process ends, lock held. It processes packets that have already arrived (hardware would
+ * have processed them on arrival) and sends delayed ACKs. Otherwise a peer that waits for an ACK would report a
+ * timeout, although this side has ended properly. The work is bounded.
  */
 void pmd_settle(struct pmd_engine *engine);
 
@@ -141,17 +141,17 @@ int pmd_wait(struct pmd_engine *engine, int fd, const bool *ready);
  * @return 0, -EADDRINUSE, -EINVAL (no such port), -ENOSPC (the process serves too many ports), another negative errno.
  */
 int pmd_service_open(struct pmd_engine *engine, uint16_t *port);
-/** Stop serving the port, so that another function can serve it. No lock held. First receives what processes of this
- *  host have sent to the port. */
+/** Stop serving the port, so that another function can serve it. No lock held. The call first receives the packets that
+ *  processes of this host have already sent to the port. */
 void pmd_service_close(struct pmd_engine *engine, uint16_t port);
 
 #define PMD_SERVICE_ANY_MIN 49152u
 
-/** Whether QPs of the engine can be attached to multicast groups: the port must be the kernel's UDP. */
+/** Whether QPs of the engine can be attached to multicast groups. Only ports on the kernel's UDP support multicast. */
 bool pmd_mcast_supported(const struct pmd_engine *engine);
 /** Attach a UD QP to a multicast group (nic_mcast.h): it receives the group's packets on the interface that has the
- *  device's address, also those that this host sends. Lock held. @return as nic_mcast_attach; -EOPNOTSUPP: the port has
- *  no multicast; -EADDRNOTAVAIL: the device has no address of the group's family; another negative errno. */
+ *  device's address, including packets that this host sends. Lock held. @return as nic_mcast_attach; -EOPNOTSUPP: the
+ *  port has no multicast; -EADDRNOTAVAIL: the device has no address of the group's family; another negative errno. */
 int pmd_mcast_attach(struct pmd_engine *engine, struct nic_qp *qp, const struct nic_gid *group);
 /** Detach a QP from a group. Lock held. @return as nic_mcast_detach. */
 int pmd_mcast_detach(struct pmd_engine *engine, struct nic_qp *qp, const struct nic_gid *group);
@@ -170,13 +170,13 @@ void pmd_port_stats_get(struct pmd_engine *engine, struct pmd_port_stats *out);
 int pmd_check_range(const void *addr, size_t len, bool write);
 
 /**
- * Whether all of [addr, addr + len) is a shared mapping of files, so that what is stored there can be made persistent.
+ * Whether all of [addr, addr + len) is a shared mapping of files, so that data stored there can be made persistent.
  */
 bool pmd_is_mapped_file(const void *addr, size_t len);
 
 /**
- * Fault in the pages of [addr, addr + len), for reading or for writing; only check them where the kernel cannot
- * (before Linux 5.14). @return 0, -EFAULT: some are not mapped, or not writable.
+ * Fault in the pages of [addr, addr + len), for reading or for writing. If the kernel does not support this (before
+ * Linux 5.14), only check the pages. @return 0, -EFAULT: some pages are not mapped, or not writable.
  */
 int pmd_populate(const void *addr, size_t len, bool write);
 
@@ -192,15 +192,16 @@ void pmd_guard_reinstall(void);
  * at once, and its descriptors are closed (except those of libpcap). A child can open the device anew, except an
  * ethdev. */
 bool pmd_is_dead(const struct pmd_engine *engine);
-/** How many of the forks that led to this process happened with engines open, or after such a fork, or after
- *  pmd_forks_count. What was made when this number was smaller belongs to an ancestor. */
+/** The number of counted forks in this process's ancestry. A fork is counted if an engine was open, if pmd_forks_count
+ *  had been called, or if an earlier fork was counted. An object that was made when this number was smaller belongs to
+ *  an ancestor process. */
 unsigned pmd_forks(void);
 /** From now on count each fork, even while no engine is open: the caller has made an object that a child must not
  * share. */
 void pmd_forks_count(void);
-/** Register the engines' fork handlers now rather than when the first engine is opened. For a caller that has handlers
- *  of its own: those of locks that are taken while an engine's lock is held must be registered earlier, those of locks
- *  that are held when an engine is locked or opened, later. */
+/** Register the engines' fork handlers now rather than when the first engine is opened. This is for callers with fork
+ *  handlers of their own. Handlers for a lock that is taken while an engine's lock is held must be registered before
+ *  this call. Handlers for a lock that is held while an engine is locked or opened must be registered after it. */
 void pmd_fork_handlers(void);
 
 #endif

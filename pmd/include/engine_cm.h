@@ -55,13 +55,14 @@ enum pmd_cm_bind_flags {
 struct pmd_cm_port;
 
 /**
- * Bind a port of the device. No lock held. It is free again after pmd_cm_unbind, and when the process ends. To bind a
- * port on all devices, bind it on each of them.
+ * Bind a port of the device. No lock held. The port is free again after pmd_cm_unbind, or when the process ends. To
+ * bind a port on all devices, bind it on each of them.
  * @param address an address of the device; zeroes: any address of `family`.
  * @param family AF_INET or AF_INET6.
  * @param port 0: any free port of the kernel's range (net.ipv4.ip_local_port_range), which is stored in *port.
- * @return 0; as from a kernel: -EADDRINUSE if the port is taken, -EADDRNOTAVAIL if it is taken and this bind or the
- * earlier one is to any address; -EINVAL, -ENOMEM, -ENODEV, -EMFILE.
+ * @return 0; -EADDRNOTAVAIL: this process has bound the port already, and this bind or the earlier bind is to any
+ * address, as in the kernel's CM; -EADDRINUSE: this process has bound the port at the same address, or another process
+ * has bound it for itself alone or listens on it; -EINVAL, -ENOMEM, -ENODEV, -EMFILE.
  */
 int pmd_cm_bind(struct pmd_engine *engine, enum nic_cm_space space, const struct nic_gid *address, int family,
 		unsigned flags, uint16_t *port, struct pmd_cm_port **out);
@@ -70,7 +71,7 @@ int pmd_cm_bind(struct pmd_engine *engine, enum nic_cm_space space, const struct
 int pmd_cm_reuse(struct pmd_engine *engine, struct pmd_cm_port *port, bool on);
 /**
  * Listen on a bound port. No lock held. When this returns, requests for the service reach this function's CM, from this
- * host and from the network. Call nic_cm's listen first, or requests are rejected.
+ * host and from the network. Call nic_cm_listen first, or the CM rejects the requests.
  * @return 0; -EADDRINUSE: this process has bound another port with this number at the address, or another process
  * listens on the port or has bound it for itself alone; -ENOSPC: the process listens on too many ports.
  */
@@ -80,12 +81,12 @@ void pmd_cm_unlisten(struct pmd_engine *engine, struct pmd_cm_port *port);
 /** Release the port, and stop listening on it. No lock held. */
 void pmd_cm_unbind(struct pmd_engine *engine, struct pmd_cm_port *port);
 
-/* A port with a name costs a descriptor: those that the process has bound for itself alone, those that it listens on,
- * and those of pmd_service_open. It can listen on 256 ports, those of pmd_service_open included. */
+/* A port costs a descriptor if the process has bound it for itself alone, listens on it, or serves it
+ * (pmd_service_open). One engine can listen on or serve at most 256 ports in total. */
 
 /* ---- counters ----------------------------------------------------------------------------------------------- */
 
-/** Counters, one a line of cm_stats.def. What the CM itself counts is in nic_cm.h. */
+/** Counters, one for each line of cm_stats.def. The counters of the CM itself are in nic_cm.h (nic_cm_count). */
 struct pmd_cm_stats {
 #define PMD_CM_STAT(name, sentence) uint64_t name;
 #include "cm_stats.def"

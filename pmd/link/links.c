@@ -278,7 +278,7 @@ void pmd_links_awake(struct pmd_links *l)
 
 /* ---- life --------------------------------------------------------------------------------------------------- */
 
-/** Read a setting that is on or off; the default is on. @return false: its value is neither. */
+/** Read a setting that is on or off; the default is on. @return false: its value is neither on nor off. */
 static bool setting_is_good(const char *name, bool *out)
 {
 	const char *value = getenv(name);

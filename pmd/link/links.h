@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * links.h - what this function sends to, and receives from, other functions of the same host through shared memory
- * (pmd-internal).
+ * links.h - packets between this function and other functions of the same host, through shared memory (pmd-internal).
  *
  * A link has one direction. The producer makes a ring (ring.h), connects to the consumer's name and sends the ring. The
  * producer may use the ring at once, before the consumer has accepted it. The connection stays open as long as the link
@@ -30,8 +29,8 @@ enum { PROTO_LINK_TAKEN = PROTO_LINK + 1, PROTO_LINK_KNOCK };
 
 #define LINKS_MAX	  255		  /* links out: one per possible function */
 #define LINKS_IN_MAX	  (2 * LINKS_MAX) /* links in: to this function and to its services */
-/* The most links out to services. Each of them transfers few packets, so they must not use up the slots of links to
- * functions. Packets to a service without a link use the port. */
+/* The most links out to services. A link to a service transfers few packets, so such links must not use up the slots of
+ * links to functions. Packets to a service without a link use the port. */
 #define LINKS_SERVICE_MAX 64
 
 /** Message with which a producer hands over a ring. The ring's memfd is passed with it. */
@@ -55,8 +54,8 @@ struct pmd_control;
 struct pmd_links;
 
 /**
- * Create the links of an engine. With UROCE_RING=off there are none, and *out is NULL, which the functions below accept
- * where links may be absent.
+ * Create the links of an engine. With UROCE_RING=off there are no links, and *out is NULL. The functions below accept
+ * NULL, except pmd_links_ready and the functions for one link (pmd_links_untaken, pmd_links_forward).
  * @return 0, -EINVAL (a setting is neither on nor off; *wrong is its name), -ENOMEM.
  */
 int pmd_links_open(struct pmd_host *host, struct pmd_control *control, struct pmd_links **out, const char **wrong);
@@ -64,14 +63,15 @@ void pmd_links_close(struct pmd_links *links);
 /** In a forked child: close descriptors, touch nothing else. */
 void pmd_links_abandon(struct pmd_links *links);
 
-/** As nic_config.route. Makes the link if there is none and one is possible. */
+/** As nic_config.route. Makes the link if it does not exist and can be made. */
 uint32_t pmd_links_route(struct pmd_links *links, const struct nic_gid *dgid, uint32_t dest_qpn);
 
 /** The target of a link that leads to `qpn`: a function number or, for a service, the full QPN, because different
  *  functions can serve it over time. */
 uint32_t pmd_links_target(uint32_t qpn);
 
-/** Find an existing link to a target at an address. Changes nothing. @return its path, 0: none. */
+/** Find an existing link to a target at an address. Changes nothing. @return the link's path; 0: there is no such
+ *  link. */
 uint32_t pmd_links_find(const struct pmd_links *links, const struct nic_gid *dgid, uint32_t target);
 
 /** Make a link that only forwards strays (strays.h), to a target of our own device to which we have no link. The link

@@ -4,15 +4,15 @@
  * engine step that makes one, has a fixed cost that is noticeable next to the copying of 64 KiB.
  *
  * When the payload of an entry is about to be fetched, look at the entries after it in the ring: the NIC predicts where
- * their payloads will go (nic_foresee). The same call fetches these payloads, in ring order, except that the last bytes
- * of each go to a buffer here. Then each entry is handed to the NIC as usual. When the NIC asks for a payload at the
- * predicted place, only its last bytes are copied there, provided that the entry has not been revoked since: (R) in
- * ring.h.
+ * their payloads will go (nic_foresee). The same call also fetches these payloads, in ring order. The last bytes of
+ * each payload go to a buffer here, all other bytes to the predicted place. Then each entry is handed to the NIC as
+ * usual. When the NIC asks for a payload at the predicted place, only its last bytes are copied there, provided that
+ * the entry has not been revoked since: (R) in ring.h.
  *
  * Payloads read ahead but not used are discarded when the lock is released, at the latest, because the program may
- * write to the same memory then. So no more is fetched than can be received in the link's turn, and all of it is
- * received in that turn. Two payloads that overlap without having the same destination are not fetched together: the
- * last bytes of the first would be written after the second.
+ * write to the same memory then. So we read ahead only as many payloads as can be received in the link's turn, and
+ * receive all of them in that turn. Two payloads that overlap without having the same destination are not fetched
+ * together: the last bytes of the first would be written after the second.
  *
  * What this changes for a program: The body of a WRITE may be visible before an earlier WRITE, as with a NIC whose
  * writes pass each other on the bus. The last bytes of a WRITE, its completion and later operations are never early. If

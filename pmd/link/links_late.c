@@ -6,12 +6,12 @@
  * A producer sends a ring to the socket that has the consumer's name, and uses the ring at once. A process that has no
  * descriptor left, or whose engine does not run, cannot receive the ring. If the consumer does not claim the ring in
  * time, the producer withdraws it: RC packets in the ring are retransmitted through the port. Claim and withdrawal
- * exclude each other, (C) in ring.h: a withdrawn ring is never read, however late it is received, so none of its
- * packets arrives twice; a claimed ring stays.
+ * exclude each other: (C) in ring.h. A claimed ring stays. A withdrawn ring is never read, however late the consumer
+ * receives it, so no packet in it arrives twice.
  *
  * A withdrawn ring stays in the socket's queue until the consumer receives it, finds it withdrawn and closes the
- * connection. Each queued ring counts against the user's limit of descriptors in flight, so we send the consumer
- * no other ring before that.
+ * connection. Each queued ring counts against the user's limit of descriptors in flight, so we send the consumer no
+ * other ring before it has closed the connection.
  *
  * The time limit is longer than a runnable process waits for a CPU, and shorter than programs usually wait for a
  * response. Queue pairs do not use up retries during that time: pmd_links_untaken.
@@ -25,7 +25,7 @@
 #define ANSWER_NS     500000000u
 #define IP_V4_BYTES   28u /* IP and UDP headers */
 #define IP_V6_BYTES   48u
-#define SERVICE_SHIFT 5 /* opcode (first byte of the BTH) >> this: the transport service */
+#define SERVICE_SHIFT 5 /* the opcode (first byte of the BTH) >> SERVICE_SHIFT is the transport service */
 #define SERVICE_RC    0u
 #define SERVICE_OWN   6u /* transport service of the RC opcodes that uroce defines */
 

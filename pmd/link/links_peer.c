@@ -3,10 +3,10 @@
  * links_peer.c - verifies who the producer of an incoming link is, and which packets may arrive over the link.
  *
  * A producer claims to be a certain function of a certain device. The proof is the function's name, on which only one
- * process can listen (proto.h): that process must be the one that connected to us. If a process is invisible because
- * it is in another PID namespace, the listener and the producer must run as the same user. A producer that has already
+ * process can listen (proto.h): that process must be the one that connected to us. If a process is invisible because it
+ * is in another PID namespace, the listener and the producer must run as the same user. A producer that has already
  * exited has no name any more, but its last packets may be in the ring: if no process has the name and the connection
- * has ended, the claim is accepted for what is in the ring.
+ * has ended, we accept the claim for the packets that are in the ring.
  *
  * Each peer has a number, which every packet received from it carries in nic_rx_frame.peer. The number is valid while
  * the peer has a link, and is never reused. A link is for one address of ours: the peer sends all its packets to QPs at
@@ -19,8 +19,8 @@
 #include "links_priv.h"
 #include "local.h"
 
-/* The most links from one peer: for each address of ours one link for the peer's packets and one for strays, doubled
- * because links that are ending count, too; and the links to services. */
+/* The most links from one peer: for each address of ours two links, one for the peer's own packets and one for strays,
+ * and as many links that are just ending; and the links to services. */
 #define PEER_LINKS_MAX (4 * NIC_GID_TABLE_LEN + LINKS_SERVICE_MAX)
 
 #define GONE_MS 2 /* an exiting process loses its name at most this long before its connections end */
@@ -86,8 +86,9 @@ bool links_has_other(const struct pmd_links *l, const struct link_in *in)
 	return false;
 }
 
-/** Find the link from function `target` of the device with this key to our address `own`. @param key NULL: a
- *  function of any device, but the peer's number must be `number`. @param number used if key is NULL; 0: any number. */
+/** Find the link from function `target` of the device with this key to our address `own`. @param key NULL: the function
+ *  may be of any device, but its peer number must be `number`. @param number used only if key is NULL; 0: any
+ *  number. */
 static const struct link_in *find_in(const struct pmd_links *l, const struct nic_gid *key, uint32_t target,
 				     const struct nic_gid *own, uint32_t number)
 {

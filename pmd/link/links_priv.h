@@ -23,15 +23,16 @@
 enum link_kind {
 	LINK_PACKET,   /* an IP packet without an ICRC */
 	LINK_SUMMED,   /* an IP packet with an ICRC, because fault injection has damaged the packet */
-	LINK_FOLLOWED, /* as LINK_PACKET: an ACK that the next packet of the same QP follows at once */
+	LINK_FOLLOWED, /* as LINK_PACKET; the packet is an ACK, and the next packet of the same QP follows at once */
 	LINK_FORWARD,  /* struct link_forward, then the UDP payload as received, including the ICRC */
-	/** An IP packet whose payload stays in the producer's memory, or which offers a message that stays there. From
-	 *  LINK_PIECES_AT to the end: an array of struct link_piece that says where. */
+	/** An IP packet whose payload stays in the producer's memory, or which offers a message that stays there. The
+	 *  entry contains, from LINK_PIECES_AT to its end, an array of struct link_piece, which says where the payload
+	 *  or the message is. */
 	LINK_REFERENCE,
 	LINK_REVOKED, /* as LINK_REFERENCE, but the memory must no longer be read */
-	/** A bare packet: starts with the BTH, and has no ICRC. Its addresses are those of the connection; a small
-	 *  message then fits one cache line. LINK_BARE_FOLLOWED: as LINK_BARE, an ACK that the next packet of the
-	 *  same QP follows at once. */
+	/** A bare packet: starts with the BTH, and has no ICRC. Its addresses are those of the connection and are left
+	 *  out, so a small message fits one cache line. LINK_BARE_FOLLOWED: as LINK_BARE; the packet is an ACK, and the
+	 *  next packet of the same QP follows at once. */
 	LINK_BARE,
 	LINK_BARE_FOLLOWED,
 	LINK_KINDS
@@ -113,7 +114,7 @@ struct link_out {
 
 #define LINK_AHEAD	 7u
 #define LINK_COPY_PIECES 32u
-#define LINK_COPY_BYTES	 (512u << 10) /* the most that one call copies: no payload is used before the call ends */
+#define LINK_COPY_BYTES	 (512u << 10) /* a limit for one call, because no payload is used before the call ends */
 _Static_assert(LINK_AHEAD < NIC_FORESEEN_MAX, "the one before them is counted, too");
 
 /** A payload that was read ahead together with the payload of an earlier entry. Its last bytes are kept in `last`, and
@@ -139,7 +140,8 @@ struct link_in {
 	struct link_ahead ahead[LINK_AHEAD];
 };
 
-/** Where the payload of one entry is, in the producer's memory. The consumer's copy: the producer cannot change it. */
+/** The places in the producer's memory where the payload of one entry is. This is the consumer's own copy, which the
+ *  producer cannot change. */
 struct link_payload {
 	struct pmd_host *host;
 	struct link_in *in;
@@ -193,7 +195,7 @@ struct pmd_links {
 	bool one_copy;		      /* UROCE_ONE_COPY: payloads may be sent by reference */
 	uint32_t revocations;	      /* counts revocations of a key, and of all packets of a QP */
 	uint32_t request_revocations; /* counts revocations of only the requests of a QP */
-	uint32_t n_out, n_in;	      /* links out; one more than the last used index of `in` */
+	uint32_t n_out, n_in;	      /* n_out: number of links out; n_in: one more than the last used index of `in` */
 	uint32_t turn;		      /* index in `in` where the next turn begins: after the link served last */
 	uint32_t tx_turn;	      /* path whose turn is next */
 	struct link_out *withdrawn;   /* links out whose rings were not claimed in time; see links_late.c */
@@ -221,7 +223,7 @@ static inline bool links_peer_allowed(const struct pmd_links *l, int connection)
 }
 
 /* Defined in links_route.c. */
-/** Remove the routes over a link that has ended. If the consumer had accepted the link, a new one may be made at once,
+/** Remove the routes over a link that has ended. If the consumer had accepted the link, a new link may be made at once,
  *  otherwise after a delay. */
 void links_routes_end(struct pmd_links *l, const struct link_out *out);
 
@@ -234,7 +236,7 @@ bool links_key_of(struct pmd_links *l, const struct nic_gid *gid, struct nic_gid
 bool links_prove(const struct pmd_links *l, int connection, const struct proto_link *said);
 /** Whether one more link of this peer may be accepted: one function must not use up all slots. */
 bool links_may_take(const struct pmd_links *l, const struct proto_link *said);
-/** The number of this peer: that of its other links, or a new number. */
+/** @return the number of this peer: the number stored in its other links, or a new number. */
 uint32_t links_number(struct pmd_links *l, const struct proto_link *said);
 /** Whether the peer of this link has another link to the same address of ours. */
 bool links_has_other(const struct pmd_links *l, const struct link_in *in);
@@ -249,7 +251,8 @@ void links_drop_in(struct pmd_links *l, uint32_t index);
 void links_ring_bell(struct link_out *out);
 
 /* Defined in links_rx.c. */
-/** Receive what is left in the ring of a link that ends. @return false: the ring is malformed. */
+/** Receive the packets that are left in the ring of a link that is about to end. @return false: the ring is
+ *  malformed. */
 bool links_rx_rest(struct pmd_links *l, struct link_in *in);
 
 /* Defined in links_tx.c. */
@@ -272,12 +275,13 @@ void links_late_close(struct pmd_links *l);
 /** Test whether the producer's memory can be read. If so, allow references on this link. */
 void links_welcome(const struct pmd_links *l, struct link_in *in);
 /** Parse what an entry of kind LINK_REFERENCE or LINK_REVOKED refers to. The caller has set p->host and p->in. @param
- *  out set to the length of the payload, and how to fetch it. @return false: malformed. */
+ *  out receives the payload's length, and the function that fetches the payload. @return false: malformed. */
 bool links_payload(struct link_payload *p, const uint8_t *packet, uint32_t len, struct nic_reference *out);
 /** Make iovecs for bytes [offset, offset + len) of a payload. @return the number of iovecs. */
 unsigned links_parts(const struct link_payload *p, uint32_t offset, uint32_t len, struct iovec *out);
 /** Choose a number that identifies this process, if the peer of this connection runs as our own user. The number is
- *  stored in a new ring and in `self`, the message that hands the ring over. @return 0 or a negative errno. */
+ *  stored in `ring`, which is new, and in `self`, the message that hands the ring over. @return 0 or a negative
+ *  errno. */
 int links_introduce(int connection, const struct ring_producer *ring, struct proto_link *self);
 /** Whether the next packet on the link may refer to memory of this process. */
 bool links_may_refer(struct pmd_links *l, struct link_out *out);
@@ -295,8 +299,8 @@ static inline bool links_has_ahead(const struct link_in *in)
 {
 	return in->n_ahead && in->ahead[in->n_ahead - 1].at >= in->ring.head;
 }
-/** Drop the payloads that the call did not copy completely: they have not been read ahead. @param bytes number of bytes
- *  copied after the first payload. */
+/** Remove from in->ahead the payloads that the call did not copy completely. @param bytes number of bytes copied after
+ *  the first payload. */
 void links_ahead_got(struct link_in *in, uint64_t bytes);
 /** Whether the payload of the entry being received was read ahead, to `dst`. @param last set to the payload's last
  *  bytes. */

@@ -4,9 +4,9 @@
  * to their destination (process_vm_readv). That is one copy instead of two, made by the receiver.
  *
  * Which process may be read: the process that made the connection, according to the kernel (SO_PEERCRED), if it runs as
- * our own user and is visible to us. Such a process could control this one anyway; it could also make us wait in a page
- * fault. The kernel must permit the read, which some container profiles, ptrace rules and programs prevent, so a read
- * is tried when the link is made. If it succeeds, the ring says that references are welcome, until reads fail
+ * our own user and is visible to us. Such a process can make us wait in a page fault, but it could control this process
+ * anyway. The kernel must permit the read, which some container profiles, ptrace rules and programs prevent, so we try
+ * a read when the link is made. If that read succeeds, we set `welcome` in the ring, and clear it when later reads fail
  * permanently.
  *
  * How we know that it is still the same process: every call reads, along with the payload, a secret number from the
@@ -42,7 +42,8 @@
 /* ---- consuming ----------------------------------------------------------------------------------------------- */
 
 /** Read from the producer's memory, first the number that identifies the process. @return bytes read, or -1 with errno.
- *  Not the C library's wrapper: sanitizers intercept it, and would check writes to the application's memory. */
+ *  This does not use the C library's wrapper of the system call: sanitizers intercept the wrapper, and would check
+ *  writes to the application's memory. */
 static ssize_t read_memory(const struct link_in *in, const struct iovec *local, unsigned n_local,
 			   const struct iovec *remote, unsigned n_remote)
 {
@@ -114,7 +115,8 @@ static bool fetch(void *ctx, uint32_t offset, void *dst, uint32_t len, void *las
 		if (whole)
 			links_look_ahead(p, &c);
 		got = read_memory(in, c.local, c.n_local, c.remote, c.n_remote);
-		if (got < 0 && in->n_ahead) /* without the later payloads: one may be at an invalid address */
+		if (got < 0 &&
+		    in->n_ahead) /* try without the later payloads: one of them may be at an invalid address */
 			got = read_memory(in, c.local, 3, c.remote, n_remote);
 	}
 	links_ahead_got(in, got > (ssize_t)needed && number == in->peer.number ? (uint64_t)got - needed : 0);

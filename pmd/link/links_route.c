@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * links_route.c - which peers are functions or services of this host, and making links to them.
+ * links_route.c - finds out which peers are functions or services of this host, and makes links to them.
  *
  * A link is made when the NIC asks for the route to a peer: then the path is known before the first packet is sent, and
  * no packet overtakes another on a different path. We do not wait for the peer's process: connecting to it and sending
  * the ring succeed even if it is stopped, and packets stay in the ring until it runs. If the peer does not claim the
- * ring, links_late.c gives it up. The only wait, with the engine locked, is for another device's daemon to say whether
- * it owns an address, which takes until the daemon gets a CPU. If the daemon does not answer, 200 ms are lost, which
- * is counted, and the daemon is not asked again for 10 s; during that time the peer is reached through the port.
+ * ring, links_late.c gives it up. The only thing we wait for, with the engine locked, is the answer of another device's
+ * daemon whether its device owns an address. That takes until the daemon gets a CPU. If the daemon does not answer, we
+ * have lost 200 ms, and count this. We do not ask that daemon again for 10 s; during that time packets to the peer go
+ * through the port.
  *
  * A service has a link of its own, even if there is a link to the function that serves it: this side does not know
  * which function that is, and another function may serve it later. The function ends the link when it stops serving; an
@@ -77,7 +78,8 @@ static uint64_t owner_ask(struct pmd_links *l, struct link_owner *o)
 	return pmd_gid_is_none(&o->key) ? NEGATIVE_NS : OWNER_NS;
 }
 
-/** Find the device of this host that owns an address, in the cache or by asking a daemon. @return false: none. */
+/** Find the device of this host that owns an address, in the cache or by asking a daemon. @return false: no device owns
+ *  it. */
 static bool owner_find(struct pmd_links *l, const struct nic_gid *gid, struct nic_gid *key)
 {
 	struct link_owner *o = &l->owners[0];
@@ -278,7 +280,7 @@ uint32_t pmd_links_find(const struct pmd_links *l, const struct nic_gid *dgid, u
 }
 
 /** Find or make the link to a target. The link may exist even if it is not in the route cache, whose slots are reused.
- *  @return its path, 0: none. */
+ *  @return the link's path; 0: there is no link. */
 static uint32_t link_get(struct pmd_links *l, const struct nic_gid *dgid, uint32_t target)
 {
 	uint32_t path = pmd_links_find(l, dgid, target);

@@ -26,7 +26,7 @@ static inline void rx(struct pmd_host *host, const struct link_in *in, const str
 		nic_rx(host->nic, frame, now_ns);
 }
 
-/** Copy the headers: whole cache lines, but none that belongs to a later entry. */
+/** Copy the headers: whole cache lines, but no line that belongs to a later entry. */
 static inline void take_head(struct nic_rx_frame *frame, uint8_t *head, const uint8_t *packet)
 {
 	frame->data = head;
@@ -155,7 +155,7 @@ static void rx_unfolded(struct pmd_host *host, const struct link_in *in, const s
 	free(near.ctx);
 }
 
-/** Receive a packet that refers to the producer's memory. @return what rx_entry returns. */
+/** Receive a packet that refers to the producer's memory. @return as rx_entry. */
 static unsigned rx_referring(struct pmd_host *host, struct link_in *in, const uint8_t *packet, uint32_t len,
 			     unsigned budget, uint64_t now_ns)
 {
@@ -212,7 +212,8 @@ static inline unsigned rx_entry(struct pmd_host *host, struct link_in *in, uint3
 
 /**
  * Receive up to `budget` packets from one link. Stops once the poller has its completions, but continues while the next
- * packet belongs to the last one (a response right after its ACK), or its payload was already read ahead.
+ * packet belongs to the last one (a response right after its ACK), and while the payload of the next packet was already
+ * read ahead.
  * @return packets received, -EPROTO: the ring is malformed.
  */
 static int link_rx(struct pmd_host *host, struct link_in *in, unsigned budget, uint64_t now_ns)
@@ -247,7 +248,7 @@ bool links_rx_rest(struct pmd_links *l, struct link_in *in)
 	uint64_t now_ns = pmd_now_ns(), until = l->host->rx_until, end = in->ring.head + RING_BYTES;
 	int n;
 
-	l->host->rx_until = UINT64_MAX; /* the link ends, so what is left cannot be received later */
+	l->host->rx_until = UINT64_MAX; /* the link ends, so the remaining packets cannot be received later */
 	/* At most one full ring: the producer has ended, and packets that another process still adds are ignored. */
 	do {
 		n = link_rx(l->host, in, LINK_BURST, now_ns);

@@ -20,7 +20,8 @@
 #define PATH_WORDS   (NIC_PATHS_MAX / 64)
 #define STRAYS_PART  2 /* forwarded strays fill at most 1/STRAYS_PART of a ring */
 
-/** Note the consumer's progress. @return whether there was none since the last call, although the ring had packets. */
+/** Note the consumer's progress. @return whether the consumer has made no progress since the last call, although the
+ *  ring had packets. */
 static inline bool link_stands_still(struct link_out *out, uint64_t now_ns)
 {
 	uint64_t head = ring_head_seen(&out->ring);
@@ -166,7 +167,7 @@ static inline bool tx_any(const struct pmd_links *l)
 }
 
 /** Find the next link, in cyclic order from path `from`, that has packets to send, had room at the last attempt and is
- *  not in `served`. @return its path; NIC_PATHS_MAX: none. */
+ *  not in `served`. @return the link's path; NIC_PATHS_MAX: there is no such link. */
 static uint32_t next_path(const struct pmd_links *l, uint32_t from, const uint64_t *served, uint64_t now_ns)
 {
 	for (uint32_t i = 0; i <= PATH_WORDS; i++) {

@@ -14,7 +14,7 @@
  *   entry:    0     word: 0 = not there yet; else the packet's length, or RING_SKIP
  *             4     kind, opaque to the ring; the producer may change it while the entry is there
  *             8     the packet
- *             entries start at multiples of 64 and never wrap: RING_SKIP says that the next one is at the start
+ *             entries start at multiples of 64 and never wrap: RING_SKIP says that the next entry is at the start
  *
  * The first word of an entry says that the entry is there, so a polling consumer gets the word and the packet with one
  * cache line. Before the producer publishes an entry it clears the first word of the next entry, so that bytes from the
@@ -26,7 +26,7 @@
  *   (R) kind:        producer changes it, fence, before its program writes to memory that the entry refers to
  *                    | consumer reads that memory, fence, loads the kind again
  *   (S) sleep:       consumer stores asleep, fence, looks at the ring again  | producer publishes, fence, loads asleep
- *   (C) claim:       the first change decides: consumer takes the ring | producer withdraws it
+ *   (C) claim:       only the first change counts: consumer takes the ring | producer withdraws the ring
  *
  * If a ring has been empty for long, its memory is freed (ring_trim): it then reads as zeroes, which mean no entry.
  *
@@ -232,8 +232,8 @@ static inline bool ring_is_welcome(const struct ring_producer *p)
 	return __atomic_load_n(&ring_control(p->memory)->welcome, __ATOMIC_RELAXED) != 0;
 }
 
-/** Change the kind of the entry at this position. The consumer must not have released the entry. A consumer that is
- *  just reading the memory that the entry refers to sees the change after the read. */
+/** Change the kind of the entry at this position. The consumer must not have released the entry. If the consumer is
+ *  reading the memory that the entry refers to, it sees the change after the read. */
 static inline void ring_change_kind(struct ring_producer *p, uint64_t position, uint32_t kind)
 {
 	__atomic_store_n(ring_word(p->memory, position) + 1, kind, __ATOMIC_RELAXED);
@@ -291,7 +291,7 @@ static inline void ring_pop(struct ring_consumer *c, uint32_t len)
 	PMD_POINT(ring_popped);
 }
 
-/** Publish head, from which the producer sees what is free. Called after a burst. */
+/** Publish head, so that the producer sees how much room is free. Called after a burst. */
 static inline void ring_say_head(struct ring_consumer *c)
 {
 	if (c->said == c->head)

@@ -9,8 +9,8 @@
  * handling a stray must cost no more than the packet itself:
  *   - A packet is checked before it is forwarded. A service accepts only UD SENDs.
  *   - Packets are forwarded over existing links. Looking for a link changes nothing.
- *   - If there is no link, making one, or finding out whether any function serves the port, needs system calls. They
- *     are made after the burst, at most at the limiter's rate (limiter.h); until then the packet is held. If the
+ *   - If there is no link, making one, or finding out whether any function serves the port, needs system calls. These
+ *     calls are made after the burst, at most at the limiter's rate (limiter.h); until then the packet is held. If the
  *     limiter does not permit them, the packet is dropped and counted.
  *   - A link that only strays use ends when no more strays arrive.
  */

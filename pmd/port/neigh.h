@@ -35,8 +35,9 @@ struct neigh_entry {
 struct neigh_ops {
 	/** Send an ARP or ND frame of at most NEIGH_FRAME_MAX bytes. @return false: no room. */
 	bool (*transmit)(void *ctx, const uint8_t *frame, uint32_t len);
-	/** A queued packet belongs to the port again: `release` because it can be sent now, `drop` because its address
-	 *  was not resolved. */
+	/** Both functions give a queued packet back to the port. `release`: the address was resolved, and the port
+	 *  sends the packet to `mac`. `drop`: the packet cannot be sent, for example because its address was not
+	 *  resolved, and the port frees it. */
 	void (*release)(void *ctx, void *packet, const uint8_t mac[6]);
 	void (*drop)(void *ctx, void *packet);
 };
@@ -59,7 +60,7 @@ void neigh_init(struct neigh *n, const struct nic_gid *self, const uint8_t mac[6
 enum neigh_verdict {
 	NEIGH_READY,  /* *mac has been filled in */
 	NEIGH_QUEUED, /* the packet waits in the table, which owns it until it is released or dropped */
-	NEIGH_REFUSED /* no answer recently, or too many packets wait; the caller still owns the packet; counted */
+	NEIGH_REFUSED /* no recent answer, or too many packets wait: counted; the caller still owns the packet */
 };
 
 /** Look up the MAC for a packet to an on-link address, or queue the packet until the MAC is known. */

@@ -5,12 +5,12 @@
  *
  * The PMD exposes no descriptor, has no receive interrupts, and receives every frame of the interface, although few of
  * them are RoCE. Its calls of socket, setsockopt and mmap are redirected to this file (--wrap, see meson.build). While
- * a port opens its device, on the thread that opens it:
+ * a port opens its device, this file changes the calls of the opening thread as follows:
  *   - the packet socket gets a filter for the port's traffic (UDP to port 4791, ARP, neighbour discovery), so that
  *     other traffic neither fills the ring nor wakes a thread; and the socket receives nothing before it is bound to
  *     the interface;
- *   - the socket does not receive what this host sends on the interface. No packets of other uroce devices on the
- *     interface are lost by that: the PMD's packets bypass the kernel's queues, where packets are looped back;
+ *   - the socket does not receive what this host sends on the interface. This loses no packets of other uroce devices
+ *     on the interface: the PMD's packets bypass the kernel's queues, where packets are looped back;
  *   - the socket joins no fanout group. A single queue needs none, and the group, which the PMD names after process and
  *     interface, would distribute packets among all devices of the process on that interface;
  *   - the descriptor is recorded, to sleep on, and to close in a forked child;

@@ -18,7 +18,7 @@ struct rte_mempool;
 struct pmd_port;
 
 #define PMD_RX_BURST	64 /* the most frames that an rx_burst can be asked for */
-#define PMD_RX_VAIN	64 /* an rx_burst gives up after about this many packets of which it kept none */
+#define PMD_RX_VAIN	64 /* an rx_burst gives up after about this many packets if it has kept no packet */
 #define PMD_TX_BURST	64 /* the most frames that a tx_burst can be given */
 #define PMD_TX_HEADROOM 64 /* free bytes before each IP packet to transmit, for the link layer's header */
 
@@ -30,15 +30,15 @@ struct pmd_port;
 
 struct pmd_port_ops {
 	/** Receive up to n packets. Their bytes stay valid until the next rx_burst of this port. The work is bounded:
-	 *  after about PMD_RX_VAIN packets of which it kept none, rx_burst gives up and sets `more`; then there may be
-	 *  later packets that it has not seen. Sets `looked_at` to the number of packets examined. */
+	 *  if rx_burst has examined about PMD_RX_VAIN packets and has kept no packet, it gives up and sets `more`,
+	 *  because further packets may have arrived. Sets `looked_at` to the number of packets examined. */
 	unsigned (*rx_burst)(struct pmd_port *port, struct nic_rx_frame *frames, unsigned n, uint64_t now_ns);
 	/** A connected QP accepted this frame of the last burst from its peer (NIC_RX_ACCEPTED), which shows what kind
 	 *  of sender the peer is. Other frames do not show that, because any host can send them. May be NULL. */
 	void (*rx_accepted)(struct pmd_port *port, const struct nic_rx_frame *frame);
-	/** Transmit frames in order. @return the number of frames taken; the port then owns their mbufs. If fewer than
-	 *  n, there is no room now: offer the other frames again later. A frame that can never be sent is counted and
-	 *  taken. */
+	/** Transmit frames in order. @return the number of frames taken; the port then owns their mbufs. If the port
+	 *  took fewer than n frames, it has no room now: offer the remaining frames again later. A frame that can never
+	 *  be sent is counted and taken. */
 	unsigned (*tx_burst)(struct pmd_port *port, struct nic_tx_frame *frames, unsigned n, uint64_t now_ns);
 	bool tx_copies; /* tx_burst copies the frames, so the engine keeps the mbufs */
 	/** Resolve the next hop to this address. @return whether an answer may still arrive. NULL: the port resolves no
@@ -47,8 +47,8 @@ struct pmd_port_ops {
 	/** Handle expired deadlines of the port. @return the time of the next deadline; UINT64_MAX: none. May be NULL.
 	 */
 	uint64_t (*timeout)(struct pmd_port *port, uint64_t now_ns);
-	/** Join a multicast group: from now on its packets are received, too, also those that this host sends. NULL:
-	 *  the port has no multicast. @return 0 or a negative errno. */
+	/** Join a multicast group: from now on the port also receives the group's packets, even those that this host
+	 *  sends. NULL: the port has no multicast. @return 0 or a negative errno. */
 	int (*join)(struct pmd_port *port, const struct nic_gid *group);
 	/** Leave a group that was joined. */
 	void (*leave)(struct pmd_port *port, const struct nic_gid *group);
@@ -100,7 +100,7 @@ bool pmd_port_udp_has(const struct pmd_port *port, unsigned index);
 int pmd_port_udp_add(struct pmd_port *port, unsigned index, const struct nic_gid *gid, uint32_t scope, int fd);
 /** Close the socket in entry `index`: the device no longer has the address, or leaves the group. */
 void pmd_port_udp_remove(struct pmd_port *port, unsigned index);
-/** Open a port without a daemon, for tests and benchmarks of the port alone. No other process uses the device's
+/** Open a port without a daemon, for tests and benchmarks of the port alone. No other process may use the device's
  *  address. @return as pmd_port_ethdev_open. */
 int pmd_port_udp_open(const struct pmd_device *device, enum nic_mtu mtu, struct rte_mempool *pool,
 		      struct pmd_port **out, char *err, size_t err_len);

@@ -227,8 +227,8 @@ not_ours:
 	return false;
 }
 
-/** Receive, with cancellation disabled as in ethdev_tx(). Not needed for net_af_packet, the only PMD with a wait_fd: it
- *  only reads its ring, and calls no cancellation point. */
+/** Receive, with cancellation disabled as in ethdev_tx(). net_af_packet, the only PMD with a wait_fd, does not need
+ *  this: it only reads its ring, and calls no cancellation point. */
 static unsigned ethdev_rx(const struct port_ethdev *p, struct rte_mbuf **pkts, unsigned n)
 {
 	unsigned got;

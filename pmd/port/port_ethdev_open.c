@@ -24,8 +24,8 @@
 
 /* net_af_packet's default frame size of 2048 bytes is too small for an MTU of 4096. 56 frames fill 63 pages exactly,
  * and the kernel rounds a block up to 2^n pages. The ring must have room for the packets that arrive while another
- * thread has our CPU for one scheduler slice (3 ms). 1024 frames are too few, and UC has no window that limits the
- * packets in flight; 4096 frames exceed any cache. */
+ * thread has our CPU for one scheduler slice (3 ms). 1024 frames are too few, especially for UC, which has no window
+ * that limits the packets in flight. 4096 frames exceed any cache. */
 #define AF_PACKET_RING	 ",framesz=4608,blocksz=258048,framecnt=2072"
 #define AF_PACKET_HEADER 80 /* header bytes per frame in the ring: the kernel's and Ethernet's */
 

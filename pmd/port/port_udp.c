@@ -7,9 +7,9 @@
  * options. In an engine the daemon makes the sockets, and the kernel distributes received packets among the sockets of
  * all functions.
  *
- * port.wait_fd is the socket itself as long as there is only one, and an epoll set as soon as a second socket is added
- * or one is removed. A thread reads wait_fd without the lock and may sleep on it, so if that socket is removed, its
- * descriptor number becomes a duplicate of the epoll set.
+ * As long as the port has had only one socket, port.wait_fd is this socket. When a second socket is added, or a socket
+ * is removed, an epoll set of all sockets becomes wait_fd. A thread reads wait_fd without the lock and may sleep on it,
+ * so if the socket that was wait_fd is removed, its descriptor number becomes a duplicate of the epoll set.
  *
  * Owns: the sockets, the receive buffer, a table of peers that run uroce on kernel sockets.
  */
@@ -102,7 +102,8 @@ static void udp_wait_on(struct port_udp *u, int fd)
 	u->port.wait_changes++;
 }
 
-/** Replace wait_fd with an epoll set, before the port has several sockets, or none. @return 0 or a negative errno. */
+/** Make wait_fd an epoll set that watches all sockets. Called before a second socket is added, and before a socket is
+ *  removed. @return 0 or a negative errno. */
 static int udp_use_epoll(struct port_udp *u)
 {
 	int fd, rc;
@@ -217,7 +218,7 @@ void pmd_port_udp_remove(struct pmd_port *port, unsigned index)
 
 /* ---- multicast groups ------------------------------------------------------------------------------------ */
 
-/** Join by the interface of the first address that is of the group's family. */
+/** Join on the interface of our first address of the group's family (IPv4 or IPv6). */
 static int udp_join(struct pmd_port *port, const struct nic_gid *group)
 {
 	struct port_udp *u = (struct port_udp *)port;

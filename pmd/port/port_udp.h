@@ -23,13 +23,13 @@ struct udp_peer {
 
 /** The socket of one address of the device, or of a multicast group. */
 struct udp_socket {
-	int fd; /* -1: none; also if only the descriptor number is still in use, see udp_retire */
+	int fd; /* -1: no socket; udp_retire() may keep its descriptor number in use */
 	struct nic_gid gid;
 	uint32_t scope; /* interface index of a link-local address */
 	bool v4, gso;
 	uint8_t tclass, hop_limit; /* as set on the socket */
 	uint8_t group_hops;	   /* hop limit of packets to multicast groups, as set on the socket */
-	bool groups;		   /* can send to multicast groups: their packets leave by the address's interface */
+	bool groups;		   /* can send to multicast groups; such packets leave by the address's interface */
 	uint64_t drops_before;	   /* the socket's drops before it was added here; another function may have owned it */
 	uint64_t heard_ns;	   /* when a datagram was last received */
 };
@@ -39,9 +39,9 @@ struct port_udp {
 	unsigned function;
 	struct udp_socket sockets[UDP_SOCKETS]; /* index = entry of the GID table; after these, multicast groups */
 	uint64_t open, hot;			/* bits: open sockets; sockets that every burst visits */
-	unsigned rx_last, tx_last;		/* index of the socket that last received; of the one that last sent */
-	unsigned dropped;			/* datagrams dropped in this burst */
-	int epoll_fd;	     /* watches all sockets; -1: not needed before a second socket is added or one is removed */
+	unsigned rx_last, tx_last; /* indices of the socket that last received and of the socket that last sent */
+	unsigned dropped;	   /* datagrams dropped in this burst */
+	int epoll_fd; /* watches all sockets; -1: not created before a second socket is added or a socket is removed */
 	int retired_fd;	     /* former wait_fd, now a duplicate of epoll_fd; -1: none */
 	uint64_t looked_ns;  /* when epoll last checked the sockets that are not hot */
 	uint64_t drops_gone; /* sum of the drops of removed sockets */

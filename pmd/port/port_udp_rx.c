@@ -28,13 +28,13 @@
 #define UDP_HOT_NS  1000000
 #define UDP_LOOK_NS 10000
 
-/* Offset of the destination QPN, three bytes. If the first one is 0xff, the other two are a service port; otherwise the
- * first one is a function's number. */
+/* Offset of the destination QPN, which has three bytes. If the first byte is 0xff, the other two bytes are a service
+ * port; otherwise the first byte is a function's number. */
 #define BTH_DEST_QPN 5
 
-/** Record whether the peer runs uroce on a kernel socket. An address can pass to another host: a packet from another
- *  kind of sender clears the mark. Called only for packets that an RC QP accepted from its peer, because any other
- *  packet can be forged. */
+/** Record whether the peer runs uroce on a kernel socket. A packet from another kind of sender clears the record,
+ *  because an address can pass to another host. Called only for packets that an RC QP accepted from its peer, because
+ *  any other packet can be forged. */
 void udp_rx_accepted(struct pmd_port *port, const struct nic_rx_frame *frame)
 {
 	struct port_udp *u = (struct port_udp *)port;
@@ -165,7 +165,7 @@ static void udp_look(struct port_udp *u, uint64_t now_ns)
 	}
 }
 
-/** The first of the sockets in `bits`, not 0, that comes after socket `last`; after the last socket comes the first. */
+/** @return the next socket in `bits` after socket `last`, in cyclic order. `bits` must not be 0. */
 static unsigned udp_next(uint64_t bits, unsigned last)
 {
 	unsigned from = (last + 1) % 64;
@@ -175,7 +175,7 @@ static unsigned udp_next(uint64_t bits, unsigned last)
 }
 
 /** With several sockets: visit the hot ones, starting after the socket visited last, until a datagram is received.
- *  @return whether one was received. */
+ *  @return whether a datagram was received. */
 static bool udp_visit_hot(struct port_udp *u, uint64_t now_ns)
 {
 	uint64_t visits;
@@ -256,7 +256,8 @@ unsigned udp_rx_burst(struct pmd_port *port, struct nic_rx_frame *frames, unsign
 		}
 		got = udp_split_next(&u->split, frames, n);
 		port->looked_at += got;
-		/* Every member of a group has a copy of the group's packets: none is for another function. */
+		/* Every member of a group gets its own copy of the group's packets, so no packet is for another
+		 * function. */
 		kept = got > 0 && u->function != 0 && !udp_is_group(u->rx_last) ? udp_keep_ours(u, frames, got) : got;
 	} while (got > 0 && kept == 0 && !udp_must_stop(u));
 	port->looked_at += u->dropped;

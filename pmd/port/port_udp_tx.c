@@ -28,8 +28,8 @@
 #define UDP_GSO_BYTES 64000 /* maximum payload of a run; leaves room for any header below UDP's limit, 65,507 */
 #define UDP_GSO_SEGS  64
 
-/* Offset of the destination QPN, three bytes. If the first one is 0xff, the other two are a service port; otherwise the
- * first one is a function's number. */
+/* Offset of the destination QPN, which has three bytes. If the first byte is 0xff, the other two bytes are a service
+ * port; otherwise the first byte is a function's number. */
 #define BTH_DEST_QPN 5
 
 /* BTH opcodes that this file compares with (IBTA 9.2.1). */
@@ -64,8 +64,8 @@ static bool is_message(const struct nic_tx_frame *f)
 	return qpn[0] == 0 && qpn[1] == 0 && qpn[2] == NIC_GSI_QPN;
 }
 
-/** Whether both packets may be in one run. A receiver steers a run as a whole, so both must be for one function or
- *  service. */
+/** Whether both packets may be in one run. A receiver steers a run as a whole, so both packets must be for the same
+ *  function or service. */
 static bool same_path(const struct nic_tx_frame *a, const struct nic_tx_frame *b)
 {
 	return a->tclass == b->tclass && a->hop_limit == b->hop_limit && target_of(a) == target_of(b) &&
@@ -220,7 +220,7 @@ static int udp_send_fallback(struct port_udp *u, struct udp_socket *s, const str
 	int rc = udp_send(s, f, 1);
 
 	u->port.stats.tx_gso_fallback++;
-	/* The packet was sent on its own, so this path does not support runs: send no more runs to this peer. */
+	/* The kernel sent the packet on its own, so this path does not support runs: send no more runs to this peer. */
 	if (rc == 0 && (run_rc == -EINVAL || run_rc == -EIO || run_rc == -EOPNOTSUPP))
 		udp_peer_slot(u, &f->dgid)->no_gso = true;
 	return rc;

@@ -10,7 +10,7 @@
  *   "\0uroce/<gid>"       the daemon (uroced) of the device that owns the address; a daemon listens under a name for
  *                         each GID of its device, and so claims the GID. A device's first GID is the device's key.
  *   "\0uroce/<key>/<n>"   function n of the device
- *   "\0uroce/<key>/service/<port>"   the function that serves this port of the device; holding it claims the port
+ *   "\0uroce/<key>/service/<port>"   the function that serves this port of the device; the name claims the port
  *   "\0uroce/<key>/port/<space>/<port>"   likewise, a port of the connection manager (engine_cm.h)
  *
  *   to the daemon                       its answer
@@ -51,7 +51,7 @@
 
 #define PROTO_VERSION	   8
 #define PROTO_MAGIC	   (0x75720000u | PROTO_VERSION) /* "ur" */
-#define PROTO_FUNCTION_MAX 254	 /* the leading byte 255 is for services and the multicast QPN, 0xFFFFFF */
+#define PROTO_FUNCTION_MAX 254	 /* leading byte 255 of a QPN is for services and the multicast QPN, 0xFFFFFF */
 #define PROTO_FDS_MAX	   24	 /* descriptors per message */
 #define PROTO_STRUCT_MAX   1024	 /* maximum bytes of a struct below, and of a list of services */
 #define PROTO_SERVICES_MAX 256	 /* per function */
@@ -164,14 +164,14 @@ struct proto_owner {
 struct proto_keeper {
 	struct {
 		struct nic_gid gid;
-		uint16_t index; /* number of the socket among those of the address: the number of its function */
+		uint16_t index; /* number of the socket among its address's sockets: its function's number */
 		uint16_t entry; /* the address's index in the GID table; functions continue to use this index */
 	} entries[PROTO_KEEPER_ENTRIES];
 };
 
 #define PROTO_MAD_LEN 280u /* UDP payload of a packet with a MAD: BTH, DETH, MAD and ICRC */
 
-/** A packet to queue pair 1 that the kernel gave to the daemon, and that is for the function. */
+/** A packet to queue pair 1 of the function, which the kernel gave to the daemon instead. */
 struct proto_mad {
 	struct nic_gid own, peer;
 	uint32_t udp_sport;
@@ -219,9 +219,9 @@ int proto_send(int fd, unsigned type, const void *data, size_t len, const int *f
 /**
  * Receive one message without waiting. No cancellation point.
  *
- * The message owns its descriptors. The caller of proto_recv must call proto_msg_close on every path. A function that
- * the message is passed to takes the descriptors that it needs with proto_msg_take, and leaves the others in the
- * message.
+ * The message owns its descriptors. The caller of proto_recv must call proto_msg_close on every path. If the caller
+ * passes the message to another C function, that function takes the descriptors that it needs with proto_msg_take, and
+ * leaves the others in the message.
  *
  * @return 1: m is filled in; 0: the peer has closed, and all its messages have been received;
  * -EAGAIN: no message;
@@ -283,10 +283,10 @@ int proto_peer(int fd, struct ucred *out);
 const char *proto_pid_str(pid_t pid, char *out, size_t len);
 
 enum proto_holder {
-	PROTO_HOLDER_NONE,   /* no process listens */
-	PROTO_HOLDER_IT,     /* the process in question listens */
-	PROTO_HOLDER_UNSEEN, /* a process of the same user, outside our PID namespace, listens: perhaps it is the one */
-	PROTO_HOLDER_OTHER,  /* another process listens */
+	PROTO_HOLDER_NONE,    /* no process listens */
+	PROTO_HOLDER_IT,      /* the process in question listens */
+	PROTO_HOLDER_UNSEEN,  /* a process of the same user, outside our PID namespace, listens: perhaps that one */
+	PROTO_HOLDER_OTHER,   /* another process listens */
 	PROTO_HOLDER_UNKNOWN, /* unknown: the listener's backlog is full, or we have no free descriptor */
 };
 /** Find out whether process `who` (from proto_peer) listens under a name that belongs to the device with this key. */

@@ -6,7 +6,7 @@
  * would return it. So an intermediate child, which has no exit signal and is reaped with __WCLONE, starts the daemon
  * and exits at once: the daemon is then not a child of the application. The intermediate child and the daemon before
  * its exec share our memory while the caller is suspended, as with vfork: nothing is copied, and no fork handler runs.
- * Both make raw system calls only.
+ * Both processes make raw system calls only.
  *
  * The daemon's stderr is a pipe. Text in the pipe is the reason why the daemon does not start; end of file without text
  * means that the daemon has started and listens.

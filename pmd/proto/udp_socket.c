@@ -55,7 +55,7 @@ static void socket_options(int fd, bool v4, bool share)
 		setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));
 }
 
-/** Index of the interface that has an IPv6 address. @return 0: none has it. */
+/** @return the index of the interface that has the IPv6 address `own`; 0: no interface has it. */
 static unsigned interface_of(const struct nic_gid *own, uint32_t scope)
 {
 	struct ifaddrs *list, *i;
@@ -132,8 +132,9 @@ static int group_bind_v4(int fd, const struct nic_gid *group, const struct nic_g
 	return 0;
 }
 
-/** By its memberships alone, a socket would also get the group's packets that other interfaces receive, so it is bound
- *  to the interface. Kernels before 5.7 do not let everybody do that: then it gets these packets, too. */
+/** Joining the group on one interface is not enough: the socket would also get the group's packets that other
+ *  interfaces receive. So bind the socket to the interface. Kernels before 5.7 allow that only to privileged processes;
+ *  without the privilege the socket gets those packets, too. */
 static int group_bind_v6(int fd, const struct nic_gid *group, unsigned interface)
 {
 	struct ipv6_mreq join = {.ipv6mr_interface = interface};
@@ -205,8 +206,8 @@ bool pmd_udp_socket_is(int fd, const struct nic_gid *gid)
 	       memcmp(&self.sin6_addr, &expected.sin6_addr, sizeof(self.sin6_addr)) == 0;
 }
 
-/** Two checks. GRO must be on: GSO pays only if the receiver gets the packets coalesced. The kernel must have GSO: it
- * must let us set UDP_SEGMENT to 0 on the socket. */
+/** There are two conditions. GRO must be on, because GSO pays only if the receiver gets the packets coalesced. The
+ * kernel must support GSO: then it lets us set UDP_SEGMENT to 0 on the socket. */
 bool pmd_udp_socket_gso(int fd)
 {
 	int gro = 0, off = 0;

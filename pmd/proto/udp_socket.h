@@ -21,8 +21,8 @@ int pmd_udp_socket_open(const struct nic_gid *gid, uint32_t scope, bool share, c
  * @return the socket; -ENODEV: no interface has the address; another negative errno.
  */
 int pmd_udp_socket_join(const struct nic_gid *group, const struct nic_gid *own, uint32_t scope);
-/** Have the datagrams for multicast groups that the socket sends leave by the interface that has the socket's own
- *  address. @return 0 or a negative errno. */
+/** Make a socket send its multicast datagrams through the interface that has the socket's own address. @return 0 or a
+ *  negative errno. */
 int pmd_udp_socket_multicast(int fd, const struct nic_gid *own, uint32_t scope);
 
 /** Whether fd is a UDP socket bound to port 4791 of the address. */

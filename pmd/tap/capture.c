@@ -13,7 +13,7 @@
 #include "proto.h"
 
 #define SEND_BYTES   (8 << 20)	 /* send buffer requested for a tool's socket; the kernel may grant less */
-#define ANSWER_BYTES (256 << 10) /* the most that is reserved for answers in the send buffer */
+#define ANSWER_BYTES (256 << 10) /* at most this much of the send buffer is reserved for answers */
 
 struct sink {
 	int fd;		/* the tool's socket; -1: unused entry */

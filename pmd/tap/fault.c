@@ -3,7 +3,7 @@
  * fault.c - see fault.h. Commands are in fault_rule.c.
  *
  * A rule's faults are applied to a packet in this order: loss, corruption, duplication, reordering, delay. A reordered
- * packet waits on a list (waiting) until a number of others have passed it, and then moves to the delay line, which is
+ * packet waits on a list (waiting) until `gap` other packets have passed it, and then moves to the delay line, which is
  * sorted by due time. Owns: the copies of packets on the list and in the delay line, and the copy that the NIC is
  * processing.
  *
@@ -271,7 +271,7 @@ static bool stage_hold(struct pmd_fault *f, struct fault_stage *s, struct fault_
 	return true;
 }
 
-/** Flip one bit in the `len` bytes that start with the BTH, a bit that the ICRC covers. */
+/** Flip one bit that the ICRC covers, in the `len` bytes that start with the BTH. */
 static void damage(uint8_t *bth, uint32_t len, uint64_t bit)
 {
 	uint32_t at;
@@ -327,7 +327,7 @@ unsigned pmd_fault_tx(struct pmd_fault *f, unsigned path, struct nic_tx_frame *f
 		}
 		if (fate.damaged) {
 			f->stats.fault_corrupted++;
-			/* A path that guarantees integrity uses no ICRC: add one, so that the receiver detects the
+			/* A path that guarantees integrity uses no ICRC: add an ICRC, so that the receiver detects the
 			 * damage. */
 			if (frame->no_icrc && nic_frame_icrc_set(frame->data, frame->len))
 				frame->no_icrc = false;

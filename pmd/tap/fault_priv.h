@@ -12,7 +12,7 @@ struct fault_held {
 	struct fault_held *next;
 	uint64_t due_ns;   /* when the packet leaves the delay line; on the waiting list: when it stops waiting */
 	uint64_t delay_ns; /* on the waiting list: the delay after the wait */
-	uint64_t after;	   /* on the waiting list: how many more packets must pass this one */
+	uint64_t after;	   /* on the waiting list: how many more packets must pass this packet */
 	unsigned path;
 	uint32_t size; /* bytes of data */
 	union {

@@ -320,7 +320,7 @@ static bool daemon_has_signal(struct daemon *d)
 	return read(d->signal_fd, &info, sizeof(info)) > 0;
 }
 
-/** @return milliseconds until the next scheduled work; -1: there is only work to do when an event arrives. */
+/** @return milliseconds until the next scheduled work; -1: no work is scheduled, so wait for an event. */
 static int loop_timeout(const struct daemon *d)
 {
 	uint64_t now_ns = daemon_now_ns(), due_ns = d->retry_ns, cm_ns;

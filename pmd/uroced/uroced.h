@@ -3,16 +3,16 @@
  * uroced.h - the daemon of a device: definitions shared by its files.
  *
  *   uroced.c          options, running in the background, main loop, exit
- *   uroced_clients.c  new connections, until their first message tells what they are
+ *   uroced_clients.c  new connections, until their first message shows their kind
  *   uroced_slots.c    functions: state updates, adoption by a new daemon, end
  *   uroced_join.c     functions: numbers, joining
  *   uroced_gids.c     addresses and names of the device; follows its interface
  *   uroced_wanted.c   the addresses that the device should have
- *   uroced_find.c     the device that an address belongs to
+ *   uroced_find.c     finding the device that an address belongs to
  *   uroced_steer.c    the UDP sockets of all functions, steering of datagrams to them
  *   uroced_keeper.c   keeping the UDP sockets for the next daemon
  *   uroced_services.c which function serves which port
- *   uroced_cm.c       connections of functions that have ended, services that nobody has
+ *   uroced_cm.c       CM messages for functions that have ended, and for services that no function serves
  *   uroced_tools.c    commands of the `uroce` tool
  *
  * One thread, one epoll set. Sends do not block. If the queue to a function is full, the function gets the latest state
@@ -42,7 +42,7 @@ enum slot_state {
 	SLOT_FREE,
 	SLOT_LIVE,     /* a function that has joined or has been adopted */
 	SLOT_ADOPTING, /* a previous daemon's function, which has been sent PROTO_ADOPT and has not answered */
-	SLOT_FOREIGN,  /* a process that is not connected to us listens under the name: ask it again, with back-off */
+	SLOT_FOREIGN,  /* an unconnected process listens under the name: offer to adopt it again, with back-off */
 };
 
 struct slot {
@@ -52,17 +52,18 @@ struct slot {
 	struct ucred peer;
 	char command[16];
 	struct proto_join join;
-	/* said: the services (proto_service) that the function claims. services: those of them that it was granted. */
+	/* said: the services (proto_service) that the function claims. services: the claimed services that we have
+	 * granted. */
 	uint32_t said[PROTO_SERVICES_MAX], services[PROTO_SERVICES_MAX];
 	unsigned n_said, n_services;
-	bool untold;	      /* adopted from an earlier daemon, and has not told us its services yet */
+	bool untold;	      /* adopted from an earlier daemon; the function has not told us its services yet */
 	int records_fd;	      /* file that lists the function's connections, see PROTO_RECORDS; 0: none */
 	uint64_t since_ns;    /* when the function joined the device, CLOCK_REALTIME */
 	uint64_t released_ns; /* when the number last lost its function, CLOCK_MONOTONIC; 0: never used */
 	uint64_t joined_ns;   /* when the function joined this daemon or was adopted, CLOCK_MONOTONIC */
 	uint64_t due_ns;      /* when to check the slot again; 0: only on an event */
 	unsigned misses;      /* consecutive times that adoption failed or did not last */
-	bool strange;	      /* SLOT_FOREIGN: a user whom the policy does not admit listens under the name */
+	bool strange; /* SLOT_FOREIGN: the policy does not admit the user of the process that listens under the name */
 	uint32_t keeper_sent; /* generation of the last keeper sent to the function */
 	uint32_t gids_sent[NIC_GID_TABLE_LEN];
 	bool late; /* the function's queue was full: send the state when the connection is writable */
@@ -79,7 +80,7 @@ struct cm_early {
 struct entry {
 	struct nic_gid gid;  /* zeroes: empty entry */
 	uint32_t generation; /* changes when the entry gets another address */
-	int name_fd;	     /* socket that listens under the address's name; -1: none yet, or the key (key_fd) */
+	int name_fd;	     /* listening socket of the name; -1: none yet, or the address is the key (see key_fd) */
 	unsigned n_sockets;
 	int sockets[DAEMON_SLOTS]; /* indexed by slot */
 };
@@ -96,13 +97,14 @@ struct daemon {
 	int epoll_fd, netlink_fd, signal_fd;
 	struct nic_gid key;
 	int key_fd;
-	struct nic_gid fixed[NIC_GID_TABLE_LEN]; /* explicitly requested addresses; the first is the key */
+	struct nic_gid fixed[NIC_GID_TABLE_LEN]; /* explicitly requested addresses; [0]: the key of a new device */
 	unsigned n_fixed;
 	char iface[16];	 /* interface whose addresses are followed; "": none */
 	uint32_t follow; /* enum proto_follow */
 	uint32_t scope;	 /* index of the interface */
 	bool port_up, stay, leave;
-	bool give_up; /* exit: we lack descriptors to take over the sockets, and functions keep theirs if we exit */
+	/* Exit, because we lack descriptors to take over the sockets: functions keep their sockets if we exit. */
+	bool give_up;
 	struct proto_policy policy;
 	char allow[64]; /* the --allow option, as text */
 	uint64_t since_ns, idle_since_ns;
@@ -117,11 +119,11 @@ struct daemon {
 	char why[256]; /* message: why a wanted address is missing */
 
 	struct slot slots[DAEMON_SLOTS];
-	unsigned live, adopting; /* live: functions that have joined or been adopted; adopting: not adopted yet */
+	unsigned live, adopting; /* live: joined or adopted functions; adopting: functions whose adoption is pending */
 	bool sockets_known;	 /* we have all UDP sockets, including those of functions not adopted yet */
 	uint64_t slots_due_ns;	 /* the earliest due_ns of all slots; 0: none */
 	uint64_t probed_ns;	 /* when we looked for functions of an earlier daemon */
-	uint64_t deaf_ns;	 /* after running out of descriptors, accept no clients until then; 0: accepting */
+	uint64_t deaf_ns;	 /* we ran out of descriptors: accept no clients until this time; 0: accept clients */
 	struct client clients[DAEMON_CLIENTS];
 
 	/* cm[n] ends the connections of function n, which has ended; cm[0] refuses requests for services that no
@@ -133,7 +135,7 @@ struct daemon {
 	struct cm_early cm_early[CM_EARLY_MAX]; /* requests for services that no function serves yet */
 	unsigned n_cm_early;
 
-	int keeper[2]; /* we write to [0], and functions get [1]; -1: none */
+	int keeper[2]; /* we write to [0], and functions get [1]; -1: there is no keeper */
 	uint32_t keeper_generation;
 	unsigned kept;		/* number of sockets in the keeper: all sockets of the device, or 0 */
 	int keeper_rc;		/* why the sockets are not in the keeper: a negative errno */
@@ -181,18 +183,19 @@ void slots_ready_event(struct daemon *d, unsigned n, uint32_t events);
 void slots_tell(struct daemon *d);
 /** Handle the slots whose due_ns has passed. */
 void slots_tick(struct daemon *d);
-/** Whether a process that could be one of our functions listens under a function's name, has not been adopted, and
- *  should still be waited for. */
+/** Whether we should still wait for a process that listens under a function's name and has not been adopted, because it
+ *  could be one of our functions. */
 bool slots_any_unasked(const struct daemon *d);
 /** Whether each function of an earlier daemon has told us its services. Also true 20 s after our start, because a
- *  function may be stopped. */
+ *  function that is stopped (SIGSTOP) does not tell us. */
 bool slots_services_known(const struct daemon *d);
 /** @return how many live functions can have a socket of the address. */
 unsigned slots_with(const struct daemon *d, const struct nic_gid *gid);
 /** Whether any slot is SLOT_FOREIGN: a process that is not connected to us listens under the function's name. */
 bool slots_any_foreign(const struct daemon *d);
-/** Create sockets that live functions lack because an earlier attempt failed. @param grown set if a function now has
- *  new sockets: call slots_tell. @return whether no function lacks a socket. */
+/** Create sockets that live functions lack because an earlier attempt failed. @param grown set if there are sockets
+ *  that we have not sent to their function yet: the caller then calls slots_tell. @return false: a function still lacks
+ *  a socket. */
 bool slots_grow(struct daemon *d, bool *grown);
 
 /* uroced_join.c */
@@ -207,8 +210,8 @@ int slots_join(struct daemon *d, int fd, const struct ucred *peer, const struct 
 int gids_add(struct daemon *d, const struct nic_gid *gid, char *err, size_t err_len);
 /** Request an address explicitly; the next gids_sync adds it. @return false: too many addresses were requested. */
 bool gids_fix(struct daemon *d, const struct nic_gid *gid);
-/** Add an address whose sockets exist already, at index `entry` if that entry is empty, else at another index. The
- *  address's name is claimed as soon as it is free. @return the index; -1: the table is full. */
+/** Add an address whose sockets exist already, at index `entry` if that entry is empty, otherwise in another empty
+ *  entry. The address's name is claimed as soon as it is free. @return the index; -1: the table is full. */
 int gids_adopt(struct daemon *d, const struct nic_gid *gid, unsigned entry);
 /** Remove all addresses. */
 void gids_forget(struct daemon *d);
@@ -222,15 +225,15 @@ void gids_sync(struct daemon *d);
 void gids_netlink(struct daemon *d);
 
 /* uroced_wanted.c */
-/** List the addresses that can be the device's key: the device's first address; or, if all addresses of an interface
- *  are followed, each of them, since another address can have been the first when the device was opened. @return how
- *  many. */
+/** List the addresses that may be the device's key. If the device follows all addresses of an interface, list all these
+ *  addresses: another one may have been the first when the device was created. Otherwise, list only the first requested
+ *  address. @return the number of listed addresses. */
 unsigned gids_naming(const struct daemon *d, struct nic_gid out[NIC_GID_TABLE_LEN]);
 
 /* uroced_find.c */
-/** Ask running functions, to find a device that has one of the addresses. A device whose key is gids[0] is ignored.
- *  `with_daemons`: also consider devices that have a daemon. @return whether a device was found; then *key is its
- *  key. */
+/** Find a device that has one of the addresses, by asking running functions. The device whose key is gids[0] is
+ *  ignored. `with_daemons`: also consider devices that have a daemon. @return whether a device was found; if so, *key
+ *  is the device's key. */
 bool find_device(const struct daemon *d, const struct nic_gid *gids, unsigned n_gids, bool with_daemons,
 		 struct nic_gid *key);
 
@@ -242,7 +245,8 @@ void steer_close(struct daemon *d, struct entry *e);
 /** Create the missing sockets of slot n, which has one socket per address. @return 0 or a negative errno with a message
  *  in err. */
 int steer_grow(struct daemon *d, unsigned n, char *err, size_t err_len);
-/** Slot n has a function now (`owned`), or has none: then the daemon drains the slot's sockets. */
+/** If `owned`, slot n has a function now, which receives from the slot's sockets. Otherwise the slot has no function,
+ *  and the daemon drains the slot's sockets. */
 void steer_own(struct daemon *d, unsigned n, bool owned);
 /** The set of served ports has changed: update the steering. */
 void steer_services_changed(struct daemon *d);
@@ -253,7 +257,7 @@ void steer_drain(struct daemon *d, unsigned entry, unsigned slot);
 /** Attach the program that makes the kernel steer each datagram for the entry's address to one of the entry's sockets.
  *  @return 0 or a negative errno. */
 int steer_attach(const struct daemon *d, const struct entry *e);
-/** If slot n is free, watch its socket of this entry, so that it is drained. */
+/** If slot n is free, watch its socket of this entry: the daemon then drains the socket. */
 void steer_watch_free(struct daemon *d, struct entry *e, unsigned n);
 
 /* uroced_keeper.c */
@@ -290,7 +294,8 @@ unsigned services_owner(const struct daemon *d, uint32_t service);
 bool cm_records(struct daemon *d, unsigned n, struct proto_msg *m);
 /** Function n has ended: disconnect its connections. */
 void cm_ended(struct daemon *d, unsigned n);
-/** Handle the messages to queue pair 1 in a datagram to the entry's address. @return false: it contains none. */
+/** Handle the messages to queue pair 1 in a datagram to the entry's address. @return false: the datagram contains no
+ *  such message. */
 bool cm_datagram(struct daemon *d, unsigned entry, const uint8_t *data, size_t len, const struct sockaddr_in6 *from);
 /** Pass on or refuse requests that have waited for their service; advance the CM instances whose time has come, and
  * free those that are no longer needed. */

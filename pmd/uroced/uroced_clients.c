@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * uroced_clients.c - connections of processes that are not functions: those that want to join, those that ask who owns
- * an address, and tools.
+ * uroced_clients.c - connections of processes that are not functions: processes that want to join, processes that ask
+ * who owns an address, and tools.
  *
- * A client can occupy only one of DAEMON_CLIENTS connections and one request, which is answered before the next request
- * is read. Further messages stay unread in the kernel, which charges them to the sender. Clients' messages carry no
- * descriptors: descriptors that arrive anyway are closed with the message.
+ * A client occupies only one of DAEMON_CLIENTS connections. It has at most one request in progress: the daemon answers
+ * a request before it reads the next one. Further messages stay unread in the kernel, which charges them to the sender.
+ * Clients' messages carry no descriptors: descriptors that arrive anyway are closed with the message.
  *
  * Owns: daemon.clients. When a client joins as a function, its connection is handed over to uroced_slots.c.
  */
@@ -53,8 +53,8 @@ static void client_refuse(struct client *c, int error, const char *sentence)
 	client_close(c);
 }
 
-/** @return the name of the daemon's user, looked up only once. Other users are shown by number: any process can cause
- *  such a message, and a look-up in a user directory can be slow. */
+/** @return the name of the daemon's user, looked up only once. Messages show other users by number: any process can
+ *  provoke a refusal, and a look-up in a user directory can be slow. */
 static const char *own_name(void)
 {
 	static char name[40];

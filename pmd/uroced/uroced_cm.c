@@ -15,7 +15,7 @@
  *
  * Anyone can send any number of messages. We handle them at the limiter's rate (limiter.h), and drop and count those
  * beyond that rate. The exception is messages to a function that has ended, while we disconnect its connections: the
- * answers to our DREQs come all at once. Such a message costs us at most one answer, and nothing is kept of it.
+ * answers to our DREQs come all at once. For each of these messages we send at most one answer and keep no state.
  *
  * Owns: daemon.cm.
  */
@@ -37,8 +37,8 @@
 #define ADOPTED_MAX 65536u /* connections of all functions that have ended */
 #define CHUNK	    128u   /* records read at a time */
 #define ADOPTED_NS                                                                                                     \
-	60000000000u /* this long after the last function with their number ended, connections are forgotten */
-#define BUSY_NS	   10000000000u /* how long these connections keep a daemon running that is otherwise idle */
+	60000000000u /* we forget the connections of a number this long after the last function with it ended */
+#define BUSY_NS	   10000000000u /* how long these connections keep an otherwise idle daemon running */
 #define EARLY_NS   100000000u	/* how long a request waits for a function that serves its service */
 #define MAD_OFFSET 20u		/* BTH and DETH come before the MAD */
 
@@ -118,7 +118,7 @@ static void instance_end(struct daemon *d, unsigned n)
 /* ---- functions that have ended -------------------------------------------------------------------------------- */
 
 /** Let the CM instance of function n adopt the connections in the function's file. The function may have written
- *  anything there: nic_cm_adopt checks the records. @return how many connections were adopted. */
+ *  anything to the file: nic_cm_adopt checks the records. @return how many connections were adopted. */
 static unsigned records_adopt(struct daemon *d, unsigned n, int fd)
 {
 	struct nic_cm_record chunk[CHUNK];
@@ -166,7 +166,8 @@ bool cm_records(struct daemon *d, unsigned n, struct proto_msg *m)
 	struct slot *s = &d->slots[n];
 	int fd;
 
-	/* Accept only a file in memory, which has seals: reading from any other file could take arbitrarily long. */
+	/* Accept only a file in memory, recognised by its seals: reading from any other file could take arbitrarily
+	 * long. */
 	if (!proto_msg_is(m, PROTO_RECORDS, 0, 1) || fcntl(m->fds[0], F_GET_SEALS) < 0)
 		return false;
 	fd = proto_msg_take(m, 0);
@@ -200,8 +201,8 @@ static void instance_rx(struct nic_cm *cm, const struct proto_mad *m)
 	nic_cm_rx(cm, &route, mad_of(m), NIC_CM_MAD_LEN);
 }
 
-/** Pass the packet to function n over its connection, where its NIC checks the packet as if it had come from the port.
- * If that is impossible now, drop the packet. */
+/** Pass the packet to function n over the function's connection to us. The function's NIC checks the packet as if the
+ * port had received it. If we cannot send the packet now, drop it. */
 static void hand_on(struct daemon *d, unsigned n, const struct proto_mad *m)
 {
 	if (d->slots[n].state == SLOT_LIVE && proto_send(d->slots[n].fd, PROTO_MAD, m, sizeof(*m), NULL, 0) == 0)
@@ -211,8 +212,9 @@ static void hand_on(struct daemon *d, unsigned n, const struct proto_mad *m)
 	PMD_POINT(daemon_mad_handed_on);
 }
 
-/** Pass the packet to all functions that have connections, as far as we have their records. A function that could not
- * make the file of records misses it: such a function learns that the peer gave up when it answers the request. */
+/** Pass the packet to every function whose file of records we have, and to the CM instances of functions that have
+ * ended. A function that could not make its file does not get the packet: it learns that the peer gave up when it
+ * answers the peer's request. */
 static void hand_to_all(struct daemon *d, const struct proto_mad *m)
 {
 	for (unsigned n = 1; n < DAEMON_SLOTS; n++)
@@ -243,14 +245,15 @@ static void turn_away(struct daemon *d, const struct proto_mad *m)
 		d->stats.cm_dropped++;
 }
 
-/** Whether the service ID can be that of a connection manager's port. */
+/** Whether the service ID can belong to a port of the connection manager. */
 static bool is_port(uint64_t service_id)
 {
 	return service_id <= UINT32_MAX && proto_service_space((uint32_t)service_id) != 0 &&
 	       proto_service_may_be((uint32_t)service_id);
 }
 
-/** Keep a request for a service that no function serves yet. @return false: there will be none, or there is no room. */
+/** Keep a request for a service that no function serves yet. @return false: no function can serve the service ID, or
+ *  there is no room for the request. */
 static bool early_keep(struct daemon *d, const struct proto_mad *m, uint64_t service_id)
 {
 	if (d->n_cm_early == CM_EARLY_MAX || !is_port(service_id))
@@ -262,7 +265,8 @@ static bool early_keep(struct daemon *d, const struct proto_mad *m, uint64_t ser
 	return true;
 }
 
-/** Pass on the requests that a function serves by now, and turn away those that have waited for EARLY_NS. */
+/** Pass on the kept requests whose service a function serves by now, and turn away requests that have waited for
+ *  EARLY_NS. */
 static void early_tick(struct daemon *d)
 {
 	uint64_t now_ns = d->n_cm_early > 0 ? daemon_now_ns() : 0;
@@ -291,7 +295,8 @@ static void request(struct daemon *d, const struct proto_mad *m, uint64_t servic
 		turn_away(d, m);
 }
 
-/** @return the CM instance that answers for connection `local_id`, whose function has ended; NULL: none does. */
+/** Find the CM instance that answers for connection `local_id`. @return NULL: the connection's function has not ended,
+ *  or has left no connections. */
 static struct nic_cm *ended_of(const struct daemon *d, uint32_t local_id)
 {
 	unsigned n = local_id >> ID_BITS;
@@ -299,8 +304,8 @@ static struct nic_cm *ended_of(const struct daemon *d, uint32_t local_id)
 	return n > 0 && n < DAEMON_SLOTS && d->slots[n].state == SLOT_FREE ? d->cm[n] : NULL;
 }
 
-/** Handle a message for connection `local_id`, for which we do not answer. If its function lives, only the function may
- *  answer. */
+/** Handle a message for connection `local_id`, for which no CM instance answers. If the connection's function lives,
+ *  only the function may answer: pass the message to it. Otherwise refuse the message. */
 static void answer(struct daemon *d, const struct proto_mad *m, uint32_t local_id)
 {
 	unsigned n = local_id >> ID_BITS;
@@ -325,7 +330,7 @@ static void message(struct daemon *d, const struct proto_mad *m)
 		request(d, m, what.service_id);
 	else if (what.local_id != 0)
 		answer(d, m, what.local_id);
-	else /* a REJ whose sender never learned our ID: the function that it concerns knows the sender's ID */
+	else /* a REJ whose sender never learned our ID: the function that the REJ concerns knows the sender's ID */
 		hand_to_all(d, m);
 }
 

@@ -3,11 +3,11 @@
  * uroced_find.c - finds the device that an address already belongs to, when no daemon listens under the address's name.
  *
  * A device is identified by its first address, the key, but a program can open the device by any of its addresses.
- * While the device's daemon runs, it listens under all of them. After the daemon has died, the live functions still
- * listen under names that contain the key. These names are listed in /proc/net/unix, and the functions know the
- * addresses of their device.
+ * While the device's daemon runs, it listens under the names of all addresses. After the daemon has died, the live
+ * functions still listen under names that contain the key. These names are listed in /proc/net/unix, and the functions
+ * know the addresses of their device.
  *
- * Runs before the daemon serves any client, and waits for answers for a bounded time. Owns nothing.
+ * The search runs before the daemon serves any client, and waits for answers only for a bounded time. Owns nothing.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -48,8 +48,8 @@ static bool line_parse(char *line, struct listed *out)
 	return pmd_gid_parse(name, &out->gid);
 }
 
-/** Connect to a listed daemon or function. @return the socket, or -1; also -1 if the policy does not admit the user of
- *  that process. */
+/** Connect to a listed daemon or function. @return the socket; -1: the connection failed, or the policy does not admit
+ *  the user of that process. */
 static int listed_connect(const struct daemon *d, const struct listed *at)
 {
 	struct proto_name name;
@@ -95,7 +95,7 @@ static unsigned names_list(struct listed **out)
 	return n;
 }
 
-/** Whether the device has a daemon. A process whose user the policy does not admit does not count. */
+/** Whether the device has a daemon. Ignores a process if the policy does not admit its user. */
 static bool has_daemon(const struct daemon *d, const struct listed *listed, unsigned n, const struct nic_gid *key)
 {
 	for (unsigned i = 0; i < n; i++) {
@@ -131,8 +131,8 @@ static enum answer ask(const struct daemon *d, const struct listed *function, co
 	return answer;
 }
 
-/** Whether a function's device has any of the addresses. If the function's key is one of them, the function is not
- *  asked, since it may be stopped. */
+/** Whether a function's device has any of the addresses. If one of the addresses is the key in the function's name, we
+ *  need not ask the function, which may be stopped: it suffices that we can connect to it. */
 static enum answer ask_any(const struct daemon *d, const struct listed *function, const struct nic_gid *gids,
 			   unsigned n_gids)
 {
@@ -151,7 +151,8 @@ static enum answer ask_any(const struct daemon *d, const struct listed *function
 	return answer;
 }
 
-/** The first function in the list has answered for its device: remove the device's functions from the list. */
+/** The first function in the list has answered that its device has none of the addresses: remove all functions of this
+ *  device from the list. */
 static void device_skip(struct listed *listed, unsigned n)
 {
 	const struct nic_gid key = listed[0].gid;

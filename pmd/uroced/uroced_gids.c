@@ -212,7 +212,7 @@ bool gids_fix(struct daemon *d, const struct nic_gid *gid)
 	return true;
 }
 
-/* ---- bringing both together ----------------------------------------------------------------------------- */
+/* ---- updating the GID table ----------------------------------------------------------------------------- */
 
 /** Add missing addresses to the table, and remove surplus addresses unless adoptions are pending. @return whether the
  *  table has changed. */
@@ -275,9 +275,9 @@ static bool scope_sync(struct daemon *d)
 	return changed;
 }
 
-/** All functions have been adopted, but none had a keeper with the device's sockets: the device had no keeper, or only
- *  functions of other users remain, which do not get the keeper. The order of the sockets in the kernel's SO_REUSEPORT
- *  group is lost, so functions must close their sockets and get new ones. */
+/** All functions have been adopted, but no function had a keeper with the device's sockets: the device had no keeper,
+ *  or only functions of other users remain, which do not get the keeper. The order of the sockets in the kernel's
+ *  SO_REUSEPORT group is lost, so functions must close their sockets and get new ones. */
 static void gids_begin_anew(struct daemon *d)
 {
 	d->sockets_known = true;
@@ -286,11 +286,12 @@ static void gids_begin_anew(struct daemon *d)
 	d->retry_ns = daemon_now_ns() + LET_GO_NS;
 }
 
-/** Decide whether functions must close their sockets of the wanted addresses, because no usable keeper was found. If
- *  sockets of these addresses are open, the answer is no while some function has not been asked, and while another
- *  process (such as another user's function) has some of the sockets: we could not bind the addresses again, and our
- *  functions would lose their sockets for nothing. Other processes' sockets are found by counting. The count is skipped
- *  if a function sent a keeper: even an unusable keeper contains sockets, and we do not know how many. */
+/** Decide whether functions must close their sockets of the wanted addresses, because no usable keeper was found. If no
+ *  socket of these addresses is open, the answer is yes. Otherwise the answer is no while some function has not been
+ *  asked, and while another process (such as another user's function) has some of the sockets: we could not bind the
+ *  addresses again, and our functions would lose their sockets for nothing. To detect sockets of other processes, we
+ *  compare the kernel's number of sockets with the number that our functions can have. We do not compare if a function
+ *  sent a keeper: even an unusable keeper contains sockets, and we do not know how many. */
 static bool sockets_are_lost(const struct daemon *d, const struct wanted *wanted)
 {
 	bool any = false, foreign = slots_any_foreign(d);

@@ -29,8 +29,8 @@ static uint64_t realtime_ns(void)
 	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-/** @return a free number: the lowest that has been free for COOL_NS; else the one that has been free for longest; 0: no
- *  number is free. */
+/** @return a free number: the lowest number that has been free for COOL_NS; if there is none, the number that has been
+ *  free for longest. 0: no number is free. */
 static unsigned slot_choose(const struct daemon *d, const bool *refused)
 {
 	uint64_t now_ns = daemon_now_ns();
@@ -79,7 +79,7 @@ static void slots_blame_names(const struct daemon *d, char *err, size_t err_len)
 	}
 }
 
-/** Find a free number, and listen under its name. Skips numbers whose names are taken. @return the number; 0: none,
+/** Find a free number, and listen under its name. Skips numbers whose names are taken. @return the number; 0: failure,
  *  with a message in err. */
 static unsigned slot_claim(struct daemon *d, int *listen_fd, char *err, size_t err_len)
 {

@@ -9,9 +9,9 @@
  * Sockets in a keeper are descriptors in flight, which the kernel counts per user: a program cannot pass a descriptor
  * when the user has more in flight than the program's limit on open files. So keepers may use only half of the limit
  * that we were started with, which is also the limit of the user's other programs. We lower our own limit to that half
- * while we send, so that the kernel does the check, and counts all keepers of the user and all other descriptors in
- * flight. The kernel does not apply the limit to users with CAP_SYS_RESOURCE. If the sockets do not fit, the keeper
- * stays empty, which `uroce status` reports, and we try again later.
+ * while we send. Then the kernel does the check for us, and it takes into account all keepers of the user and all other
+ * descriptors in flight. The kernel does not apply the limit to users with CAP_SYS_RESOURCE. If the sockets do not fit,
+ * the keeper stays empty, which `uroce status` reports, and we try again later.
  *
  * Owns: daemon.keeper and its state.
  */
@@ -47,8 +47,8 @@ struct keeping {
 	int rc; /* error of the first message that could not be sent */
 };
 
-/** @return our limit on open files to set while we send `n` descriptors. The kernel refuses to send if the user already
- *  has more in flight than this limit, so afterwards at most half of files_limit are in flight. */
+/** @return the limit on open files that we set for ourselves while we send `n` descriptors. The kernel refuses to send
+ *  if the user already has more in flight than this limit, so afterwards at most half of files_limit are in flight. */
 static rlim_t keeper_limit(const struct daemon *d, unsigned n)
 {
 	rlim_t half = d->files_limit / 2;
@@ -224,7 +224,7 @@ void keeper_status(const struct daemon *d, struct keeper_status *out)
 /* ---- after a restart ------------------------------------------------------------------------------------ */
 
 /** @return the GID table entry of an address found in a keeper. A missing entry is created, at its old index if that is
- *  free; -1: there is no room, or this is no host address. */
+ *  free; -1: there is no room, or the address is no host address. */
 static int recover_entry(struct daemon *d, const struct nic_gid *gid, unsigned entry)
 {
 	int at = gids_find(d, gid);
@@ -303,7 +303,7 @@ static bool is_whole(const struct daemon *d)
 }
 
 /** Take all sockets of a keeper. The number of messages is bounded, because a function can pass any socket as the
- *  keeper, even one that repeats a message or never ends. @return the result of proto_peek after the last message;
+ *  keeper, even a socket with an endless sequence of messages. @return the result of proto_peek after the last message;
  *  -EBUSY: another process reads the keeper at the same time, and we have missed messages. */
 static int recover_all(struct daemon *d, int keeper)
 {
@@ -325,10 +325,11 @@ static int recover_all(struct daemon *d, int keeper)
 	return rc;
 }
 
-/** Repeat recover_all() until no socket is missing. A function that was stopped while daemons were replaced has an old
- *  keeper without the sockets of later functions; sockets that we then bind would not have the numbers we assume. A
- *  retry can help: a daemon just killed may still have a socket open that is in no keeper, and another reader of the
- *  keeper moves the peek offset. All keepers share the tries, since no client is served during recovery. */
+/** Repeat recover_all() until no socket is missing, or the tries are used up. If sockets are missing, sockets that we
+ *  bind would not have the numbers we assume. Sockets can be missing permanently: a function that was stopped while
+ *  daemons were replaced has an old keeper without the sockets of later functions. But a retry can help: a daemon just
+ *  killed may still have a socket open that is in no keeper, or another reader of the keeper may have moved the peek
+ *  offset. All keepers share the tries, since we serve no client during recovery. */
 static int recover_whole(struct daemon *d, int keeper)
 {
 	const struct timespec pause = {.tv_nsec = WHOLE_PAUSE_NS};

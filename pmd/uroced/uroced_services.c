@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * uroced_services.c - which function serves which service port, so that the kernel can steer datagrams to it.
+ * uroced_services.c - records which function serves which service port, so that the kernel can steer datagrams to that
+ * function.
  *
  * A function that serves a port, in any port space, listens under the port's name (proto.h). Only one process can
  * listen under a name. The daemon checks what functions claim: the listener must be the process that claims the port.
- * Where this cannot be told (both are outside our PID namespace, or the listener's backlog is full), the first function
- * to claim the port keeps it.
+ * If the daemon cannot check this (the listener and the function are outside our PID namespace, or the listener's
+ * backlog is full), the first function that claims the port keeps it.
  *
  * Owns: said and services of daemon.slots.
  */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * uroced_slots.c - the functions of the device: sending them the device's state, their end, and adoption of the
+ * uroced_slots.c - the functions of the device: sends them the device's state, handles their end, and adopts the
  * previous daemon's functions. New functions join in uroced_join.c.
  *
  * A function has ended when neither its connection is open nor a process listens under its name. A function that has
- * lost only the connection (for example, because it had no free descriptors for the ones we sent) is adopted again,
+ * lost only the connection (for example, because it had no room for the descriptors that we sent) is adopted again,
  * like a function of a previous daemon; until then it keeps its number and sockets.
  *
  * Messages carry state, not changes: the daemon sends the whole GID table, with those sockets that the function does
@@ -159,7 +159,8 @@ not_ours:
 	slot_leave_alone(d, s);
 }
 
-/** Function n is not connected: check whether a process listens under its name, and if so ask it to be adopted. */
+/** Function n is not connected: check whether a process listens under its name, and if so, offer to adopt that
+ *  process. */
 static void slot_look(struct daemon *d, unsigned n)
 {
 	struct proto_name name;
@@ -216,8 +217,9 @@ static void slot_tell(struct daemon *d, unsigned n)
 
 	if (rc == 0)
 		slot_has(d, n);
-	/* Retry later: the user has too many descriptors in flight, and no event tells when that is over. Or the
-	 * function has probably ended: we read its last messages before we notice that. */
+	/* Retry later in two cases. The user has too many descriptors in flight, and no event reports when that is
+	 * over. Or the function has probably ended: we first read its last messages, and then see the end of the
+	 * connection. */
 	else if (rc == -ETOOMANYREFS || rc == -EPIPE || rc == -ECONNRESET)
 		slot_put_off(d, s, TELL_AGAIN_NS);
 	else if (rc != -EAGAIN) {
@@ -414,7 +416,8 @@ static void slot_adopted(struct daemon *d, unsigned n, struct proto_msg *m)
 	if (steer_grow(d, n, err, sizeof(err)) != 0)
 		snprintf(d->why, sizeof(d->why), "%.*s", (int)sizeof(d->why) - 1, err);
 	d->retry_ns = daemon_now_ns();
-	/* This sends the function all its sockets. The function closes those that it has already. */
+	/* This sends the function all its sockets. The function closes the duplicates of sockets that it has
+	 * already. */
 	if (d->sockets_known)
 		slots_tell(d);
 }

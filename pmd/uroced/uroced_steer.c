@@ -2,19 +2,19 @@
 /*
  * uroced_steer.c - which function receives which datagram.
  *
- * All functions share UDP port 4791 of an address. Each has one socket, bound here with SO_REUSEPORT in the order of
- * the functions' numbers; a filter program on the payload makes the kernel choose the socket by the leading byte of the
- * destination QPN. The daemon passes each function the descriptors of its sockets, from which only the function then
- * receives. The daemon keeps all sockets open, because the last socket of a group would move into the place of a closed
- * one. The daemon receives the datagrams for free numbers and for its own number, 0. Of these it handles messages to
- * queue pair 1, and drops and counts all others.
+ * All functions share UDP port 4791 of an address. Each function has one socket per address, bound here with
+ * SO_REUSEPORT in the order of the functions' numbers. A filter program on the payload makes the kernel choose the
+ * socket by the leading byte of the destination QPN. The daemon passes each function the descriptors of the function's
+ * sockets; from then on, only the function receives from these sockets. The daemon keeps all sockets open, because the
+ * last socket of a group would move into the place of a closed one. The daemon receives the datagrams for free numbers
+ * and for its own number, 0. It handles the messages to queue pair 1 in them, and drops and counts all other datagrams.
  *
  * Datagrams for a service (QPN: 0xff, then a 16-bit port) go to the function that serves the port: functions report
  * their ports, and the program lists them. The program has room for many ports, but not for every possible port: it
- * lists one port of each function, then a second port of each function that has more, and so on. If some ports are not
- * listed, datagrams for them go to one of the functions that serve such a port, which forwards them to the right
- * function. If all are listed, datagrams for other ports go to the first function that serves any port; its NIC answers
- * a connection request with the error that the service does not exist.
+ * lists one port of each function, then a second port of each function that has more, and so on. If some served ports
+ * are not listed, datagrams for unlisted ports go to a function that serves an unlisted port, and this function
+ * forwards them to the right function. If all served ports are listed, datagrams for other ports go to the first
+ * function that serves any port; its NIC answers a connection request with the error that the service does not exist.
  *
  * Messages of the connection manager (to queue pair 1) name their function in the leading byte of the receiver's
  * communication ID. Requests name a service instead: they go to the function that serves the port. Requests for a
@@ -39,8 +39,8 @@
 #include "uroced.h"
 
 #define BTH_DEST_QPN	   5
-/* The most ports of each kind that the program lists. Those of one kind fit into 20 KiB, the kernel's usual limit for a
- * program. If all ports do not fit, steer_attach() lists fewer. */
+/* The most ports of each kind that the program lists. The ports of one kind fit into 20 KiB, the kernel's usual limit
+ * for a program. If the ports of both kinds do not fit together, steer_attach() lists fewer. */
 #define STEER_SERVICES_MAX 512 /* ports of reliable datagrams */
 #define STEER_PORTS_MAX	   512 /* ports of the connection manager */
 /* Each of these ports takes two instructions of the program. This is the room for all other instructions. */
@@ -95,8 +95,8 @@ static void put_return_function(struct steer *p, const struct entry *e)
 /** List up to `room` services in the program: first one of each function, then a second one of each function that has
  *  more, and so on. If the loaded value is a listed service, the program returns the number of its function.
  *  @param cm list services of the CM; else those of reliable datagrams.
- *  @param first receives the first function that has such services; 0: none has.
- *  @return a function that has services which did not fit; 0: all fitted. */
+ *  @param first receives the first function that has such services; 0: no function has any.
+ *  @return a function that has services which did not fit; 0: all services fitted. */
 static unsigned put_services(struct steer *p, const struct daemon *d, const struct entry *e, bool cm, unsigned room,
 			     unsigned *first)
 {
@@ -167,9 +167,9 @@ static void put_messages(struct steer *p, const struct daemon *d, const struct e
 	put_return(p, 0);
 }
 
-/** Write the program. It lists up to `ports` ports of reliable datagrams, and as many of the CM. It steers to socket 0:
- *  datagrams for a number without a socket, datagrams that are too short, and, when no function serves any port, all
- *  datagrams for services. */
+/** Write the program. The program lists up to `ports` ports of reliable datagrams, and up to `ports` ports of the CM.
+ *  It steers the following datagrams to socket 0: those for a number without a socket, those that are too short, and,
+ *  when no function serves any port, all those for services. */
 static void steer_write(struct steer *p, const struct daemon *d, const struct entry *e, unsigned ports)
 {
 	unsigned jump;
