@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * post.c - ibv_exp_post_send and ibv_exp_post_task. ibv_exp_post_send posts what ibv_post_send does, and also extended
- * atomics, cross-channel requests and no-ops. ibv_exp_post_task posts several lists of requests.
+ * post.c - ibv_exp_post_send and ibv_exp_post_task. ibv_exp_post_send posts all requests that ibv_post_send can post,
+ * and also extended atomics, cross-channel requests and no-ops. ibv_exp_post_task posts several lists of requests.
  */
 #include <string.h>
 
@@ -103,7 +103,7 @@ static bool calc_translate(const struct ibv_exp_send_wr *wr, struct nic_send_wr 
 	return true;
 }
 
-/* Set the destination of a request that moves data, and its calculation (cross-channel) if it has one. */
+/* Set the destination of a request that moves data, and the request's calculation (cross-channel) if it has one. */
 static int target_translate(const struct shim_qp *qp, const struct ibv_exp_send_wr *wr, struct nic_send_wr *out)
 {
 	if (wr->exp_send_flags & IBV_EXP_SEND_WITH_CALC && !calc_translate(wr, out))
@@ -130,8 +130,8 @@ static int translate(const struct shim_qp *qp, const struct ibv_exp_send_wr *wr,
 		     struct nic_send_wr *out)
 {
 	const uint64_t known = IBV_EXP_SEND_IP_CSUM | IBV_EXP_SEND_EXT_ATOMIC_INLINE | IBV_EXP_SEND_WITH_CALC |
-			       IBV_EXP_SEND_WAIT_EN_LAST; /* ignored on requests they do not apply to, except WITH_CALC,
-							     which is refused */
+			       IBV_EXP_SEND_WAIT_EN_LAST; /* ignored on requests to which they do not apply; exception:
+							     WITH_CALC, which is refused there */
 	uint64_t flags = wr->exp_send_flags & ~known;
 	bool calculates = wr->exp_send_flags & IBV_EXP_SEND_WITH_CALC;
 

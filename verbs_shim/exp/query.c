@@ -9,7 +9,7 @@
 
 #include "exp.h"
 
-/* comp_mask bits of supported features, and of fields whose value zero means unsupported. */
+/* The comp_mask bits of supported features, and of fields in which a zero says that the feature is unsupported. */
 #define FIELDS_ANSWERED                                                                                                \
 	((uint32_t)(IBV_EXP_DEVICE_ATTR_CALC_CAP | IBV_EXP_DEVICE_ATTR_EXP_CAP_FLAGS |                                 \
 		    IBV_EXP_DEVICE_ATTR_EXT_ATOMIC_ARGS | IBV_EXP_DEVICE_ATTR_MASKED_ATOMICS |                         \

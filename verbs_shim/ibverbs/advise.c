@@ -7,7 +7,7 @@
 
 #define ADVICE_LAST IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT
 
-/** Find the memory of all ranges. @return 0, or a negative errno of the first range that is wrong. */
+/** Find the memory of all SGEs. @return 0, or the negative errno for the first invalid SGE. */
 static int find(struct ibv_pd *pd, const struct ibv_sge *sge, uint32_t n, bool write, void **addrs)
 {
 	const struct nic_pd *nic = container_of(pd, struct shim_pd, ibv)->nic;
@@ -30,7 +30,7 @@ static int prefetch(const struct ibv_sge *sge, uint32_t n, bool write, void *con
 }
 
 /* The advice is followed before the call returns, so IBV_ADVISE_MR_FLAG_FLUSH decides only whether a failure is
- * reported. Pages that are present need nothing: advice that must not fault has no work to do. */
+ * reported. PREFETCH_NO_FAULT covers only pages that are already present, and these need no work. */
 int shim_advise_mr(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t flags, struct ibv_sge *sge, uint32_t n)
 {
 	struct shim_context *ctx = shim_ctx(pd->context);

@@ -19,8 +19,8 @@ static struct shim_cq *cq_of(struct ibv_cq_ex *cq)
 	return container_of(cq, struct shim_cq, ex);
 }
 
-/* Take the next completion. @return 0; ENOENT: CQ is empty; EIO: the CQ has overflowed, or a parent of this
- * process created it. */
+/* Take the next completion. @return 0; ENOENT: CQ is empty; EIO: the CQ has overflowed, or its context
+ * is closed or was inherited by a forked child. */
 static int take(struct ibv_cq_ex *ex)
 {
 	struct shim_cq *cq = cq_of(ex);
@@ -119,7 +119,8 @@ static uint64_t read_completion_ts(struct ibv_cq_ex *ex)
 	return cq_of(ex)->note.at_ns;
 }
 
-/* ns since 1970, whatever steps the wall clock has made since the completion. */
+/* Nanoseconds since 1970: the wall clock's present time less the completion's age. A step of the wall clock since the
+ * completion therefore does not distort the result. */
 static uint64_t read_completion_wallclock_ns(struct ibv_cq_ex *ex)
 {
 	struct timespec wall;

@@ -243,7 +243,7 @@ SHIM_EXPORT int ibv_get_device_index(struct ibv_device *device)
 
 /* ---- contexts ---------------------------------------------------------------------------------------- */
 
-/** @param cmd_fd the descriptor of an imported context, which belongs to it if there is no error; -1: make one. */
+/** @param cmd_fd the descriptor for an imported context, which takes ownership of it on success; -1: create one. */
 static int context_init(struct shim_context *ctx, struct shim_device *dev, int cmd_fd)
 {
 	struct ibv_context *ibv = &ctx->vctx.context;
@@ -251,8 +251,8 @@ static int context_init(struct shim_context *ctx, struct shim_device *dev, int c
 
 	if (err)
 		return err;
-	/* Programs copy this descriptor and pass it on, so it must exist, but it refers to nothing. It is a separate
-	 * file for each context, except those that are imported, so that context_of_fd() recognizes it. */
+	/* Programs copy this descriptor and pass it on, so it must be valid, but its file stays empty. Every context
+	 * that is not imported has a file of its own, by which context_of_fd() recognizes the context. */
 	ibv->cmd_fd = cmd_fd >= 0 ? cmd_fd : memfd_create(SHIM_CMD_FILE, MFD_CLOEXEC);
 	if (ibv->cmd_fd < 0) {
 		err = -errno;
@@ -279,8 +279,8 @@ static void context_fini(struct shim_context *ctx, bool close_cmd_fd)
 	shim_event_queue_fini(&ctx->async);
 }
 
-/* Open the device's engine. It reports events to the device, not to one context: port events go to all contexts of the
- * device, also to those opened later. */
+/* Open the device's engine. The engine reports events to the device, not to one context: port events go to all contexts
+ * of the device, also to those opened later. */
 static int engine_open(struct shim_device *dev, struct pmd_engine **out)
 {
 	char sentence[256] = "";
@@ -302,8 +302,8 @@ int shim_engine_open(const struct pmd_device *pmd, struct pmd_engine **out)
 	return dev ? engine_open(dev, out) : -ENODEV;
 }
 
-/** An open context of the device whose cmd_fd is a copy of `fd`; not one that a forked child has inherited. dev->lock
- * held. */
+/** Find, among the device's open contexts, one whose cmd_fd refers to the same file as `fd`. Contexts that this process
+ * inherited in a fork are skipped. dev->lock held. */
 static struct shim_context *context_of_fd(const struct shim_device *dev, int fd)
 {
 	struct stat want, have;
@@ -315,7 +315,8 @@ static struct shim_context *context_of_fd(const struct shim_device *dev, int fd)
 	return NULL;
 }
 
-/** Add a context to its device, and to the ring of those that have copies of its cmd_fd. */
+/** Add a context to its device's list. @param import also add it to the ring of the contexts that share its cmd_fd
+ * file. */
 static void context_link(struct shim_context *ctx, bool import)
 {
 	struct shim_device *dev = ctx->dev;
@@ -324,7 +325,7 @@ static void context_link(struct shim_context *ctx, bool import)
 	pmd_lock(ctx->engine);
 	pthread_mutex_lock(&dev->lock);
 	other = import ? context_of_fd(dev, ctx->vctx.context.cmd_fd) : NULL;
-	if (other) { /* else it has been closed meanwhile: there is nothing to import */
+	if (other) { /* if the other context was closed meanwhile, there is nothing to import */
 		ctx->sibling = other->sibling;
 		other->sibling = ctx;
 	}
@@ -334,7 +335,7 @@ static void context_link(struct shim_context *ctx, bool import)
 	pmd_unlock(ctx->engine);
 }
 
-/** @param cmd_fd as of context_init() */
+/** @param cmd_fd as for context_init() */
 static struct ibv_context *context_open(struct shim_device *dev, int cmd_fd)
 {
 	struct shim_context *ctx = calloc(1, sizeof(*ctx));

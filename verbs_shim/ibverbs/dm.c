@@ -20,8 +20,8 @@ uint8_t *shim_dm_at(struct shim_dm *dm, uint64_t offset, size_t length)
 	return length <= dm->len && offset <= dm->len - length ? dm->mem + offset : NULL;
 }
 
-/* As with adapters, whose memory is accessed in words, offsets and lengths of copies are multiples of 4 bytes. @return
- * where in device memory; NULL with errno: EFAULT, EINVAL. */
+/* Find the bytes of a copy in device memory. Offset and length must be multiples of 4, as on adapters, whose memory is
+ * accessed in words. @return the address of the bytes; NULL with errno: EFAULT, EINVAL. */
 static uint8_t *words_at(struct shim_dm *dm, uint64_t offset, size_t length)
 {
 	uint8_t *at = shim_dm_at(dm, offset, length);
@@ -51,8 +51,8 @@ static int memcpy_from(void *host, struct ibv_dm *ibv, uint64_t offset, size_t l
 	return 0;
 }
 
-/** How many bytes of SHIM_DM_MAX an allocation uses up: its length rounded up to whole pages. This limits the number of
- * allocations too. */
+/** How many bytes of SHIM_DM_MAX an allocation uses up: its length rounded up to whole pages. The
+ * rounding limits the number of allocations too. */
 static size_t size_of(size_t length)
 {
 	const size_t rest = ((size_t)1 << ALIGNMENT_LOG_MAX) - 1;
@@ -71,7 +71,7 @@ static bool take(struct shim_context *ctx, size_t size)
 	return true;
 }
 
-/* In a forked child there is no engine whose lock guards the list. */
+/* In a forked child no engine lock guards the list: the memory gets a handle and is counted, but is not listed. */
 static void list_dm(struct shim_context *ctx, struct shim_dm *dm)
 {
 	if (shim_enter(ctx)) {
@@ -98,7 +98,7 @@ struct shim_dm *shim_dm_new(struct ibv_context *context, size_t length)
 	struct shim_context *ctx = shim_ctx(context);
 	struct shim_dm *dm;
 
-	if (shim_is_closed(ctx)) /* a forked child may allocate some of its own */
+	if (shim_is_closed(ctx)) /* a forked child may allocate device memory of its own */
 		return shim_fail(EIO);
 	if (!length)
 		return shim_fail(EINVAL);

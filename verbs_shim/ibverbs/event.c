@@ -2,10 +2,10 @@
 /*
  * event.c - completion channels, completion events and asynchronous events (IBTA 11.4.2, 11.6.3).
  *
- * Each event queue is a list of sources, and an eventfd that programs poll and can make non-blocking. The eventfd
- * counts the events that no thread is about to take. A thread that waits in the engine is about to take an event, so
- * that event is not counted: to count it up and down again would cost the thread as much as a wake-up, for every
- * message.
+ * Each event queue is a list of sources, and an eventfd that programs poll and can make non-blocking. The eventfd's
+ * count is the number of events that no thread is about to take. A thread that waits in the engine is about to take an
+ * event. That event is not counted: to raise and lower the count for every message would cost the thread as much as a
+ * wake-up.
  *
  * Raising an event allocates nothing: the list node and the pending event types are members of the object itself.
  * Destroying an object drops its unread events and waits until the events that were read are acknowledged. The engine
@@ -41,8 +41,8 @@ int shim_event_queue_init(struct shim_event_queue *q)
 
 void shim_event_queue_fini(struct shim_event_queue *q)
 {
-	/* A forked child does not take the lock of a queue that it inherited, because the thread that holds it may not
-	 * exist there. It needs no lock: it neither raises nor reads events of that queue. */
+	/* A forked child does not take the lock of a queue that it inherited, because the thread that holds the lock
+	 * may not exist in the child. The child needs no lock: it neither raises nor reads events of that queue. */
 	bool shared = q->forks == pmd_forks();
 
 	if (shared)
@@ -199,7 +199,8 @@ void shim_event_wait_acks(pthread_mutex_t *mutex, pthread_cond_t *cond, const ui
 	pthread_cleanup_pop(true);
 }
 
-/* Called after a wait in the engine, with the queue locked; unlocks it. @return the taken event's source, or NULL. */
+/* Called after a wait in the engine, with the queue locked; unlocks the queue. @return the taken event's source, or
+ * NULL. */
 static struct shim_event_source *queue_wait_end(struct shim_event_queue *q, uint8_t *type)
 {
 	struct shim_event_source *src = queue_first(q, type);
@@ -285,7 +286,7 @@ static void raise_port(struct shim_device *dev, enum nic_event_type type)
 {
 	pthread_mutex_lock(&dev->lock);
 	for (struct shim_context *c = dev->contexts; c; c = c->next)
-		if (!shim_is_inherited(c)) /* else the descriptor is shared with a parent */
+		if (!shim_is_inherited(c)) /* an inherited context shares its eventfd with a parent process */
 			queue_add(&c->async, &c->port_events, (uint8_t)type, false);
 	pthread_mutex_unlock(&dev->lock);
 }
@@ -314,7 +315,7 @@ void shim_event_raise(void *dev, const struct nic_event *event)
 		raise_port(dev, event->type);
 		break;
 	default:
-		do { /* every structure of an XRC target gets the event */
+		do { /* every struct shim_qp of an XRC target QP gets the event */
 			queue_add(&shim_ctx(qp->ibv.context)->async, &qp->async, event->type, true);
 			qp = qp->next_handle;
 		} while (qp && qp != event->user);

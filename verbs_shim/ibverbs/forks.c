@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * forks.c - the fork handlers of the verbs and of their connection manager. They take locks before a fork, so that the
- * child finds them free. They are registered when the library is loaded: if another thread forked while they were being
- * registered, its child could find a lock taken. Owns nothing.
+ * forks.c - registers the fork handlers of the verbs and of their connection manager. The handlers hold the locks
+ * during a fork, so that the locks are free in the child. They are registered when the library is loaded: if they were
+ * registered later, another thread could fork during the registration, and its child could find a lock taken. Owns
+ * nothing.
  */
 #include "rdmacm/cma.h"
 #include "shim.h"
 
-/* Before a fork the C library calls the handlers in reverse order of their registration: locks that are taken while
- * others are held come first here. */
+/* Before a fork the C library calls the handlers in reverse order of their registration. Therefore the handlers of
+ * inner locks, which are taken while outer ones are held, are registered first. */
 static void __attribute__((constructor)) handlers_register(void)
 {
 	cma_fork_inner();

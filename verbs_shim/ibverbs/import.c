@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * import.c - ibv_import_device and what goes with it: a context made of a copy of another context's cmd_fd sees the
- * objects of that context, and imports them by their handles. Both are contexts of this process; another process has a
- * NIC function of its own, which cannot reach ours.
+ * import.c - ibv_import_device, and the import of PDs, memory regions and device memory. A program opens a context with
+ * a copy of another context's cmd_fd; the new context can import the objects of the other context by their handles.
+ * Both contexts belong to this process: another process has a NIC function of its own, which cannot reach ours.
  *
- * An imported object stands for the object that it was imported from. It ends when it is destroyed or unimported, and
- * the object goes on. After a PD has ended, calls on what was imported fail with ENOENT; the keys of a region end with
- * it. Device memory that is imported stays until it is unimported.
+ * An imported object is an alias of the original object. Destroying or unimporting the alias leaves the original
+ * intact. After an original PD is destroyed, calls that use an alias of it fail with ENOENT. The keys of a region
+ * become invalid when the original region is deregistered. Device memory cannot be freed before its aliases are
+ * unimported.
  */
 #include <stdio.h>
 #include <string.h>
@@ -14,7 +15,7 @@
 
 #include "shim.h"
 
-/** Whether the descriptor is the cmd_fd of a uroce context, perhaps of another process. */
+/** Whether the descriptor is the cmd_fd of a uroce context, perhaps one of another process. */
 static bool is_cmd_fd(int fd)
 {
 	static const char wanted[] = "/memfd:" SHIM_CMD_FILE;
@@ -94,7 +95,7 @@ bool shim_import_is_alive(const struct shim_pd *pd)
 	return alive;
 }
 
-/* Objects that the program has made with the PD may outlive it: the last one frees the structure (pd.c). */
+/* Objects that were created on an imported PD may outlive it. The last such object frees the PD's structure (pd.c). */
 SHIM_EXPORT void ibv_unimport_pd(struct ibv_pd *ibv)
 {
 	struct shim_pd *pd = container_of(ibv, struct shim_pd, ibv);
@@ -141,7 +142,7 @@ SHIM_EXPORT struct ibv_mr *ibv_import_mr(struct ibv_pd *pd, uint32_t handle)
 	mr->imported = true;
 	mr->ibv.context = pd->context;
 	mr->ibv.pd = pd;
-	mr->ibv.addr = NULL; /* as rdma-core: perhaps an address of another process */
+	mr->ibv.addr = NULL; /* as rdma-core does: the address may belong to another process */
 	mr->link.ctx = ctx;
 	mr->link.handle = mr->ibv.handle = handle;
 	atomic_fetch_add(&ctx->objects, 1);

@@ -5,8 +5,8 @@
  */
 #include "shim.h"
 
-/* Optional rights, which are hints, and the huge-page flag are ignored. So is on-demand paging: the CPU faults pages in
- * wherever the NIC accesses memory. */
+/* Remove the flags that the NIC does not need: the optional rights, which are hints, the huge-page flag, and the
+ * on-demand flag, because the CPU faults pages in wherever the NIC accesses memory. */
 uint32_t shim_access_translate(unsigned access)
 {
 	return access & ~(unsigned)(IBV_ACCESS_OPTIONAL_RANGE | IBV_ACCESS_HUGETLB | IBV_ACCESS_ON_DEMAND);
@@ -27,7 +27,7 @@ struct ibv_mr *shim_mr_new(struct ibv_pd *pd, void *mem, size_t length, uint64_t
 	if (!mr)
 		return shim_fail(ENOMEM);
 	if (rights & NIC_ACCESS_FLUSH_PERSISTENT && (dm || !pmd_is_mapped_file(mem, length))) {
-		err = -EINVAL; /* as a kernel: the memory is not persistent */
+		err = -EINVAL; /* a kernel also refuses memory that is not persistent */
 	} else if (shim_enter(ctx)) {
 		err = nic_mr_reg(container_of(pd, struct shim_pd, ibv)->nic, mem, length,
 				 rights & NIC_ACCESS_ZERO_BASED ? 0 : iova, rights, &mr->nic);
@@ -54,8 +54,8 @@ struct ibv_mr *shim_mr_new(struct ibv_pd *pd, void *mem, size_t length, uint64_t
 	return &mr->ibv;
 }
 
-/* An on-demand region may be registered before its memory is mapped: addr NULL and length SIZE_MAX, for example, are
- * the whole address space (an implicit region). */
+/* An on-demand region may be registered before its memory is mapped. For example, addr NULL with length SIZE_MAX
+ * registers the whole address space (an implicit region). */
 struct ibv_mr *shim_mr_reg(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, unsigned access)
 {
 	bool on_demand = access & IBV_ACCESS_ON_DEMAND;
@@ -98,7 +98,7 @@ SHIM_EXPORT struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset,
 	return shim_fail(EOPNOTSUPP);
 }
 
-/* What libibverbs refuses before it asks the kernel. */
+/* Whether the input passes the checks that libibverbs makes before it calls the kernel. */
 static bool rereg_input_is_legal(int flags, const void *addr, size_t length, int access)
 {
 	return !(flags & ~IBV_REREG_MR_FLAGS_SUPPORTED) &&
@@ -106,8 +106,8 @@ static bool rereg_input_is_legal(int flags, const void *addr, size_t length, int
 	       (flags & IBV_REREG_MR_CHANGE_ACCESS || !access);
 }
 
-/* Change a region. @return 0, or with errno set and the region unchanged: IBV_REREG_MR_ERR_INPUT for what libibverbs
- * refuses, IBV_REREG_MR_ERR_CMD for what the kernel or an adapter would refuse. */
+/* Change a region. On failure errno is set and the region is unchanged. @return 0; IBV_REREG_MR_ERR_INPUT: libibverbs
+ * refuses the input; IBV_REREG_MR_ERR_CMD: the kernel or an adapter would refuse it. */
 SHIM_EXPORT int ibv_rereg_mr(struct ibv_mr *ibv, int flags, struct ibv_pd *pd, void *addr, size_t length, int access)
 {
 	if (!shim_is_ours(ibv->context))

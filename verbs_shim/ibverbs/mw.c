@@ -72,8 +72,8 @@ bool shim_bind_translate(struct nic_bind *out, struct ibv_mw *mw, uint32_t rkey,
 	return true;
 }
 
-/* Bind a type 1 window: post a work request that carries the new key to the NIC. On return mw->rkey is the new key. If
- * the request fails later, the NIC keeps the old key, which differs from mw->rkey until a bind succeeds. */
+/* Bind a type 1 window: post a work request that carries the new key to the NIC. On success mw->rkey is the new key.
+ * If the request fails later, the NIC keeps the old key, which differs from mw->rkey until a bind succeeds. */
 int shim_bind_mw(struct ibv_qp *ibv_qp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
 {
 	struct shim_context *ctx = shim_ctx(ibv_qp->context);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * newer.c - functions that libibverbs has since rdma-core 59 (version nodes 1.15 to 1.18), exported under their names
- * by symbols.list. Their structures are declared here under our own names, so that this file compiles with any verbs.h,
- * old or new. ibv_alloc_buf returns ordinary memory on our devices.
+ * newer.c - functions that libibverbs has had since rdma-core 59 (version nodes 1.15 to 1.18). symbols.list exports
+ * them under libibverbs's names. Their structures are declared here under our own names, so that this file compiles
+ * with any verbs.h, old or new. ibv_alloc_buf returns ordinary memory on our devices.
  */
 #include "shim.h"
 
@@ -19,8 +19,8 @@ struct shim_mr_init_attr {
 
 enum { MASK_IOVA = 1 << 0, MASK_ADDR = 1 << 1, MASK_BUF = 1 << 5 };
 
-/** The handle that ibv_alloc_buf returns with the memory. Its layout is private to the library, but the members up to
- * the PD are the same in the real library's handles: the PD shows whether a handle is ours. */
+/** The handle that ibv_alloc_buf returns with the memory. Its layout is private to the library, but the real
+ * library's handles begin with the same members up to the PD, so the PD shows whether a handle is ours. */
 struct shim_buf {
 	void *addr;
 	size_t length;
@@ -142,7 +142,7 @@ int shim_dm_export_dmabuf_fd(struct ibv_dm *dm)
 	return -1;
 }
 
-/* The answer for a buffer that no DMA-buf backs. */
+/* Fails with ENODATA for our buffers, because no DMA-buf backs them. */
 int shim_export_buf_dmabuf_fd(struct shim_buf *buf)
 {
 	int (*real)(struct shim_buf *) = (int (*)(struct shim_buf *))shim_real_symbol("ibv_export_buf_dmabuf_fd");

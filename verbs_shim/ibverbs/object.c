@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * object.c - tracks the NIC objects of each context, so that closing the context destroys those that the program left:
- * other contexts can keep the NIC running, and peers must not be able to access a leaked region. The lists are changed
- * with the engine lock held.
+ * object.c - tracks the NIC objects of each context. Closing a context destroys the objects that the program has not
+ * destroyed: other contexts can keep the NIC running, and peers must not be able to access a leaked region. The lists
+ * are changed with the engine lock held.
  */
 #include "shim.h"
 #include "xrc.h"
 
-/* Handles are those of the process: contexts that share a cmd_fd find each other's objects by them. */
+/* Handles are unique in the process, because contexts that share a cmd_fd find each other's objects by handle. */
 void shim_link_name(struct shim_context *ctx, struct shim_link *link)
 {
 	static atomic_uint next;
@@ -92,7 +92,7 @@ static void drop_dm(struct shim_link *link)
 
 void shim_objects_drop(struct shim_context *ctx)
 {
-	/* In the order of enum shim_kind: objects are destroyed after those that use them. */
+	/* Kinds are destroyed in the order of enum shim_kind: each object after the objects that use it. */
 	static void (*const drop[SHIM_KINDS])(struct shim_link *) = {
 		[SHIM_QP] = drop_qp, [SHIM_SRQ] = drop_srq, [SHIM_XRCD] = drop_xrcd,
 		[SHIM_CQ] = drop_cq, [SHIM_AH] = drop_ah,   [SHIM_MW] = drop_mw,

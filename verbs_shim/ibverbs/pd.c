@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * pd.c - protection domains, parent domains, thread domains (IBTA 10.2.3, 11.2.1). A parent domain shares the NIC
- * object of its protection domain, so objects created on one of the two work with those created on the other. With a
+ * object of its protection domain, so objects created on either of the two work together. With a
  * thread domain the application promises to serialise its calls; no code relies on the promise yet.
  */
 #include "shim.h"
@@ -46,7 +46,7 @@ bool shim_pd_intact(struct ibv_pd *ibv)
 	return SHIM_INTACT(pd) && (!base->imported || shim_import_is_alive(base));
 }
 
-/** An object or a parent domain of the PD is gone. */
+/** Uncount an object or a parent domain of the PD. An unimported PD is freed with its last user. */
 static void release(struct shim_pd *pd)
 {
 	if (atomic_fetch_sub(&pd->users, 1) == 1 && pd->unimported)
@@ -133,8 +133,8 @@ int shim_dealloc_td(struct ibv_td *ibv)
 
 #define UNPROTECTED_ALLOC (1u << 2) /* IBV_PARENT_DOMAIN_INIT_ATTR_ALLOW_CC_UNPROTECTED_ALLOC, in newer verbs.h */
 
-/* The application's allocators for queues are accepted and ignored: a provider need not use them. Memory that
- * confidential computing leaves unprotected is a permission, not a demand. */
+/* The application's allocators for queues are accepted and ignored: a provider need not use them. UNPROTECTED_ALLOC is
+ * ignored too: it permits, but does not require, memory that confidential computing leaves unprotected. */
 struct ibv_pd *shim_alloc_parent_domain(struct ibv_context *context, struct ibv_parent_domain_init_attr *attr)
 {
 	const uint32_t known =

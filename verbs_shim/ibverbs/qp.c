@@ -20,7 +20,7 @@ static int init_translate(struct shim_qp *qp, struct ibv_pd *pd, const struct ib
 {
 	const struct ibv_context *context = pd->context;
 	const struct shim_personality *personality = shim_ctx(context)->personality;
-	bool initiator = attr->qp_type == IBV_QPT_XRC_SEND; /* receives nothing: the attributes for that are ignored */
+	bool initiator = attr->qp_type == IBV_QPT_XRC_SEND; /* receives nothing: recv_cq and srq are ignored */
 	struct ibv_cq *recv_cq = initiator ? attr->send_cq : attr->recv_cq;
 	struct ibv_srq *srq = initiator ? NULL : attr->srq;
 
@@ -187,7 +187,7 @@ SHIM_EXPORT int ibv_destroy_qp(struct ibv_qp *ibv)
 
 /* ---- multicast (IBTA 11.3.2) -------------------------------------------------------------------------------- */
 
-/* Only InfiniBand has multicast LIDs: the LID is ignored, as by other RoCE devices. */
+/* RoCE has no multicast LIDs, so the LID is ignored, as other RoCE devices do. */
 static int mcast(struct ibv_qp *ibv, const union ibv_gid *gid,
 		 int (*change)(struct pmd_engine *engine, struct nic_qp *qp, const struct nic_gid *group))
 {

@@ -13,7 +13,7 @@
 
 /* ---- device ------------------------------------------------------------------------------------------ */
 
-/* A forked child may ask this, too: nothing here changes. */
+/* Works without the engine lock, also in a forked child: none of these values changes. */
 static void device_attr_fill(const struct shim_context *ctx, struct ibv_device_attr *a)
 {
 	const struct nic_limits *lim = nic_limits(ctx->nic);
@@ -75,8 +75,8 @@ static void odp_caps_fill(struct ibv_odp_caps *caps)
 		messages | IBV_ODP_SUPPORT_WRITE | IBV_ODP_SUPPORT_READ | IBV_ODP_SUPPORT_ATOMIC;
 }
 
-/* A rendezvous request may be of any length: the NIC looks at its headers only. mlx5 reports 64, and programs reserve
- * space by it. */
+/* The NIC accepts a rendezvous request of any length, because it reads only the request's headers. The limit reported
+ * here is that of mlx5: programs reserve this much space. */
 #define SHIM_RNDV_HDR_MAX 64
 
 /* IB_UVERBS_DEVICE_FLUSH_GLOBAL, FLUSH_PERSISTENT and ATOMIC_WRITE, which have no names in verbs.h. */
@@ -122,7 +122,7 @@ int shim_query_rt_values(struct ibv_context *context, struct ibv_values_ex *valu
 		return EINVAL;
 	values->comp_mask = 0;
 	if (asked & IBV_VALUES_MASK_RAW_CLOCK) {
-		values->raw_clock.tv_sec = 0; /* as mlx5: the raw clock, whole, is in tv_nsec */
+		values->raw_clock.tv_sec = 0; /* as with mlx5, tv_nsec contains the whole raw clock */
 		values->raw_clock.tv_nsec = (long)pmd_clock_steady_ns();
 		values->comp_mask = IBV_VALUES_MASK_RAW_CLOCK;
 	}

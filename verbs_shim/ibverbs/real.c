@@ -55,7 +55,7 @@ static void find_real(void)
 		"/usr/lib/libibverbs.so.1",
 		"/usr/local/lib/libibverbs.so.1",
 	};
-	const char *chosen = secure_getenv("UROCE_REAL_LIBIBVERBS"); /* secure: the variable names code to run */
+	const char *chosen = secure_getenv("UROCE_REAL_LIBIBVERBS"); /* secure_getenv: the variable names code to run */
 
 	if (chosen) {
 		real_handle = open_real(chosen, OPEN_FLAGS);

@@ -55,7 +55,7 @@ struct shim_event_queue {
 #define SHIM_SOURCE_DEPTH 16
 
 /** An object's unread events, oldest first. An event type that is already pending is not added again, except for
- * ports. */
+ * port events. */
 struct shim_event_source {
 	struct shim_event_source *next;
 	bool queued;
@@ -77,8 +77,8 @@ void shim_event_wait_acks(pthread_mutex_t *mutex, pthread_cond_t *cond, const ui
 /** Kinds of NIC objects of a context, in the order of teardown (object.c). */
 enum shim_kind { SHIM_QP, SHIM_SRQ, SHIM_XRCD, SHIM_CQ, SHIM_AH, SHIM_MW, SHIM_MR, SHIM_DM, SHIM_PD, SHIM_KINDS };
 
-/** An object's place among its context's objects of its kind; thread and parent domains, and imported objects, are in
- * no list. ctx, handle: what the program's structure of the object must still contain (SHIM_INTACT). */
+/** An object's node in its context's list of objects of that kind. Thread domains, parent domains and imported objects
+ * are in no list. The program's structure of the object must still contain this ctx and this handle (SHIM_INTACT). */
 struct shim_link {
 	struct shim_link *next, **at;
 	struct shim_context *ctx;
@@ -134,7 +134,7 @@ struct shim_pd {
 	struct shim_pd *parent; /* set in a parent domain: the PD whose nic it shares */
 	struct shim_td *td;
 	bool imported, unimported;
-	atomic_uint users; /* of a PD: number of parent domains; of a parent domain or an imported PD: of objects */
+	atomic_uint users; /* counts a PD's parent domains, and the objects of an imported PD or of a parent domain */
 };
 
 struct shim_td {
@@ -149,9 +149,9 @@ struct shim_dm {
 	struct shim_link link;
 	uint8_t *mem;
 	size_t len;
-	struct shim_dm *origin; /* imported: where the memory belongs to; else NULL */
+	struct shim_dm *origin; /* the original of imported memory; NULL: not imported */
 	unsigned forks;		/* pmd_forks() when it was allocated */
-	atomic_uint users;	/* number of memory regions registered on it, and of its imports */
+	atomic_uint users;	/* number of memory regions registered on it, plus number of its imports */
 };
 
 struct shim_mr {
@@ -184,13 +184,13 @@ struct shim_cq {
 	struct shim_link link;
 	struct shim_event_source comp, async;
 	struct nic_wc wc;	 /* the current completion, which ibv_wc_read_* read */
-	struct nic_cq_note note; /* likewise; its clock is pmd_clock_steady_ns() */
+	struct nic_cq_note note; /* note about the current completion; its clock is pmd_clock_steady_ns() */
 	bool keeps_notes;
 	pthread_mutex_t poll_lock; /* held from ibv_start_poll to ibv_end_poll, unless `single` */
 	bool single;		   /* the application promises to poll from one thread at a time */
 };
 
-/** An XRC domain. Those opened with descriptors of the same file share the NIC's object. */
+/** An XRC domain. Domains that were opened with descriptors of the same file share one object of the NIC. */
 struct shim_xrcd {
 	struct ibv_xrcd ibv;
 	struct nic_xrcd *nic;
@@ -286,13 +286,13 @@ static inline void shim_leave(const struct shim_context *ctx)
 /** Give an object its context and a new handle. */
 void shim_link_name(struct shim_context *ctx, struct shim_link *link);
 
-/** Whether the program's structure of an object still has the handle that it was given, and its own context, not
- * another one of ours. A kernel finds objects by these two, so a program that has overwritten one of them gets an
- * error, and the object is unharmed. */
+/** Whether the program's structure of an object still contains the object's own handle and context (another context of
+ * ours is not enough). A kernel finds objects by these two values: a program that has overwritten one of them gets an
+ * error, and the object is unharmed. The same holds here. */
 #define SHIM_INTACT(object)                                                                                            \
 	(&(object)->link.ctx->vctx.context == (object)->ibv.context && (object)->link.handle == (object)->ibv.handle)
 
-/** As SHIM_INTACT; also, if the PD was imported, that it still exists. */
+/** As SHIM_INTACT. In addition, the original of an imported PD must still exist. */
 bool shim_pd_intact(struct ibv_pd *pd);
 
 /** The two ways in which verbs fail. shim_errno: set errno and return it; `err` is a negative errno. shim_fail: set
@@ -313,12 +313,13 @@ static inline void *shim_fail(int err)
 /** The struct shim_device that contains `device`, or NULL if it is a real device (device.c). */
 struct shim_device *shim_device_of(const struct ibv_device *device);
 #define SHIM_CMD_FILE "uroce-cmd" /* name of the memory files that cmd_fds refer to */
-/** Open a context with the objects of another one, whose cmd_fd `cmd_fd` is a copy of. The context closes `cmd_fd`.
- * @return NULL with errno ENOENT: it is none of ours, others as ibv_open_device (device.c). */
+/** Open a context that can import the objects of another context. @param cmd_fd a copy of the other context's cmd_fd;
+ * on success the new context owns it. @return NULL with errno ENOENT: no context of this process has this file; other
+ * errnos as for ibv_open_device (device.c). */
 struct ibv_context *shim_context_import(int cmd_fd);
-/** Whether the PD that an imported one stands for still exists. Takes the engine lock. (import.c) */
+/** Whether the original of an imported PD still exists. Takes the engine lock. (import.c) */
 bool shim_import_is_alive(const struct shim_pd *pd);
-/** Start to track an object of the NIC, which gets its handle by that, and stop. Engine lock held. (object.c) */
+/** _add gives an object a handle and starts to track it; _remove ends that. Engine lock held. (object.c) */
 void shim_object_add(struct shim_context *ctx, enum shim_kind kind, struct shim_link *link);
 void shim_object_remove(struct shim_context *ctx, struct shim_link *link);
 /** Destroy the context's remaining NIC objects. Engine lock held. The verbs structures of these objects stay, because
@@ -336,10 +337,10 @@ void shim_context_return(void);
  * (sysfs_source.c) */
 void shim_sysfs_attach(void);
 void shim_sysfs_bypass(int change);
-/** Give the hooks this library's connection manager (cm_source.c). */
+/** Give the sysfs hooks this library's connection manager (cm_source.c). */
 void shim_cm_attach(void);
-/** Register the fork handlers of device.c: of locks that are taken while an engine's lock is held, and of the other
- * one. */
+/** Register the fork handlers of device.c. _inner: for the locks that are taken while an engine lock is held. _outer:
+ * for borrow_lock. */
 void shim_devices_fork_inner(void);
 void shim_devices_fork_outer(void);
 /** Open a device's engine without a context, for the connection manager (device.c). @return 0 or a negative errno. */
@@ -383,8 +384,8 @@ int shim_gid_find(struct shim_context *ctx, const union ibv_gid *gid);
 struct ibv_td *shim_alloc_td(struct ibv_context *context, struct ibv_td_init_attr *attr);
 int shim_dealloc_td(struct ibv_td *td);
 struct ibv_pd *shim_alloc_parent_domain(struct ibv_context *context, struct ibv_parent_domain_init_attr *attr);
-/** Called when an object starts to use a PD, and when it stops. Only the users of parent domains are counted here: the
- * NIC counts those of its own PDs. */
+/** Called when an object starts to use a PD, and when it stops. Only the users of parent domains and imported PDs are
+ * counted here: the NIC counts the users of its own PDs. */
 void shim_pd_get(struct ibv_pd *pd);
 void shim_pd_put(struct ibv_pd *pd);
 struct ibv_mr *shim_mr_reg(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, unsigned access);
@@ -397,7 +398,7 @@ uint32_t shim_access_translate(unsigned access);
 #define SHIM_DM_MAX (1u << 20) /* bytes of device memory that a context can have */
 /** Allocate zeroed device memory. @return NULL with errno: EIO, EINVAL, ENOMEM. */
 struct shim_dm *shim_dm_new(struct ibv_context *context, size_t length);
-/** Free device memory. @return 0; ENOENT: the program's structure is not intact; EBUSY: regions are registered on it;
+/** Free device memory. @return 0; ENOENT: the program's structure is not intact; EBUSY: it has regions or imports;
  * EIO: a parent of this process allocated it. */
 int shim_dm_free(struct shim_dm *dm);
 /** The process address of `length` bytes at `offset` in device memory. @return NULL: out of range. */
@@ -412,8 +413,8 @@ int shim_advise_mr(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t
 		   uint32_t n);
 int shim_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind);
 int shim_dealloc_mw(struct ibv_mw *mw);
-/** Translate a memory window bind for the NIC. @return false: the window or the region belongs to another context,
- * or there is no window. */
+/** Translate a memory window bind for the NIC. @return false: there is no window, or the region is imported or
+ * belongs to another context than the window. */
 bool shim_bind_translate(struct nic_bind *out, struct ibv_mw *mw, uint32_t rkey, const struct ibv_mw_bind_info *info);
 
 /* defined in ah.c */
@@ -475,8 +476,8 @@ static inline int shim_atomic_translate(const struct shim_qp *qp, uint64_t addr,
 	return qp->no_atomics ? -EINVAL : 0;
 }
 
-/** Translate the bind of a type 2 window. @return 0; -EINVAL: a window of another type, or a window or region of
- * another context. */
+/** Translate the bind of a type 2 window. @return 0; -EINVAL: a window of another type, a window or region of
+ * another context, or an imported region. */
 static inline int shim_bind_wr_translate(const struct shim_qp *qp, struct ibv_mw *mw, uint32_t rkey,
 					 const struct ibv_mw_bind_info *info, struct nic_send_wr *out)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * srq.c - shared receive queues, basic and of XRC domains (IBTA 10.2.9, 11.2.3, A14), and those that match tags
+ * srq.c - shared receive queues: basic SRQs, SRQs of XRC domains (IBTA 10.2.9, 11.2.3, A14), and SRQs that match tags
  * (ibv_post_srq_ops(3)).
  */
 #include "shim.h"
@@ -23,7 +23,7 @@ static int create(struct nic_pd *pd, const struct ibv_srq_init_attr_ex *attr, st
 	return nic_srq_create(pd, max_wr, max_sge, 0, srq, &srq->nic);
 }
 
-/** @param attr with the members that the type needs; the others are 0. The size granted is written to attr->attr. */
+/** @param attr the members that the SRQ's type needs; all others are 0. On return attr->attr has the granted size. */
 static struct ibv_srq *srq_create(struct ibv_pd *pd, struct ibv_srq_init_attr_ex *attr)
 {
 	struct shim_context *ctx = shim_ctx(pd->context);
@@ -74,7 +74,7 @@ SHIM_EXPORT struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_ini
 	return srq;
 }
 
-/** The members of struct ibv_srq_init_attr_ex that SRQs of a type have besides the PD; -1: no such type. */
+/** @return the mask of the attributes that an SRQ type requires besides the PD; -1: no such type. */
 static int members_of(enum ibv_srq_type type)
 {
 	switch (type) {
@@ -89,8 +89,8 @@ static int members_of(enum ibv_srq_type type)
 	}
 }
 
-/* Called for other SRQ types and for attributes without a PD: for a basic SRQ with a PD, verbs.h calls
- * ibv_create_srq itself. */
+/* For a basic SRQ with a PD, verbs.h calls ibv_create_srq. It calls this function for other SRQ types, and for
+ * attributes without a PD. */
 struct ibv_srq *shim_create_srq_ex(struct ibv_context *context, struct ibv_srq_init_attr_ex *attr)
 {
 	const uint32_t base = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD;
@@ -119,7 +119,7 @@ struct ibv_srq *shim_create_srq_ex(struct ibv_context *context, struct ibv_srq_i
 	return srq;
 }
 
-/** Translate an operation on tagged buffers, execute it, and give its handle back. @return 0, or a negative errno. */
+/** Translate and execute an operation on tagged buffers. Sets wr->tm.handle. @return 0, or a negative errno. */
 static int operate(struct nic_srq *srq, struct ibv_ops_wr *wr)
 {
 	struct nic_tag_op op = {

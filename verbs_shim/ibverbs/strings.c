@@ -187,8 +187,8 @@ SHIM_EXPORT const char *ibv_get_sysfs_path(void)
 	return path && path[0] ? path : "/sys";
 }
 
-/** Read a file and remove the newline at its end. @return the length; -1: error, or the text and a final 0 do not
- * fit. */
+/** Read a file and remove the newline at its end. @return the length; -1: error, or the text and its final 0 do not
+ * fit in buf. */
 SHIM_EXPORT int ibv_read_sysfs_file(const char *dir, const char *file, char *buf, size_t size)
 {
 	char *path;

@@ -21,8 +21,8 @@ static void *missing_null(void)
 	return NULL;
 }
 
-/* Copy a variable of the real library to ours of the same name: the real library sets only its own, but the drivers of
- * real devices read ours. */
+/* Copy a variable of the real library to our variable of the same name. The real library sets only its own variable,
+ * but the drivers of real devices read ours. */
 static void copy_data(void *handle)
 {
 	const bool *value = dlsym(handle, "verbs_allow_disassociate_destroy");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * trampoline.h - assembly macros: aliases, and tail jumps that look their target up at the first call (real.c). The
+ * trampoline.h - assembly macros: aliases, and tail jumps that look their target up at the first call (tramp.c). The
  * jumps preserve all argument registers, except those for floating point, which no function of the real library takes.
  */
 /* clang-format off */

@@ -70,7 +70,7 @@ static struct nic_send_wr *batch_add_atomic(struct ibv_qp_ex *ex, enum nic_wr_op
 	return batch_add(ex, opcode);
 }
 
-/* The last request of the batch, to which setters apply. @return NULL: there is none, or the batch has failed. */
+/* The last request of the batch, to which setters apply. @return NULL: the batch is empty, or has failed. */
 static struct shim_batch_wr *batch_last(struct shim_batch *b)
 {
 	if (!b->err && !b->n)
@@ -107,8 +107,8 @@ static void wr_abort(struct ibv_qp_ex *ex)
 	pthread_mutex_unlock(&qp_of(ex)->batch.lock);
 }
 
-/* Request i, complete with its SGE list. The list is set only now because the buffers move when they grow. With
- * inline data, the list is *bytes, so the result is valid only while *bytes exists. */
+/* Get request i, and set its SGE list. The list is set only now because the buffers move when they grow. With inline
+ * data, the list is the one SGE *bytes, so the result is valid only while *bytes exists. */
 static const struct nic_send_wr *batch_request(struct shim_batch *b, unsigned i, struct nic_sge *bytes)
 {
 	struct shim_batch_wr *w = &b->wrs[i];
@@ -228,12 +228,12 @@ static void wr_flush(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr, size_t 
 		return;
 	wr->flush.rkey = rkey;
 	wr->flush.remote_addr = addr;
-	wr->flush.length = len > UINT32_MAX ? UINT32_MAX : (uint32_t)len; /* the NIC refuses what is too long */
+	wr->flush.length = len > UINT32_MAX ? UINT32_MAX : (uint32_t)len; /* the NIC refuses lengths above its limit */
 	wr->flush.type = type;
 	wr->flush.level = level;
 }
 
-/* ibv_qp_ex.wr_flush, which old verbs.h lack: the member after wr_atomic_write. */
+/* Set ibv_qp_ex.wr_flush by its offset, right after wr_atomic_write: older versions of verbs.h do not declare it. */
 static void set_wr_flush(struct shim_qp *qp)
 {
 	size_t at = offsetof(struct shim_qp, ex) + offsetof(struct ibv_qp_ex, wr_atomic_write) +

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * xrc.c - XRC domains and target QPs (IBTA A14). Domains that are opened with descriptors of the same file are one
- * domain, and a target QP may be opened by its number, both within a process: another process has a NIC function of its
- * own, whose SRQs a QP here cannot reach.
+ * xrc.c - XRC domains and target QPs (IBTA A14). Within a process, descriptors of the same file open the same domain,
+ * and a target QP can be opened by its number. Processes do not share domains or target QPs: each process has a NIC
+ * function of its own, and a QP cannot reach the SRQs of another function.
  */
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -21,7 +21,7 @@ struct shim_xrc_file {
 	ino_t ino;
 	int fd; /* keeps the inode's number from being used again when the file is removed */
 	struct nic_xrcd *xrcd;
-	unsigned opened; /* domains of contexts that were opened with it */
+	unsigned opened; /* number of struct shim_xrcd that were opened with this file */
 };
 
 static pthread_mutex_t files_lock = PTHREAD_MUTEX_INITIALIZER; /* taken with an engine's lock held */
@@ -35,8 +35,8 @@ static struct shim_xrc_file *file_find(const struct nic *nic, const struct stat 
 	return NULL;
 }
 
-/** Open the domain that a file names, or create it, as open(2) does with a file. @return 0, or a negative errno:
- * -EAGAIN: there is none, and O_CREAT is not set; -EINVAL: there is one, and O_EXCL is set. */
+/** Open or create the domain that a file names; oflags means the same as in open(2). @return 0, or a negative errno.
+ * -EAGAIN: the domain does not exist, and O_CREAT is not set; -EINVAL: the domain exists, and O_EXCL is set. */
 static int file_open(struct nic *nic, int fd, const struct stat *st, int oflags, struct shim_xrc_file **out)
 {
 	struct shim_xrc_file *f = file_find(nic, st);
@@ -87,7 +87,7 @@ static void file_close(struct shim_xrc_file *file)
 	free(file);
 }
 
-/** Get the NIC's object. Engine lock held. @param fd the file, whose status is `st`; -1: no file. */
+/** Get the NIC's object for a domain. Engine lock held. @param fd the file, whose status is `st`; -1: no file. */
 static int domain_open(struct shim_context *ctx, int fd, const struct stat *st, int oflags, struct shim_xrcd *xrcd)
 {
 	int err;
@@ -162,7 +162,7 @@ int shim_close_xrcd(struct ibv_xrcd *ibv)
 
 /* ---- target QPs ------------------------------------------------------------------------------------------------- */
 
-/** Give a structure to a target QP of the NIC, which `get` creates or finds. */
+/** Create a struct shim_qp for a target QP of the NIC. @param get creates or finds the NIC's QP. */
 static struct ibv_qp *target_new(struct ibv_context *context, struct ibv_xrcd *ibv, void *qp_context,
 				 int (*get)(struct shim_qp *qp, uint32_t qpn), uint32_t qpn)
 {
@@ -231,7 +231,7 @@ struct ibv_qp *shim_target_create(struct ibv_context *context, struct ibv_qp_ini
 	if (!qp)
 		return NULL;
 	attr->cap = (struct ibv_qp_cap){0};
-	if (attr->comp_mask & IBV_QP_INIT_ATTR_PD) /* it is not used, but librdmacm looks for it here again */
+	if (attr->comp_mask & IBV_QP_INIT_ATTR_PD) /* a target QP uses no PD, but librdmacm reads qp->pd */
 		qp->pd = attr->pd;
 	return qp;
 }

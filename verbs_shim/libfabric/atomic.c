@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * atomic.c - atomic operations on peers' memory (fi_atomic(3)), executed by the responder's NIC; nic/mem/elem.md
- * defines the operations. The NIC uses libfabric's numbers for datatypes and operations, including those of later
- * libfabric versions. With FI_TAGGED the target is a posted tagged receive: `key` is its tag and `addr` an offset in
- * its buffer (nic/rdm/rdm.md).
+ * defines the operations. The NIC uses libfabric's numbers for datatypes and operations, including numbers that
+ * only later libfabric versions define. With FI_TAGGED the target is a posted tagged receive: `key` is its tag and
+ * `addr` an offset in its buffer (nic/rdm/rdm.md).
  */
 #include "provider.h"
 #include "requests.h"
@@ -50,8 +50,8 @@ static int atomic_compwritevalid(struct fid_ep *ep, enum fi_datatype datatype, e
 
 /* ---- requests -------------------------------------------------------------------------------------------- */
 
-/** Translate a vector of elements to a vector of bytes. @return the number of elements; 0: the vector is empty,
- * invalid, or has more than `most` segments. */
+/** Translate a vector of elements to a vector of bytes. @return the number of elements; 0: the vector is empty
+ * or invalid, or has more than `most` elements or NIC_RDM_IOV_MAX segments. */
 static size_t vector_translate(const struct fi_ioc *in, size_t n, size_t size, size_t most, struct nic_iov *out)
 {
 	size_t total = 0;
@@ -183,7 +183,7 @@ static ssize_t atomic_request(struct ufi_ep *ep, const struct ufi_atomic *a)
 
 /* ---- calls ----------------------------------------------------------------------------------------------- */
 
-/** If the application passes NULL as its list of targets, this empty list replaces it, and the request is refused: in
+/** This empty list replaces a NULL list of targets from the application, and the request is then refused. In
  * ufi_atomic.remote, NULL would mean one target at addr. */
 static const struct fi_rma_ioc no_target[1];
 

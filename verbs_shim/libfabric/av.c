@@ -141,7 +141,7 @@ static int av_skip(struct ufi_av *av)
 	return -FI_EINVAL;
 }
 
-/** Remove an entry, and the corresponding peer from all endpoints. */
+/** Remove an entry, and make all endpoints forget the peer that they found for it. */
 static void av_forget(struct ufi_av *av, uint32_t i)
 {
 	uint32_t *at = av_bucket(av, &av->entries[i].addr);

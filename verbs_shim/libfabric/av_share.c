@@ -3,7 +3,8 @@
  * av_share.c - address tables that processes of one user share by name (fi_av(3), FI_SHARED_AV), in POSIX shared
  * memory. An index is assigned once, and its entry is then written once. If a process dies between the two steps, the
  * index has no address. av.c keeps each process's private copy of the table. The last process that closes the table
- * removes the shared memory. If that process was killed instead, the next one that opens the table starts an empty one.
+ * removes the shared memory. If that process is killed before it does so, the next process that opens the table empties
+ * it.
  */
 #include <fcntl.h>
 #include <sched.h>
@@ -127,7 +128,7 @@ static int table_join(struct ufi_share *share, const struct stat *st)
 {
 	struct shared_table head;
 
-	if (st->st_size == 0) /* not initialized: several openers hold the lock, so none of them is alone */
+	if (st->st_size == 0) /* not initialized: no opener that could initialize the table was alone yet */
 		return share->read_only ? -FI_ENOENT : -FI_EAGAIN;
 	if (pread(share->fd, &head, sizeof(head), 0) != sizeof(head) || head.magic != MAGIC || head.room > ROOM_MOST ||
 	    (size_t)st->st_size < table_len(head.room))

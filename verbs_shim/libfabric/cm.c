@@ -153,8 +153,8 @@ int ufi_cm_accept(struct fid_ep *fid, const void *param, size_t paramlen)
 	return begun(core, &from, rc);
 }
 
-/* Report the end of the connection to the application and the peer, once. Called after pmd_settle, which acknowledges
- * received packets: the peer would take missing acknowledgements for a loss. Engine lock held. */
+/* Report the end of the connection once, to the application and the peer. Called after pmd_settle, which sends the ACKs
+ * for received packets: a peer that still waited for an ACK would report a lost connection. Engine lock held. */
 static void disconnect(struct ufi_core *core)
 {
 	bool was_connected = core->cm.state == UFI_CM_CONNECTED;

@@ -86,7 +86,8 @@ static void fill_error(struct ufi_comp_error *error, uint32_t status, uint32_t v
 	error->prov_errno = PROV_ERRNO(status, vendor_err);
 }
 
-/** The fi_addr_t of a sender. Looked up now if the address was inserted only after the peer became known. */
+/** The fi_addr_t of a sender. If the peer has no fi_addr_t yet, look it up now: the application may have inserted the
+ * address after the peer became known. */
 static fi_addr_t source_of(const struct ufi_core *core, struct nic_rdm_peer *peer)
 {
 	struct nic_rdm_addr addr;
@@ -126,8 +127,8 @@ static void fill_comp(struct ufi_comp *comp, const struct nic_rdm_done *d)
 		comp->entry.flags |= FI_ATOMIC;
 }
 
-/* Whether to report a received message as an error that carries the sender's address: with FI_SOURCE_ERR, if that
- * address has no fi_addr_t. */
+/* Whether to report a received message as an error that carries the sender's address. FI_SOURCE_ERR asks for this if
+ * the sender's address has no fi_addr_t. */
 static bool source_unknown(const struct ufi_core *core, fi_addr_t source, const struct nic_rdm_done *d)
 {
 	return core->caps & FI_SOURCE_ERR && core->caps & FI_SOURCE && source == FI_ADDR_NOTAVAIL && d->peer;
@@ -148,7 +149,8 @@ static bool is_told(const struct ufi_core *core, const struct nic_rdm_done *d, c
 		return true;
 	if (work) /* deferred work reports to its own counter; if it has none, failures are reported in the queue */
 		return failed && !work->completion;
-	/* These are reported in any case: failures, data written by a peer, the end of a multi-receive buffer. */
+	/* These are always reported: failures, a peer's RMA write with immediate data, the end of a multi-receive
+	 * buffer. */
 	if (failed || d->kind == NIC_RDM_REMOTE_WRITE)
 		return true;
 	return d->kind == NIC_RDM_RECV && (d->flags & NIC_RDM_MULTI || (core->srx && !core->rx_selective));

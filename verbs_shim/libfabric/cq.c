@@ -116,14 +116,15 @@ static ssize_t cq_read(struct fid_cq *fid, void *buf, size_t count)
 	return cq_readfrom(fid, buf, count, NULL);
 }
 
-/** A waiting thread: whether cq->readers counts it, the value of cq->signals when it began to wait, and the value
- * for ufi_wait_sleep(). */
+/** A thread in fi_cq_sread. `waits`: cq->readers counts this thread. `signals`: the value of cq->signals when the
+ * thread began to wait. `begun`: the value for ufi_wait_sleep(). */
 struct reader {
 	bool waits;
 	unsigned signals, begun;
 };
 
-/** As cq_poll(), but set r->waits if the queue is empty and fi_cq_signal was not called. Engine lock held. */
+/** As cq_poll(), but if the queue is empty and fi_cq_signal was not called, set r->waits and prepare to sleep. Engine
+ * lock held. */
 static ssize_t cq_poll_or_wait(struct ufi_cq *cq, void *buf, size_t count, fi_addr_t *source, struct reader *r)
 {
 	ssize_t got = cq_poll(cq, buf, count, source);

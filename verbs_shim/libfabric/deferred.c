@@ -4,7 +4,7 @@
  * to the form that all requests have. Only FI_PEEK is refused, because a peek returns at once and cannot be deferred.
  *
  * Only work with FI_COMPLETION counts in the endpoint's counters and, on success, gets an entry in the endpoint's
- * queue. The endpoint's default flags do not matter.
+ * completion queue. FI_COMPLETION in the endpoint's default flags does not apply to deferred work.
  */
 #include "work.h"
 

@@ -14,7 +14,7 @@ struct ufi_cm {
 	struct ufi_eq *eq; /* NULL: not bound */
 	enum ufi_cm_state state;
 	struct ufi_request *request;	   /* the request to accept; NULL: the endpoint connects */
-	struct nic_rdm_addr local, remote; /* local: if the endpoint accepts, its passive endpoint's address */
+	struct nic_rdm_addr local, remote; /* local: address of the passive endpoint, if this endpoint accepts */
 };
 
 /** An endpoint's state, which its aliases share. */
@@ -31,7 +31,7 @@ struct ufi_core {
 	struct ufi_core *next_of_av;
 	struct ufi_cq *tx_cq, *rx_cq;
 	struct ufi_cntr *cntrs[UFI_COUNTS];
-	struct nic_rdm_rq *rq; /* receive queue; NULL: not enabled, or the receives are those of srx */
+	struct nic_rdm_rq *rq; /* receive queue; NULL: not enabled, or the endpoint receives through srx */
 	struct ufi_stx *stx;   /* NULL: not bound */
 	size_t sent;	       /* number of slots of stx that this endpoint's requests occupy */
 	struct ufi_srx *srx;   /* NULL: not bound */
@@ -70,7 +70,8 @@ int ufi_ep_bind(struct fid *fid, struct fid *bfid, uint64_t flags);
 void ufi_ep_unbind(struct ufi_core *core);
 /** Recompute the request flags after op_flags or a binding has changed. */
 void ufi_ep_flags(struct ufi_ep *ep);
-/** Called when an address was inserted, so that datagrams from it are reported with its fi_addr_t. Engine lock held. */
+/** Called when an address was inserted. A datagram endpoint then reports the source of datagrams from this address.
+ * Engine lock held. */
 void ufi_ep_meet(struct ufi_core *core, fi_addr_t fi_addr);
 /** The peer of a fi_addr_t. Engine lock held. @return NULL: no such fi_addr_t, or no memory. */
 struct nic_rdm_peer *ufi_ep_peer(struct ufi_core *core, fi_addr_t fi_addr);
@@ -96,8 +97,8 @@ void ufi_srx_leave(struct ufi_core *core);
 /** Whether an endpoint with this address vector can use the context. All bound endpoints except connected ones must
  * have the same address vector. */
 bool ufi_srx_accepts(const struct ufi_srx *srx, const struct ufi_av *av);
-/** The endpoint that reports completions that belong to no endpoint. @return NULL: no bound endpoint has a receive
- * queue. */
+/** The endpoint that reports those completions of the context that belong to no endpoint. @return NULL: no bound
+ * endpoint has a completion queue for receives. */
 struct ufi_core *ufi_srx_reporter(struct ufi_srx *srx);
 
 /* ---- connections (cm.c), passive endpoints (pep.c, request.c) ------------------------------------------- */

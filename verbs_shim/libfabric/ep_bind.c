@@ -40,8 +40,8 @@ static const uint64_t count_flags[UFI_COUNTS] = {
 	[UFI_COUNT_REMOTE_WRITE] = FI_REMOTE_WRITE,
 };
 
-/* Counters of peers' accesses require FI_RMA_EVENT. Endpoints without target capabilities accept them too, because
- * applications bind one counter to endpoints of all kinds. */
+/* Counters of peers' accesses require FI_RMA_EVENT. Endpoints without target capabilities accept such counters even
+ * without FI_RMA_EVENT, because applications bind one counter to endpoints of all kinds. */
 static int bind_cntr(struct ufi_core *core, struct ufi_cntr *cntr, uint64_t flags)
 {
 	const uint64_t target = FI_REMOTE_READ | FI_REMOTE_WRITE;
@@ -96,8 +96,8 @@ static int bind_eq(struct ufi_core *core, struct ufi_eq *eq, uint64_t flags)
 }
 
 /* An endpoint opened with FI_SHARED_CONTEXT must be bound before it is enabled. An endpoint with its own transmit
- * queue accepts a binding after it is enabled, but does not use the shared context. Sandia OpenSHMEM binds a shared
- * context to its target endpoint if it also sends from that endpoint. */
+ * queue can be bound only after it is enabled, and then does not use the shared context. Sandia OpenSHMEM needs this:
+ * it binds a shared context to its target endpoint if it also sends from that endpoint. */
 static int bind_stx(struct ufi_core *core, struct ufi_stx *stx, uint64_t flags)
 {
 	if (flags || core->stx || core->tx_shared == (core->rdm != NULL))
@@ -200,7 +200,7 @@ static bool peers_grow(struct ufi_core *core)
 static struct nic_rdm_peer *peer_find(struct ufi_core *core, fi_addr_t fi_addr)
 {
 	const struct nic_rdm_addr *found = ufi_av_at(core->av, fi_addr);
-	struct nic_rdm_addr addr; /* a copy, because the next lookup can move a shared table */
+	struct nic_rdm_addr addr; /* a copy, because the next lookup can reallocate the entries */
 	struct nic_rdm_peer *peer;
 
 	if (!found || (fi_addr >= core->n_peers && !peers_grow(core)))

@@ -9,8 +9,8 @@
 #include "endpoint.h"
 #include "provider.h"
 
-/* The flag with which libfabric's core looks for providers that its utility providers can be layered over. Such layers
- * would add nothing, and their entries would be listed before this provider's. */
+/* libfabric's core sets this flag when it looks for providers to layer its utility providers over. This provider
+ * then returns no entry: such layers would add nothing, and their entries would be listed before this provider's. */
 #define GETINFO_FOR_LAYERS (1ull << 59)
 
 #define OBJECTS_MAX 16384 /* reported limit of each kind of object in a domain; in fact only memory limits them */

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * match.c - hints of fi_getinfo(3): whether an endpoint can meet the hints, and the attributes that it then has. Sizes
- * may be smaller than the provider's, bit sets must be subsets, and choices must be among the provider's. The provider
- * fills in what a hint leaves open.
+ * in the hints must not exceed the provider's, bit sets must be subsets of the provider's, and enumerated values must
+ * be among those that the provider supports. The provider fills in what a hint leaves open.
  *
  * The provider requires no memory registration mode: the application or the provider can choose keys, and addresses can
  * be virtual or offsets. An application that supports basic registration gets basic registration, because most networks
- * need that mode and the application was tested with it. An application whose mr_mode names further modes supports all
- * of them and checks which ones are required; it is told that none is required.
+ * need that mode and the application was tested with it. If the application's mr_mode names further modes, it
+ * supports all of them and checks which ones are required. The provider then reports that none is required.
  */
 #include "provider.h"
 
@@ -117,7 +117,8 @@ static int mr_mode(uint32_t version, const struct fi_domain_attr *d)
 		return MR_SCALABLE;
 	if (mode & MR_BASIC || FI_VERSION_LT(version, FI_VERSION(1, 5)))
 		return MR_BASIC;
-	/* An application that can choose keys gets offset addressing too, whatever other modes it supports. */
+	/* 0 means that the application chooses keys and addresses memory by offset. An application that does not
+	 * support FI_MR_PROV_KEY gets this mode, whatever other modes it supports. */
 	if (ufi_params.scalable_mr || !(mode & FI_MR_PROV_KEY) || mode & ~(MR_BASIC_BITS | FI_MR_LOCAL))
 		return 0;
 	return mode & MR_BASIC_BITS;

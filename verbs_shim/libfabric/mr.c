@@ -73,7 +73,8 @@ static int mr_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 	return rc;
 }
 
-/** Remove a region from the list of counted ones. Engine lock held. */
+/** Remove a region from the domain's list of regions with counters, and end its use of the counters. Engine lock
+ * held. */
 static void mr_unbind(struct ufi_mr *mr)
 {
 	struct ufi_mr **at = &mr->domain->counted;

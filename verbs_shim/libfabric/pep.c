@@ -177,8 +177,8 @@ static void pep_end(struct ufi_pep *pep)
 	pmd_close(pep->engine);
 }
 
-/* The list of all passive endpoints of the process: a handle does not tell which fabric it belongs to. No other lock
- * is held or taken while all_lock is held, except by a fork. */
+/* All passive endpoints of the process. One list for all fabrics is needed, because a handle does not tell which fabric
+ * it belongs to. Except during a fork, a thread that holds all_lock neither holds nor takes another lock. */
 static pthread_mutex_t all_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct ufi_pep *all;
 
@@ -192,8 +192,8 @@ static void all_release(void)
 	pthread_mutex_unlock(&all_lock);
 }
 
-/* All fork handlers of the provider are registered when it is loaded: the child of a fork during the registration could
- * find a lock taken. */
+/* Register all fork handlers of the provider when it is loaded. If they were registered later, another thread could
+ * fork during the registration, and the child could find a lock taken. */
 static void __attribute__((constructor)) handlers_register(void)
 {
 	pmd_fork_handlers();

@@ -3,12 +3,14 @@
  * provider.h - the objects of the libfabric provider (private to verbs_shim/libfabric), except endpoints (endpoint.h)
  * and requests (requests.h).
  *
- * Every object begins with its public structure from libfabric's headers, so a pointer to one is also a pointer to the
- * other; the other members are private. An endpoint's work from posting to completion is done by a `struct nic_rdm`
- * (nic_rdm.h). The code here checks arguments, looks up addresses and reports completions to queues and counters.
+ * Every object begins with its public structure from libfabric's headers, so a pointer to the object is also a pointer
+ * to that structure. The object's other members are private. A `struct nic_rdm` (nic_rdm.h) does an endpoint's work
+ * from posting to completion. The code here checks arguments, looks up addresses and reports completions to queues and
+ * counters.
  *
  * Locks: the engine's lock guards all objects of a domain (ufi_enter, ufi_leave), and is held during the NIC's
- * callbacks. An event queue, which belongs to a fabric, has its own mutex, the innermost lock. User counts are atomic.
+ * callbacks. An event queue, which belongs to a fabric, has its own mutex, the innermost lock. `users` counts are
+ * atomic.
  *
  * Calls return 0, a count, or a negative fi_errno, as the man pages say.
  */
@@ -74,8 +76,9 @@ extern struct ufi_params ufi_params;
 #define UFI_TX_OP_FLAGS (UFI_LEVELS | FI_INJECT | FI_COMPLETION)
 #define UFI_RX_OP_FLAGS (FI_MULTI_RECV | FI_COMPLETION)
 
-/** Message orders. Those in UFI_ORDER_FREE always hold. Those in UFI_ORDER_WAITS hold only if a request after an RMA
- * read waits for the read, because the responder sends the response while it already executes later requests. */
+/** Message orders. The orders in UFI_ORDER_FREE always hold. For the orders in UFI_ORDER_WAITS, a request that follows
+ * an RMA read must wait until the read completes, because the responder may execute later requests while it still sends
+ * the read's response. */
 #define UFI_ORDER_WAITS (FI_ORDER_WAR | FI_ORDER_SAR | FI_ORDER_RMA_WAR)
 #define UFI_ORDER_FREE                                                                                                 \
 	(FI_ORDER_RAR | FI_ORDER_RAW | FI_ORDER_RAS | FI_ORDER_WAW | FI_ORDER_WAS | FI_ORDER_SAW | FI_ORDER_SAS |      \
@@ -87,9 +90,9 @@ extern struct ufi_params ufi_params;
 
 #define UFI_MIN_MULTI_RECV 64	 /* the default, in bytes */
 #define UFI_QUEUE_MAX	   16384 /* limit of requests in flight, and of posted receives */
-/** The NIC accepts at least this many requests and receives, even if a queue's size is smaller; the memory for them
- * is touched only on use. MPI assumes no limit: an application that first posts all its receives or sends would hang
- * if there were one. */
+/** The NIC accepts at least this many requests (TX) and receives (RX), even if the endpoint's queue size is smaller.
+ * The memory for them is touched only on use. MPI applications assume that there is no limit: an application that first
+ * posts all its receives or sends would hang at a small limit. */
 #define UFI_TX_TAKEN	   8192u
 #define UFI_RX_TAKEN	   32768u
 /** A memory key is an R_Key: 4 bytes. */
@@ -110,13 +113,14 @@ const struct ufi_type *ufi_type_at(unsigned i);
 /** Find an endpoint type. @return NULL: unknown type. */
 const struct ufi_type *ufi_type_find(enum fi_ep_type type);
 
-/** Whether an endpoint can have this number of contexts: a context of its own, or a shared context. */
+/** Whether `count` is a valid tx_ctx_cnt or rx_ctx_cnt: at most one context of the endpoint's own, or
+ * FI_SHARED_CONTEXT. */
 static inline bool ufi_ctx_cnt_valid(size_t count)
 {
 	return count <= 1 || count == FI_SHARED_CONTEXT;
 }
-/** Add the capabilities that fi_getinfo(3) implies: all modifiers if `caps` has none. If `caps` is 0, return the
- * default set. */
+/** Complete the capabilities as fi_getinfo(3) says: if `caps` has a primary capability but none of its modifiers, such
+ * as FI_SEND, add all of them. Also add UFI_FREE_CAPS. If `caps` is 0, return the default set. */
 uint64_t ufi_caps_complete(const struct ufi_type *type, uint64_t caps);
 /** Whether hints can be met, apart from addresses and names. */
 bool ufi_hints_match(const struct ufi_type *type, const struct fi_info *hints);
@@ -151,8 +155,8 @@ int ufi_addr_copy_out(const struct nic_rdm_addr *addr, void *out, size_t *len);
 
 /* ---- locks of objects ----------------------------------------------------------------------------------- */
 
-/** A lock that a forked child does not take in objects that it inherited: it can only close those, and a thread that
- *  does not exist in the child could hold the mutex forever. */
+/** A mutex that a forked child does not lock in objects inherited from its parent. If a thread of the parent held the
+ *  mutex at the fork, nobody in the child would ever unlock it. The child can only close such objects. */
 struct ufi_lock {
 	pthread_mutex_t mutex;
 	unsigned forks; /* pmd_forks() when the object was made */
@@ -338,8 +342,8 @@ void ufi_av_follow(struct ufi_av *av);
 
 /* ---- completion queue (cq.c, comp.c), counter (cntr.c) -------------------------------------------------- */
 
-/** Flag of an entry in the ring: the entry is an error. Once it is the first in the ring, its details are the first
- * in the error list. Not one of libfabric's completion flags. */
+/** Marks an entry in the ring as an error. This flag is private, not one of libfabric's completion flags. The error
+ * list has the details of the errors in ring order: its first element belongs to the first error in the ring. */
 #define UFI_COMP_ERROR (1ull << 63)
 
 struct ufi_comp {
@@ -361,7 +365,7 @@ struct ufi_cq {
 	struct fid_cq cq;
 	struct ufi_domain *domain;
 	struct ufi_wait wait;
-	size_t entry_size; /* size of the entry format; each format is a prefix of the longest */
+	size_t entry_size; /* size of an entry for readers, which is a prefix of struct fi_cq_tagged_entry */
 	struct ufi_comp *ring;
 	size_t size, head, n; /* size is a power of two */
 	struct ufi_comp_error *errors, **errors_tail;
@@ -404,8 +408,8 @@ void ufi_cntr_count(struct ufi_cntr *cntr, bool error);
 /** Count a peer's access to memory in both counters, or once if both are the same counter. NULL: no counter. Engine
  * lock held. */
 void ufi_cntr_count_served(struct ufi_cntr *reads, struct ufi_cntr *writes);
-/** Add to the value or the number of errors, or set it. Engine lock held; the caller starts the work that this
- * triggers (ufi_run_work). */
+/** Add `value` to the counter's value, or set the counter's value. If `error`, change its number of errors instead.
+ * Engine lock held; the caller starts the work that this triggers (ufi_run_work). */
 void ufi_cntr_change(struct ufi_cntr *cntr, bool error, uint64_t value, bool add);
 int ufi_cntr_trywait(struct ufi_cntr *cntr);
 

@@ -13,8 +13,8 @@ extern struct fi_ops_atomic ufi_atomic_ops;
 int ufi_query_atomic(struct fid_domain *domain, enum fi_datatype datatype, enum fi_op op, struct fi_atomic_attr *attr,
 		     uint64_t flags);
 
-/** The lowest bit of a request's cookie: report success in the queue. The other bits are the address of a struct
- * ufi_work. */
+/** The lowest bit of a request's cookie. If it is set, the completion queue gets an entry even if the request succeeds.
+ * The other bits are the address of a struct ufi_work, or NULL. */
 #define UFI_COOKIE_COMPLETE 1u
 
 /** How to post a request to the NIC. */
@@ -81,8 +81,8 @@ struct ufi_atomic {
 ssize_t ufi_send(struct ufi_ep *ep, const struct ufi_send *s);
 ssize_t ufi_recv(struct ufi_ep *ep, const struct ufi_recv *r);
 
-/** Check a request, as far as this is possible without the lock. A checked request, except an atomic, has vectors of
- * at most NIC_RDM_IOV_MAX segments. @param has the capabilities that apply to this request. @return 0, or a
+/** Check a request, as far as this is possible without the lock. Each vector of a checked request, except an
+ * atomic, has at most NIC_RDM_IOV_MAX segments. @param has: the capabilities that the request may use. @return 0, or a
  * negative fi_errno. */
 int ufi_send_check(const struct ufi_core *core, uint64_t has, const struct ufi_send *s);
 int ufi_recv_check(const struct ufi_core *core, uint64_t has, const struct ufi_recv *r);
@@ -131,8 +131,8 @@ ssize_t ufi_call_end(struct ufi_core *core, int rc);
 
 /** A nic_rdm_init.done callback; ctx is the struct ufi_core. */
 void ufi_done(void *ctx, const struct nic_rdm_done *done);
-/** Report a completion to the endpoint's queue and counters. The statuses below are failures found by this code, not
- * by the NIC: the request was never in flight. */
+/** Report a completion to the endpoint's queue and counters. This code, not the NIC, finds the failures that the
+ * statuses below stand for. Except with UFI_STATUS_NO_SOURCE, the request was never in flight. */
 #define UFI_STATUS_NO_MESSAGE  0x200u
 #define UFI_STATUS_NO_SOURCE   0x201u
 #define UFI_STATUS_NO_PEER     0x202u

@@ -20,7 +20,8 @@ enum ufi_share_state {
 int ufi_share_open(const struct ufi_domain *domain, const char *name, bool read_only, size_t count,
 		   struct ufi_share **out);
 void ufi_share_close(struct ufi_share *share);
-/** An array in the shared table: element i is fi_addr_t i. Other processes add elements. */
+/** The shared table's array for fi_av_attr.map_addr. Element i is the fi_addr_t i, or FI_ADDR_NOTAVAIL if the insertion
+ * failed. Other processes add elements, too. */
 fi_addr_t *ufi_share_map(const struct ufi_share *share);
 /** Add an address; with `addr` NULL, assign an index without an address. On read-only tables, this function and
  * ufi_share_remove() must not be called. @return 0, -FI_ENOMEM: table full. */

@@ -3,8 +3,8 @@
  * trigger.c - triggered operations (fi_trigger(3)): requests with FI_TRIGGER, whose context names the counter and
  * threshold that start them. Once started, they are ordinary requests.
  *
- * FI_INJECT is refused, since the buffer would have to be free when the call returns, while the request still waits.
- * Inject calls have no context that could name a counter.
+ * FI_INJECT is refused: the application could reuse the buffer when the call returns, but the request would still wait
+ * then. Inject calls cannot be triggered, because they have no context that could name a counter.
  */
 #include "work.h"
 

@@ -58,7 +58,7 @@ static inline void ufi_wait_signal_value(struct ufi_wait *wait, uint64_t value)
 }
 /** fi_control's FI_GETWAIT and FI_GETWAITOBJ. The object's lock is held. */
 int ufi_wait_control(struct ufi_wait *wait, int command, void *arg);
-/** Convert a timeout in ms to an absolute deadline; negative: never. */
+/** Convert a timeout in ms to an absolute deadline in ns. A negative timeout gives a deadline that never passes. */
 uint64_t ufi_deadline(int timeout_ms);
 /** Sleep after ufi_wait_begin() on an object of this fabric. No lock is held. If threads do not sleep on this kind
  * of object, only check the deadline. @return 0: there may be an event, check; -FI_ETIMEDOUT; -FI_EINTR. */
@@ -77,8 +77,8 @@ bool ufi_nap_begin(struct ufi_nap *nap, struct ufi_fabric *fabric, uint64_t dead
 
 int ufi_waitset_open(struct fid_fabric *fabric, struct fi_wait_attr *attr, struct fid_wait **out);
 struct ufi_waitset *ufi_waitset_of(struct fid *fid);
-/** If a queue or counter, fully initialized, has wait object FI_WAIT_SET, add it to the set. @return 0;
- * -FI_EINVAL: no set, or a set of another fabric; -FI_ENOMEM; or a negative errno. */
+/** Add a queue or counter to the set if its wait object is FI_WAIT_SET; otherwise do nothing. The queue or counter must
+ * be fully initialized. @return 0; -FI_EINVAL: no set, or a set of another fabric; -FI_ENOMEM; or a negative errno. */
 int ufi_waitset_add(struct fid_wait *set, const struct ufi_fabric *fabric, struct fid *object, struct ufi_wait *wait);
 /** Remove an object that is being closed from its set, if it has one. */
 void ufi_waitset_remove(struct ufi_wait *wait, const struct fid *object);

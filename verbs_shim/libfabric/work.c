@@ -212,8 +212,8 @@ static bool slots_grow(struct ufi_domain *domain)
 	return true;
 }
 
-/** From now on `user` names this work, and no longer an older work that it may have named: applications reuse the
- * struct for several requests. @return 0, -FI_ENOMEM. */
+/** Take a slot for the work, and make `user` name the work. Applications reuse the struct for several requests, so
+ * `user` may have named older work until now. @return 0, -FI_ENOMEM. */
 static int slot_take(struct ufi_work *w, struct fi_deferred_work *user)
 {
 	struct ufi_domain *domain = w->domain;
@@ -285,8 +285,8 @@ void ufi_work_untold(struct ufi_work *w, const struct nic_rdm_done *d)
 /** End work that failed without having been in flight, and report the failure. */
 static void work_fail(struct ufi_work *w, uint32_t status)
 {
-	/* A shared context has no completion queue. A bound endpoint reports the context's work, and also its receives
-	 * that end without a message. */
+	/* A shared receive context has no completion queue, so a bound endpoint reports the context's work. The same
+	 * endpoint reports the context's receives that end without a message. */
 	struct ufi_core *teller =
 		w->core->rdm ? w->core : ufi_srx_reporter(container_of(w->core, struct ufi_srx, ep.own));
 	struct ufi_work *deferred = w->user ? w : NULL;

@@ -3,10 +3,10 @@
  * work.h - requests that wait for a counter: triggered operations (trigger.c) and deferred work (deferred.c). Private
  * to verbs_shim/libfabric.
  *
- * A request is copied with its vectors. It is checked as if it were posted, and so the call can return errors. The
- * NIC's trigger unit later starts the copy, with the engine's lock held and not from within another call of the NIC.
- * From then on a triggered operation is an ordinary request. Deferred work is tracked until it completes, because its
- * completion can be reported to a counter that the application has named for this work.
+ * The call that queues a request checks it as if it were posted, so the call can return errors. It also copies the
+ * request with its vectors. The NIC's trigger unit later starts the copy, with the engine's lock held and not from
+ * within another call of the NIC. From then on a triggered operation is an ordinary request. Deferred work is tracked
+ * until it completes, because its completion can be reported to a counter that the application has named for this work.
  *
  * Work is started or canceled under the engine's lock, so it is always clear which of the two has happened.
  */
@@ -89,14 +89,14 @@ static inline struct ufi_work *ufi_work_of(uint64_t cookie)
 }
 /** Called at a completion of the work: frees the work, unless more completions follow (multi-receive). */
 void ufi_work_done(struct ufi_work *work, const struct nic_rdm_done *done);
-/** As ufi_work_done(), for a completion that does not pass through an endpoint, which would have counted it: counts it
- * in the work's completion counter, too. */
+/** Like ufi_work_done(), but first counts the completion in the work's completion counter. Used for completions
+ * that no endpoint reports and counts. */
 void ufi_work_untold(struct ufi_work *work, const struct nic_rdm_done *done);
 /** For fi_cancel: cancel the oldest waiting triggered operation with this context, and report it. @return false: no
  * such operation waits. */
 bool ufi_work_cancel_triggered(struct ufi_core *core, const void *context);
-/** For an endpoint that closes. ufi_work_stop: cancel the work that waits. ufi_work_drop: free the other deferred
- * work, once none of its requests is in flight. */
+/** Called when an endpoint closes. ufi_work_stop cancels the work that still waits. ufi_work_drop is called when no
+ * request of the endpoint is in flight any more, and frees the deferred work that has started. */
 void ufi_work_stop(struct ufi_core *core);
 void ufi_work_drop(struct ufi_core *core);
 

@@ -5,10 +5,10 @@
  * command ABI (ucma_abi.c) and the descriptor of /dev/infiniband/rdma_cm (device.c). Nothing here interposes anything.
  *
  * Locks, outermost first: an id's `op`, held during each command on the id; the lock of the device list
- * (cma_device.c); an engine's lock (pmd_lock); cma_lock. The members of an id from `state` on are changed by commands,
- * which hold `op`, and by events of its connection, which hold only the engine's lock; so a holder of both locks sees
- * no change. cma_lock guards the rest: the files, the queued events, and the table of ids. No thread can be cancelled
- * while it holds cma_lock.
+ * (cma_device.c); an engine's lock (pmd_lock); cma_lock. Commands, which hold an id's `op`, change the members of the
+ * id from `state` on. Events of the id's connection change these members too, while they hold only the engine's lock. A
+ * thread that holds both locks therefore sees no change. cma_lock guards the rest: the files, the queued events, and
+ * the table of ids. No thread can be cancelled while it holds cma_lock.
  *
  * Calls return 0 or the negative errno that the kernel would return.
  */
@@ -51,7 +51,7 @@ enum cma_state {
 	CMA_DESTROYING,
 };
 
-/** An IP address with its port; family 0: none. The wildcard address has a GID of zeroes. */
+/** An IP address and a port. Family 0 means that there is no address. The wildcard address has a GID of zeroes. */
 struct cma_addr {
 	uint16_t family;
 	uint16_t port; /* host order */
@@ -140,24 +140,27 @@ static inline bool cma_is_ud(const struct cma_id *id)
 /** Create an id in a file. It has one reference, which lasts until the number of the id is given up. cma_lock held.
  *  @return NULL: no memory */
 struct cma_id *cma_id_new(struct cma_file *file, uint16_t space, uint8_t qp_type);
-/** Find an id by its number, take a reference, and lock `op`. @return 0; -ENOENT; -EINVAL: the id is another file's */
+/** Find an id by its number, take a reference, and lock `op`. @return 0; -ENOENT; -EINVAL: the id belongs to another
+ * file */
 int cma_id_enter(const struct cma_file *file, uint32_t number, struct cma_id **out);
 void cma_id_leave(struct cma_id *id);
 void cma_id_put(struct cma_id *id);
-/** An event of the id's connection, to be filled in and queued: one of CMA_CONN_EVENTS that were allocated with the id.
+/** Take one of the CMA_CONN_EVENTS events that were allocated with the id. The caller fills the event in and queues it.
  *  cma_lock held. */
 struct cma_event *cma_id_event(struct cma_id *id);
-/** End the id's connection and ports, and remove it from its file and the table; it is freed with its last reference.
- *  `op` is held before and after. @return the number of its events that the program has read */
+/** End the id's connection, release its ports, and remove the id from its file and from the table. The id is freed when
+ *  its last reference is released. `op` is held before and after. @return the number of the id's events that the
+ * program has read */
 uint32_t cma_id_destroy(struct cma_id *id);
-/** Take and release the lock of the device's engine; NULL (the id has no device): do nothing. cma_engine_leave first
- *  rings the doorbell, so that queued messages are sent. */
+/** Lock and unlock the device's engine. If `device` is NULL (the id has no device), do nothing. Before cma_engine_leave
+ *  unlocks the engine, it rings the doorbell, so that queued messages are sent. */
 void cma_engine_enter(const struct cma_device *device);
 void cma_engine_leave(const struct cma_device *device);
 
 /* ---- files and events (cma_file.c) ------------------------------------------------------------------- */
 
-/** Open a file: ids, and a queue of their events. *fd is readable while an event is queued. @return NULL: an error */
+/** Open a file, which holds ids and a queue of their events. *fd is readable while an event is queued. @return NULL:
+ * *fd is a negative errno */
 struct cma_file *cma_file_open(int flags, int *fd);
 /** Find the file of a descriptor, and take a reference. Keeps errno. @return NULL: the descriptor is not one of ours */
 struct cma_file *cma_file_get(int fd);
@@ -168,13 +171,13 @@ void cma_fork_inner(void);
 /** Register the fork handlers of the lock of the device list, which is held while engines are opened. */
 void cma_fork_outer(void);
 void cma_file_put(struct cma_file *file);
-/** cma_file_dup: `fd` is a new copy of the descriptor. cma_file_close: `fd` is about to be closed; with the last
- *  descriptor the file and its ids are destroyed. */
+/** Tell the file that `fd` is a new copy of its descriptor (cma_file_dup), or that `fd` is about to be closed
+ *  (cma_file_close). When the last descriptor is closed, the file and its ids are destroyed. */
 void cma_file_dup(struct cma_file *file, int fd);
 void cma_file_close(struct cma_file *file, int fd);
 
-/** Put an id into the file, or move it there with its events. cma_lock held. @return false: the file's last descriptor
- * has been closed. */
+/** cma_file_add puts a new id into the file; cma_file_migrate moves an id and its queued events from another file to
+ *  the file `to`. cma_lock held. @return false: the file's last descriptor has been closed. */
 bool cma_file_add(struct cma_file *file, struct cma_id *id);
 bool cma_file_migrate(struct cma_file *to, struct cma_id *id);
 
@@ -183,7 +186,8 @@ struct cma_event {
 	struct list link;
 	struct cma_id *id;
 	struct cma_id *request; /* for a connection request: the new id, with a reference; else NULL */
-	/* For an event of a multicast group: the group's count of events that were read; else NULL. */
+	/* For an event of a multicast group, points to the group's count of events that the program has read; otherwise
+	 * NULL. */
 	uint32_t *reported;
 	struct rdma_ucm_event_resp resp;
 };
@@ -195,17 +199,17 @@ int cma_event_simple(struct cma_id *id, uint32_t type, int status);
 /** Remove all queued events of an id, and free them; connection requests are appended to `requests` instead, for the
  *  caller to refuse. cma_lock held. */
 void cma_event_purge(struct cma_id *id, struct list *requests);
-/** Remove the queued events of a multicast group, which have this `reported`. cma_lock held. */
+/** Remove and free the queued events of a multicast group: those whose `reported` is this pointer. cma_lock held. */
 void cma_event_forget(struct cma_file *file, const uint32_t *reported);
-/** Read the oldest event. @param cancel the thread's cancelability while it waits; disabled otherwise. @return 0,
- * -EAGAIN (none, and `block` is false), -EINTR */
+/** Read the oldest event. @param cancel the thread's cancelability during a wait for an event; the caller has disabled
+ *  cancellation. @return 0, -EAGAIN (no event is queued, and `block` is false), -EINTR */
 int cma_event_read(struct cma_file *file, int fd, bool block, int cancel, struct rdma_ucm_event_resp *out);
-/** A pmd_cm_event_fn: turns a nic_cm_event into one for librdmacm. ctx is the struct cma_device (cma_event.c). */
+/** A pmd_cm_event_fn: turns a nic_cm_event into an event for librdmacm. ctx is the struct cma_device (cma_event.c). */
 void cma_event_from_cm(void *ctx, const struct nic_cm_event *event);
 
 /* ---- addresses (cma_addr.c) -------------------------------------------------------------------------- */
 
-/** The size of a socket address, by its family; 0: neither IPv4 nor IPv6 nor InfiniBand. */
+/** Get the size of a socket address from its family. @return 0: the family is not IPv4, IPv6 or InfiniBand */
 unsigned cma_sockaddr_size(const void *sockaddr);
 /** @return 0, -EAFNOSUPPORT */
 int cma_addr_from(const void *sockaddr, struct cma_addr *out);
@@ -228,14 +232,14 @@ int cma_front_open(const struct pmd_device *device, struct pmd_engine **out);
 
 /** Find the device that has an address, and open it. @return 0, -ENODEV, another negative errno */
 int cma_device_by_address(const struct cma_addr *addr, struct cma_device **out);
-/** Whether a device has the address. It need not be possible to open it. */
+/** Whether a device has the address. A device that cannot be opened counts only for its configured address. */
 bool cma_device_has(const struct cma_addr *addr);
 /** Find the device and the source address by which to reach `dst`, and open the device.
- *  @param src in: the source address to use, or zeroes: any; out: the source address.
+ *  @param src in: the source address to use; zeroes mean any. out: the source address that was chosen.
  *  @return 0; -ENODEV: the route leads through none of our devices; -ENETUNREACH or another errno: there is no route */
 int cma_route_find(const struct cma_addr *dst, struct cma_addr *src, struct cma_device **out);
-/** Open all devices, and call fn for each that is open, until fn returns something other than 0. @return what fn
- *  returned last; or, if no device could be opened, the error of the first */
+/** Open all devices, and call fn for each device that could be opened, until fn returns a nonzero value. @return the
+ * last result of fn. If no device could be opened: the first error other than -ENODEV, or -ENODEV if there is none */
 int cma_device_each(int (*fn)(void *arg, struct cma_device *device), void *arg);
 /** As cma_device_each(), but only for devices that are already open. */
 int cma_device_open_each(int (*fn)(void *arg, struct cma_device *device), void *arg);
@@ -251,10 +255,10 @@ uint8_t cma_device_ack_delay(const struct cma_device *device);
 /* ---- bind, listen (cma_bind.c) ----------------------------------------------------------------------- */
 
 int cma_bind(struct cma_id *id, const struct cma_addr *addr);
-/** Bind an active side to the source address that its program names. A port that the program does not name is known
- * only to this process. */
+/** On the active side, bind the id to the source address that the program names. If the program names no port, the id
+ *  gets a port that other processes may also get (PMD_CM_ACTIVE). */
 int cma_bind_source(struct cma_id *id, const struct cma_addr *addr);
-/** On the active side, bind a source port, unless the id has one. */
+/** On the active side, bind a source port, unless the id already has a port. */
 int cma_bind_active(struct cma_id *id);
 int cma_listen(struct cma_id *id, int backlog);
 int cma_set_reuse(struct cma_id *id, bool on);
@@ -271,7 +275,7 @@ void cma_path_set(struct cma_id *id);
 /* ---- connections (cma_conn.c) ------------------------------------------------------------------------ */
 
 int cma_connect(struct cma_id *id, const struct rdma_ucm_conn_param *param, const struct rdma_ucm_ece *ece);
-/** Accept a connection request. If `param` is NULL, this is the active side, and its QP is in RTS: send the RTU.
+/** Accept a connection request. If `param` is NULL, the id is on the active side and its QP is in RTS: send the RTU.
  *  @param uid becomes the id's uid, if `param` is not NULL. */
 int cma_accept(struct cma_id *id, const struct rdma_ucm_conn_param *param, const struct rdma_ucm_ece *ece,
 	       uint64_t uid);
@@ -283,12 +287,13 @@ uint32_t cma_psn_random(void);
 
 /* ---- multicast (cma_mcast.c) ------------------------------------------------------------------------- */
 
-/** Join a group, which queues an event. The id must have a device. @param uid librdmacm's pointer, for the event.
- *  @param number out: names the membership. @return 0; -EINVAL: the id has no datagrams or no address, or the
- *  address is no multicast group of the id's family; -EOPNOTSUPP: the device has no multicast; -ENOMEM */
+/** Join a group, and queue the event that reports it. The id must have a device. @param uid librdmacm's pointer, which
+ *  the event carries. @param number out: the number of the membership. @return 0; -EINVAL: the id is not for datagrams
+ *  or has no address, or `group` is not a multicast address of the id's family; -EOPNOTSUPP: the device has no
+ * multicast; -ENOMEM */
 int cma_join(struct cma_id *id, const struct cma_addr *group, uint64_t uid, uint32_t *number);
 /** End a membership. @param reported out: the number of its events that the program has read. @return 0; -ENOENT;
- *  -EINVAL: it is another file's */
+ *  -EINVAL: the membership belongs to another file */
 int cma_leave(const struct cma_file *file, uint32_t number, uint32_t *reported);
 /** End all memberships of an id. cma_lock held. */
 void cma_leave_all(const struct cma_id *id);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * cma_bind.c - binds ids to ports, and listens on the ports. A port belongs to a port space of one device. To bind the
- * wildcard address, an id binds the same port number on every device. A loopback address that no device has stands for
- * the wildcard address, as in a kernel. The engines keep the port spaces (engine_cm.h).
+ * wildcard address, an id binds the same port number on every device. If no device has a loopback address that an id
+ * binds, the id binds the wildcard address instead, as in a kernel. The engines keep the port spaces (engine_cm.h).
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -69,7 +69,8 @@ static bool is_link_local(const struct nic_gid *gid)
 	return gid->raw[0] == 0xfe && (gid->raw[1] & 0xc0) == 0x80;
 }
 
-/** Find the device of an address. @return 0, and *device is NULL if the address means all devices; a negative errno */
+/** Find the device of an address. @return 0 or a negative errno. *device stays NULL if the address means all
+ * devices. */
 static int device_of(const struct cma_addr *addr, struct cma_device **device)
 {
 	if (cma_addr_is_any(addr) || (cma_addr_is_loopback(addr) && !cma_device_has(addr)))
@@ -190,7 +191,8 @@ static void backlog_set(struct cma_id *id, int backlog)
 	pthread_mutex_unlock(&cma_lock);
 }
 
-/** Bind a port to an id that has an address only: the source address of a connection that could not be resolved. */
+/** Bind a port for an id that has an address but no port. Such an id has set its source address, but then failed to
+ * resolve its destination. */
 static int bind_port(struct cma_id *id)
 {
 	const struct cma_addr any = {.family = id->src.family};

@@ -260,7 +260,7 @@ int cma_reject(struct cma_id *id, uint8_t reason, const void *private_data, uint
 
 /* ---- both sides -------------------------------------------------------------------------------------- */
 
-/** As with the kernel, also succeeds if the connection has already ended, or was never established. */
+/** As with the kernel, this call also succeeds if the connection has already ended, or was never established. */
 int cma_disconnect(struct cma_id *id)
 {
 	int err = -EINVAL;

@@ -71,7 +71,7 @@ static bool devices_look(bool again)
 		return false;
 	found = calloc(PMD_DEVICES_MAX, sizeof(*found));
 	n = found ? pmd_devices(found, PMD_DEVICES_MAX) : 0;
-	/* If the configuration cannot be read now, the devices that it had stay. */
+	/* If the configuration cannot be read now, the devices that were present stay present. */
 	for (struct cma_device *d = devices; d && found && n >= 0; d = d->next)
 		d->present = false;
 	for (int i = 0; i < n; i++)
@@ -180,7 +180,7 @@ bool cma_device_address(const struct cma_device *d, int family, struct cma_addr 
 	return is_of_family(&d->pmd.gid, family);
 }
 
-/** The interface that has an address; "" if none has. */
+/** Get the name of the interface that has an address; "" if no interface has it. */
 static void interface_of(const struct nic_gid *gid, char *out, size_t len)
 {
 	struct ifaddrs *list;
@@ -213,8 +213,8 @@ static bool is_ours(const struct nic_gid *gid)
 	return name[0];
 }
 
-/** Find a device by an address that is not its configured one. A device that follows its interface (`follow`) can have
- *  further addresses of the interface. devices_lock held. */
+/** Find a device by an address that is not its configured one. A device that follows its interface (`follow`) can also
+ *  have other addresses of the interface. devices_lock held. */
 static struct cma_device *find_follower(const struct nic_gid *gid)
 {
 	char name[sizeof(devices->pmd.netdev)];
@@ -257,7 +257,8 @@ static struct cma_device *find_by_address(const struct cma_addr *addr)
 	return d;
 }
 
-/** End a search: open the device `d` that was found. NULL: fail with -ENODEV. Unlocks devices_lock. */
+/** End a search: open the device `d` that was found. If `d` is NULL, no device was found: fail with -ENODEV. Unlocks
+ *  devices_lock. */
 static int found(struct cma_device *d, struct cma_device **out)
 {
 	int err = d ? device_open(d) : -ENODEV;
@@ -286,8 +287,9 @@ int cma_device_by_address(const struct cma_addr *addr, struct cma_device **out)
 
 /* ---- routes ------------------------------------------------------------------------------------------ */
 
-/** Get the source address that the kernel uses towards dst: that of a datagram socket connected to dst. If `src` is an
- *  address, the socket is bound to it. Makes direct system calls, because programs interpose socket functions. */
+/** Get the source address that the kernel uses to reach dst, by connecting a datagram socket to dst. If `src` contains
+ *  an address, the socket is first bound to that address. Makes direct system calls, because programs interpose socket
+ * functions. */
 static int kernel_source(const struct cma_addr *dst, const struct cma_addr *src, struct cma_addr *out)
 {
 	struct sockaddr_in6 name;
@@ -316,8 +318,8 @@ static bool is_kernels(const struct cma_device *d)
 	return !strcmp(d->pmd.port, "udp");
 }
 
-/** Whether an ethdev device, whose routes the kernel does not know, reaches an address: the device has a gateway or no
- *  subnet, or the address is in its subnet. */
+/** Whether a device is an ethdev device that reaches an address. The kernel does not know the routes of ethdev devices:
+ *  such a device reaches an address if the device has a gateway or no subnet, or if the address is in its subnet. */
 static bool ethdev_reaches(const struct cma_device *d, const struct nic_gid *gid)
 {
 	static const struct nic_gid none;
@@ -333,10 +335,11 @@ static bool ethdev_reaches(const struct cma_device *d, const struct nic_gid *gid
 	return true;
 }
 
-/** Find a device for a destination that is an address of this host: the device that has the address; else a device that
- *  uses the kernel's sockets, because the kernel delivers datagrams between the addresses of the host.
- *  @param loopback whether the destination is a loopback address: only devices with one will do. For another address,
- *  devices with a loopback address come last. devices_lock held. */
+/** Find a device for a destination that is an address of this host. Prefer the device that has the address. Otherwise,
+ *  take a device that uses the kernel's sockets, because the kernel delivers datagrams between the addresses of the
+ * host.
+ *  @param loopback whether the destination is a loopback address. If so, take only a device with a loopback address;
+ *  otherwise, take a device with a loopback address only if there is no other. devices_lock held. */
 static struct cma_device *find_local(const struct cma_addr *dst, bool loopback, struct cma_addr *src)
 {
 	struct cma_device *d = find_by_gid(&dst->gid), *found = NULL;

@@ -171,7 +171,7 @@ static void request_begin(struct cma_id *id, struct cma_device *device, const st
 		request_sidr(id, event, cma_device_mtu(device));
 }
 
-/** A new id for a request, if the listener's backlog has room. cma_lock held. */
+/** Create the id of a request, if the listener's backlog has room. cma_lock held. @return NULL: no room or no memory */
 static struct cma_id *request_id(struct cma_id *listener)
 {
 	struct cma_id *id;
@@ -240,7 +240,7 @@ static void on_request(struct cma_device *device, const struct nic_cm_event *eve
 
 /* ---- everything else --------------------------------------------------------------------------------- */
 
-/** The event that a program gets for each event of a connection. UINT32_MAX: none. */
+/** The librdmacm event that the program gets for each event of a connection. UINT32_MAX: the program gets no event. */
 static const struct {
 	uint32_t type;
 	int status;

@@ -4,8 +4,8 @@
  *
  * A file's descriptor is a UNIX datagram socket that is connected to itself and holds one byte for each queued event.
  * Thus it is readable while events are queued, and each new event is an edge for epoll. A thread that waits for an
- * event sleeps in the kernel, under the kernel's rules for signals. The socket has an inode of its own, by which copies
- * of the descriptor are recognized, and needs one descriptor only.
+ * event sleeps in the kernel, under the kernel's rules for signals. The socket needs only one descriptor. It has an
+ * inode of its own, by which copies of the descriptor are recognized.
  *
  * State: all files, by inode. System calls are made directly, except for the wait, because the C library's functions
  * are cancellation points, and programs interpose them (librspreload).
@@ -29,7 +29,7 @@ struct cma_file {
 	struct cma_file *next; /* in its bucket */
 	uint64_t ino, dev;
 	pid_t pid;	/* the process that opened the file; a forked child cannot use it */
-	unsigned forks; /* pmd_forks() then */
+	unsigned forks; /* pmd_forks() when the file was opened */
 	uint32_t refs;	/* one for each call in progress, and one for all descriptors together */
 	uint32_t n_fds; /* descriptors that are open, as far as is known */
 	int *fds;
@@ -394,7 +394,7 @@ static int progress(void *arg, struct cma_device *device)
 }
 
 /** Sleep until the descriptor is readable. If the engines have no threads, sleep for INLINE_POLL_MS at most,
- *  because the caller must then make progress. The thread's cancelability is `cancel` meanwhile. */
+ *  because the caller must then make progress. During the sleep, the thread's cancelability is `cancel`. */
 static int event_wait(int fd, int cancel)
 {
 	struct pollfd readable = {.fd = fd, .events = POLLIN};
@@ -419,8 +419,9 @@ int cma_event_read(struct cma_file *f, int fd, bool block, int cancel, struct rd
 	while (!event_take(f, out)) {
 		int err = 0;
 
-		/* A non-blocking read leaves what this progress brings to the next read: before that, the program can
-		 * poll the last message of a connection that it will then find disconnected. */
+		/* A non-blocking read does not return the events that this progress brings; the next read does. Between
+		 * the two reads, the program can poll its CQs, and get the last message of a connection before it reads
+		 * that the connection is disconnected. */
 		if (pmd_progress_is_inline())
 			cma_device_open_each(progress, NULL);
 		err = block ? event_wait(fd, cancel) : -EAGAIN;

@@ -39,7 +39,7 @@ static void number_take(struct cma_mcast *m)
 	m->number = next_number++;
 }
 
-/** What the program needs to send to the group. */
+/** Fill in an event with what the program needs to send to the group. */
 static void event_fill(struct cma_event *e, const struct cma_id *id, const struct nic_gid *group)
 {
 	struct rdma_ucm_ud_param *p = &e->resp.param.ud;

@@ -21,13 +21,13 @@ void cma_ah_attr(const struct cma_id *id, const struct nic_gid *peer, struct ib_
 
 	*out = (struct ib_uverbs_ah_attr){.is_global = 1, .port_num = 1, .sl = id->path.sl};
 	memcpy(out->grh.dgid, peer->raw, sizeof(out->grh.dgid));
-	out->grh.sgid_index = (uint8_t)index; /* -1, the device has lost the address: verbs refuse index 255 */
+	out->grh.sgid_index = (uint8_t)index; /* -1 (the device has lost the address) gives 255, which verbs refuse */
 	out->grh.flow_label = id->path.flow_label;
 	out->grh.hop_limit = id->path.hop_limit ? id->path.hop_limit : CMA_HOP_LIMIT;
 	out->grh.traffic_class = id->path.traffic_class;
 }
 
-/** Attributes before the id has a connection, and always for datagrams. */
+/** Fill in the attributes for an id that has no connection yet, or that is for datagrams. */
 static void attr_plain(const struct cma_id *id, struct ib_uverbs_qp_attr *out)
 {
 	out->qp_attr_mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT;
@@ -77,7 +77,7 @@ static void attr_rts(const struct cma_id *id, struct ib_uverbs_qp_attr *out)
 	out->timeout = id->ack_timeout_set ? id->ack_timeout : id->conn.ack_timeout;
 }
 
-/** Whether the connection is being made or is established and, if `answered`, the peer's values are known. */
+/** Whether the connection is being made or is established. If `answered`, the peer's values must also be known. */
 static bool is_ready(const struct cma_id *id, bool answered)
 {
 	struct nic_cm_info info;

@@ -11,7 +11,8 @@
 
 #define FLOW_LABEL_MASK 0xfffffu
 
-/** Bind the source address that the caller names. Without one, a port is bound once the device is known. */
+/** Bind the source address that the caller names. If the caller names none, take_route() binds a port once the device
+ * is known. */
 static int bind_source(struct cma_id *id, const struct cma_addr *src, const struct cma_addr *dst)
 {
 	if (src->family && (src->port || !cma_addr_is_any(src)))
@@ -68,7 +69,8 @@ int cma_resolve_addr(struct cma_id *id, const struct cma_addr *src, const struct
 	return cma_event_simple(id, UCMA_ADDR_RESOLVED, 0);
 }
 
-/** The flow label: a hash of the ports, the same for all packets of a connection. Routers spread connections by it. */
+/** Compute the flow label, a hash of the ports. It is the same for all packets of a connection; routers use it to
+ * spread connections over paths. */
 static uint32_t flow_label(const struct cma_id *id)
 {
 	uint32_t h = (uint32_t)id->src.port << 16 | id->dst.port;

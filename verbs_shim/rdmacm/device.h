@@ -14,17 +14,19 @@ struct uroce_cm_source {
 	size_t size; /* sizeof(struct uroce_cm_source): must be equal in both libraries */
 	/** @return a descriptor, or -1 and errno */
 	int (*open)(int flags);
-	/** Whether a descriptor is still the device's. The hooks remember descriptors, whose numbers can be reused. */
+	/** Whether a descriptor still refers to the device. The hooks remember descriptors by their numbers, which the
+	 * program can reuse for other files. */
 	bool (*is)(int fd);
 	/** As write(2), but the return value is in *result. @return false: the descriptor is not the device's */
 	bool (*write)(int fd, const void *buf, size_t n, ssize_t *result);
 	/** Called after `fd` was duplicated as `to`. */
 	void (*dup)(int fd, int to);
-	/** Called before a descriptor is closed. With the last copy, the ids of the open file are destroyed. */
+	/** Called before a descriptor is closed. Closing the last copy destroys the ids of the open file. */
 	void (*closing)(int fd);
 };
 
-/** Set the operations; `source` must stay valid. With a wrong size it is ignored, and the device cannot be opened. */
+/** Set the operations; `source` must stay valid. If source->size is wrong, `source` is ignored, and the device cannot
+ * be opened. */
 void uroce_cm_attach(const struct uroce_cm_source *source);
 
 /** The operations that this library implements. */

@@ -13,14 +13,15 @@ struct ucma_call {
 	uint16_t out; /* bytes of room for the answer */
 };
 
-/** Copy from and to memory of the program; ucma_room only checks that it is writable. @return 0, -EFAULT */
+/** Copy from (ucma_read) or to (ucma_reply) the program's memory. ucma_room only checks that the memory is writable.
+ *  @return 0, -EFAULT */
 int ucma_read(void *to, uint64_t from, size_t len);
 int ucma_reply(uint64_t to, const void *from, size_t len);
 int ucma_room(uint64_t to, size_t len);
 /** As cma_id_enter(), for the file of the call. ucma_enter_device also fails with -EINVAL if the id has no device. */
 int ucma_enter(const struct ucma_call *call, uint32_t number, struct cma_id **out);
 int ucma_enter_device(const struct ucma_call *call, uint32_t number, struct cma_id **out);
-/** NULL: there is no such command. */
+/** @return the name of a command; NULL: there is no such command */
 const char *ucma_command_name(uint32_t number);
 
 typedef int ucma_run(const struct ucma_call *call, const void *cmd);

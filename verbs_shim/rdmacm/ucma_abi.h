@@ -70,7 +70,7 @@ struct cma_file;
 
 /**
  * Execute a command that was written to a file.
- * @param fd the descriptor that it was written to; a wait for an event sleeps on it.
+ * @param fd the descriptor that the command was written to; a wait for an event sleeps on this descriptor.
  * @param block whether the command that gets an event waits for one. @param cancel the thread's cancelability during
  * that wait; cancellation is disabled otherwise.
  * @return 0: all bytes were consumed; or the negative errno that the kernel would return.

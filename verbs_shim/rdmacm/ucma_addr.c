@@ -29,8 +29,8 @@ int ucma_bind_ip(const struct ucma_call *call, const void *in)
 	return size && size <= sizeof(cmd->addr) ? bind_to(call, cmd->id, &cmd->addr) : -EINVAL;
 }
 
-/** librdmacm binds an InfiniBand address to find out whether such addresses are supported. EAFNOSUPPORT: they are
- * not. */
+/** librdmacm binds an InfiniBand address to find out whether such addresses are supported. The error
+ * EAFNOSUPPORT says that they are not. */
 int ucma_bind(const struct ucma_call *call, const void *in)
 {
 	const struct rdma_ucm_bind *cmd = in;
@@ -42,7 +42,8 @@ int ucma_bind(const struct ucma_call *call, const void *in)
 
 /* ---- resolve ----------------------------------------------------------------------------------------- */
 
-/** Resolve an address. @param src the source address; if its family is unknown or 0, none is given. */
+/** Resolve an address. @param src the source address. A family that is 0 or unknown means that the caller names no
+ * source address. */
 static int resolve(const struct ucma_call *call, uint32_t number, const void *src, const void *dst)
 {
 	struct cma_addr from = {0}, to;

@@ -173,7 +173,7 @@ static void put_counters(struct folder *f, const struct sysfs_live *live)
 #undef HW_COUNTER
 }
 
-/** Emit all counters of the NIC and its port, and aliases of some with the names that other drivers use. */
+/** Emit all counters of the NIC and its port. Some counters are also emitted under the names that other drivers use. */
 static void put_hw_counters(struct folder *f, const struct sysfs_live *live)
 {
 	put_folder(f, "ports/1/hw_counters");

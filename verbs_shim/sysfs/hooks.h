@@ -2,9 +2,10 @@
 /*
  * hooks.h - macros to interpose functions of the C library.
  *
- * HOOK(int, access, (const char *path, int mode)) defines the exported function `access` under another C name. That
- * makes it independent of macros in the C library's headers, and of attributes there that would make a NULL path
- * undefined behavior instead of an error. NEXT(access) is the interposed function, looked up at the first call.
+ * HOOK(int, access, (const char *path, int mode)) defines the exported function `access` under another C name. The hook
+ * is therefore independent of the macros and attributes in the C library's headers. With some of these attributes, a
+ * NULL path would be undefined behavior instead of an error. NEXT(access) is the interposed function, looked up at the
+ * first call.
  */
 #ifndef SYSFS_HOOKS_H
 #define SYSFS_HOOKS_H
@@ -15,7 +16,7 @@
 
 #include "sysfs.h"
 
-/* The *64 functions differ from those without 64 only if these types have different sizes. */
+/* Only on 32-bit systems do the C library's *64 functions (stat64) differ from those without 64 (stat). */
 _Static_assert(sizeof(long) == 8, "uroce is for 64-bit systems");
 
 #define HOOK(ret, name, args)                                                                                          \

@@ -62,8 +62,8 @@ static void owner_set(void)
 	owner = (pid_t)syscall(SYS_getpid);
 }
 
-/** Runs when the library is loaded: a child that was forked while the first open registered the handler would not own
- *  its bitmap. */
+/** Register the fork handler when the library is loaded. If the first open registered it, a child that was forked
+ * during that open might not own its bitmap. */
 static void __attribute__((constructor)) owner_init(void)
 {
 	owner_set();
@@ -81,7 +81,7 @@ int sysfs_cm_open(int flags)
 		errno = ENODEV;
 		return -1;
 	}
-	if (owner == 0) /* the constructor of another library opens it before ours has run */
+	if (owner == 0) /* another library's constructor opens the device before ours runs */
 		owner_set();
 	fd = s->open(flags);
 	if (fd >= FDS) {
@@ -165,7 +165,7 @@ HOOK(int, dup, (int fd))
 	return copied(fd, NEXT(dup)(fd));
 }
 
-/** Whether dup2() or dup3() would close `to`: a call that fails leaves it open. */
+/** Whether dup2() or dup3() would close `to`: a call that fails leaves `to` open. */
 static bool replaces(int fd, int to, int flags)
 {
 	return fd != to && !(flags & ~O_CLOEXEC) && syscall(SYS_fcntl, fd, F_GETFD) >= 0;
@@ -217,7 +217,7 @@ HOOK(int, fstat, (int fd, struct stat *st))
 }
 HOOK_ALIAS(fstat64, fstat);
 
-/* fstat in programs built before glibc 2.33. */
+/* Programs built before glibc 2.33 call __fxstat instead of fstat. */
 HOOK(int, __fxstat, (int version, int fd, struct stat *st))
 {
 	int err = NEXT(__fxstat)(version, fd, st);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * hooks_ucx.c - UCX loads only the transports that it was built with. So this function stands before libuct's, in the
- * preloaded library: the program's first call that lists UCX's components loads our module, which adds one.
+ * hooks_ucx.c - adds our transport to UCX, which loads only the transports that it was built with. The preloaded
+ * library interposes libuct's function uct_query_components. When the program lists UCX's components, the hook loads
+ * our module, which adds a component.
  */
 #include <dlfcn.h>
 #include <stdint.h>
@@ -12,7 +13,7 @@
 
 #define MODULE "liburoce-ucx.so"
 
-/* The module lies beside this library, or in the folder ucx of a build. */
+/* The module is in the same folder as this library or, in a build, in the folder ../ucx. */
 static void *module_open(void)
 {
 	static const char *const folders[] = {"", "../ucx/"};
@@ -33,8 +34,9 @@ static void *module_open(void)
 	return module;
 }
 
-/* libuct may be out of the global scope, if a module of MPI loaded it, or have another name, in a bundle: then its
- * caller depends on it. */
+/* Find libuct's function where RTLD_NEXT does not find it. If a module of MPI loaded libuct, libuct can be outside the
+ * global scope. In a bundle, libuct can have another name; the caller of the hook then depends on libuct, so dlsym
+ * searches the caller's library and its dependencies. */
 static void *elsewhere(void *caller)
 {
 	void *lib = dlopen("libuct.so.0", RTLD_LAZY | RTLD_NOLOAD);

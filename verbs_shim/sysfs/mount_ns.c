@@ -3,7 +3,7 @@
  * mount_ns.c - uroce-mount-ns COMMAND...: runs a command in a mount namespace in which our files of /sys/class and
  * /dev/infiniband really exist, for programs that bypass the hooks in the C library.
  *
- * /sys/class becomes a small tmpfs that contains our folders and bind mounts of all of the kernel's folders.
+ * /sys/class becomes a small tmpfs that contains our folders and bind mounts of the kernel's other folders.
  * /dev/infiniband is covered in the same way if it exists. It is never created, because that would change /dev for
  * all processes. All mounts disappear with the last process of the namespace. An ordinary user also needs a user
  * namespace, in which the command keeps its user and group and has no privileges. The files show idle devices: the

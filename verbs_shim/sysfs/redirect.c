@@ -227,7 +227,8 @@ static struct state *state_get(void)
 	struct state *s;
 	int cancel;
 
-	/* Examining the devices contains cancellation points, but the C function that is hooked may not be one. */
+	/* Examining the devices contains cancellation points, but the hooked C function may not be a cancellation
+	 * point. */
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
 	sysfs_bypass++;
 	s = state_look();

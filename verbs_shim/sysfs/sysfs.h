@@ -3,10 +3,10 @@
  * sysfs.h - the sysfs and /dev files that a kernel driver would provide for our devices (private to verbs_shim/sysfs).
  *
  * tree.c and attributes.c define the files; store.c keeps them in a folder on disk; redirect.c redirects an
- * application's paths there; hooks_*.c interpose the C library's functions that take paths; live.c answers from the
- * engines of this process where it can, rest.c from the device's daemon. hooks_fd.c passes commands written to the
- * connection manager's device to rdmacm/. kernel.c bypasses all this and reads what the kernel shows. mount_ns.c puts
- * the tree into a mount namespace.
+ * application's paths there; hooks_*.c interpose the C library's functions that take paths. live.c gets the state of
+ * devices that are open in this process, rest.c that of other devices, from the device's daemon. hooks_fd.c passes
+ * commands written to the connection manager's device to rdmacm/. kernel.c bypasses all this and reads what the kernel
+ * shows. mount_ns.c puts the tree into a mount namespace.
  *
  * No code runs before a path of the tree is first used, because the library is loaded into every shell and `ls`.
  */
@@ -25,8 +25,8 @@
 #define SYSFS_OWN_MAX	  256  /* buffer size for a file's path in the tree, as the application sees it */
 #define SYSFS_TEXT_MAX	  512  /* buffer size for the text of an attribute */
 
-/** The folders in which the kernel's entries and ours are merged. Exception: SYSFS_CM, which is
- * /sys/class/misc/rdma_cm, has only our entries; and we add nothing else to /sys/class/misc. */
+/** The folders in which the kernel's entries and ours are merged. Exception: SYSFS_CM (/sys/class/misc/rdma_cm) has
+ * only our entries. We add nothing else to /sys/class/misc. */
 enum sysfs_class { SYSFS_INFINIBAND, SYSFS_VERBS, SYSFS_MAD, SYSFS_DEV, SYSFS_CM, SYSFS_CLASSES };
 #define SYSFS_MISC    "/sys/class/misc"
 #define SYSFS_MISC_CM "/sys/class/misc/rdma_cm"
@@ -92,7 +92,7 @@ struct sysfs_store {
 
 /** A hash of the whole tree. */
 uint64_t sysfs_store_hash(const struct sysfs_world *w);
-/** Find or create the tree; creating one removes those that no process uses. @return 0 or a negative errno. */
+/** Find or create the tree; creating a tree removes the trees that no process uses. @return 0 or a negative errno. */
 int sysfs_store_open(const struct sysfs_world *w, uint64_t hash, struct sysfs_store *out);
 void sysfs_store_close(const struct sysfs_store *store);
 /** A sysfs_emit_fn: writes one entry to root + path, where ctx is root. */
@@ -117,7 +117,7 @@ const char *sysfs_path_back(const char *path);
 bool sysfs_is_node(const char *at);
 /** Whether `at`, a result of sysfs_path, is the device of the connection manager. */
 bool sysfs_is_cm_node(const char *at);
-/** Normalize a path that matches. @return false: too long. */
+/** Normalize a path that sysfs_match() accepts. @return false: too long. */
 bool sysfs_path_plain(const char *path, char *out, size_t len);
 /** While this is above zero, the thread sees the kernel's files. */
 extern __thread int sysfs_bypass;
@@ -129,14 +129,15 @@ int sysfs_cm_open(int flags);
 
 /* ---- live files (live.c) ----------------------------------------------------------------------------- */
 
-/** For devices that are open in this process, replace the state by that of the engine. */
+/** For devices that are open in this process, replace the state in w->rest by the engine's state. */
 void sysfs_live_world(struct sysfs_world *w);
 /** Open an attribute of a device that is open in this process. @return the descriptor; -1: open the file in the tree
  * instead. */
 int sysfs_live_open(const char *path, int flags);
 extern bool sysfs_live_any; /* live descriptors have been handed out; atomic */
 /** To be called before a read. If the descriptor is one from sysfs_live_open() and the read starts at offset 0,
- * update the content, as sysfs does. @param offset of the read; negative: the descriptor's current offset. */
+ * update the content, as sysfs does. @param offset where the read starts; negative: at the descriptor's current offset.
+ */
 void sysfs_live_refresh(int fd, long offset);
 
 #endif

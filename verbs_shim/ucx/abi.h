@@ -38,7 +38,7 @@ struct ucs_linear_func {
 	double c, m; /* c + m * x */
 };
 
-/** A C++-like class of libucs, here only of uct_base_iface. */
+/** A class object of libucs. Only that of uct_base_iface is used here. */
 struct ucs_class {
 	const char *name;
 	size_t size;
@@ -103,12 +103,12 @@ struct uct_iface_config {
 		void *methods;
 		unsigned count;
 	} alloc_methods;
-	int failure; /* enum ucs_log_level, for the loss of a peer that UCX handles */
+	int failure; /* enum ucs_log_level: how to log the loss of a peer, if UCX handles the loss */
 		     /* More follows, which libuct itself reads. */
 };
 enum ucs_log_level { UCS_LOG_FATAL, UCS_LOG_ERROR, UCS_LOG_WARN, UCS_LOG_DIAG };
 
-/** What a message's level is compared with, and where it comes from. */
+/** A source of log messages: its name, and the level with which UCX compares a message's level. */
 struct ucs_log_component {
 	int level;
 	char name[16];
@@ -231,7 +231,7 @@ struct uct_iface {
 	struct uct_iface_ops ops;
 };
 
-/** The beginning of uct_base_iface, the object that every interface begins with; its class tells the whole size. */
+/** The first members of uct_base_iface, with which every interface object begins. Its class contains its size. */
 struct uct_base_iface {
 	struct uct_iface super;
 	const void *internal_ops;
@@ -243,8 +243,8 @@ struct uct_base_iface {
 	} am[UCT_AM_ID_MAX];
 };
 
-/** How the internal functions of uct_base_iface take addresses in 1.18. The question whether an endpoint is connected
- *  passes the first three members only. */
+/** The addresses that UCX 1.18 passes to is_reachable_v2() and ep_is_connected(). For the latter, UCX passes only the
+ *  first three members. */
 struct uct_reachable_params {
 	uint64_t field_mask;
 	const void *device_addr, *iface_addr;

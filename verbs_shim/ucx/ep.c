@@ -5,7 +5,7 @@
 
 #include "ucx.h"
 
-/** Lies in the private part of a struct uct_pending_req. */
+/** Our data in the private part of a struct uct_pending_req. */
 struct ux_pending {
 	struct list node;
 };
@@ -60,8 +60,8 @@ bool ux_ep_connects(struct uct_ep *tl_ep, const void *dev_addr, const void *ifac
 	return wanted.port == addr.port && !memcmp(&wanted.gid, &addr.gid, sizeof(addr.gid));
 }
 
-/* Operations in flight stay with the NIC, which may still read and write their buffers. They are reported now, as
- * canceled: UCX expects that of every transport. */
+/* The NIC keeps the operations in flight, and may still read and write their buffers. UCX expects every transport to
+ * report them as canceled now. */
 void ux_ep_destroy(struct uct_ep *tl_ep)
 {
 	struct ux_ep *ep = ux_ep_of(tl_ep);
@@ -87,7 +87,7 @@ void ux_ep_destroy(struct uct_ep *tl_ep)
 
 /* ---- order ---------------------------------------------------------------------------------------------- */
 
-/* The operations of an endpoint that has failed end soon by themselves: there is nothing to cancel. */
+/* UCT_FLUSH_CANCEL cancels nothing: the operations of a failed endpoint end soon by themselves. */
 ucs_status_t ux_ep_flush(struct uct_ep *tl_ep, unsigned flags, struct uct_completion *comp)
 {
 	struct ux_ep *ep = ux_ep_of(tl_ep);
@@ -95,7 +95,7 @@ ucs_status_t ux_ep_flush(struct uct_ep *tl_ep, unsigned flags, struct uct_comple
 
 	if (pmd_is_dead(ep->iface->md->engine))
 		return UCS_ERR_IO_ERROR;
-	if (!list_empty(&ep->pending) && !ep->retrying) /* it would overtake them */
+	if (!list_empty(&ep->pending) && !ep->retrying) /* the flush would overtake the pending requests */
 		return UCS_ERR_NO_RESOURCE;
 	if (list_empty(&ep->ops))
 		return flags & UCT_FLUSH_CANCEL ? UCS_OK : ep->failed;
@@ -122,7 +122,7 @@ void ux_ep_drain(struct ux_ep *ep)
 		list_remove(first);
 		list_append(&ended, first);
 	}
-	while (!list_empty(&ended)) { /* from here on the endpoint may be destroyed */
+	while (!list_empty(&ended)) { /* each completion may destroy the endpoint */
 		struct ux_op *op = list_entry(ended.next, struct ux_op, node);
 		struct uct_completion *comp = op->comp;
 
@@ -140,14 +140,14 @@ ucs_status_t ux_ep_fence(struct uct_ep *tl_ep, unsigned flags)
 	return UCS_OK;
 }
 
-/* A WRITE of no bytes: it completes if the peer's NIC answers. */
+/* Post a WRITE of no bytes, which succeeds if the peer's NIC answers. */
 ucs_status_t ux_ep_check(struct uct_ep *tl_ep, unsigned flags, struct uct_completion *comp)
 {
 	struct ux_ep *ep = ux_ep_of(tl_ep);
 	ucs_status_t status;
 	struct ux_op *op;
 
-	if (!list_empty(&ep->ops)) /* they tell as well */
+	if (!list_empty(&ep->ops)) /* these also show whether the peer answers */
 		return UCS_OK;
 	op = ux_op_new(ep, UX_PLAIN, NULL, &status);
 	return op ? ux_post_rma(op, false, NULL, 0, 0, 0, 0) : status;
@@ -161,7 +161,7 @@ ucs_status_t ux_ep_pending_add(struct uct_ep *tl_ep, struct uct_pending_req *req
 	struct ux_iface *iface = ep->iface;
 
 	if (list_empty(&ep->pending) && !iface->full && !list_empty(&iface->free_ops))
-		return UCS_ERR_BUSY; /* resources have become free: try again */
+		return UCS_ERR_BUSY; /* resources are free again: UCX must retry */
 	list_append(&ep->pending, &pending_of(req)->node);
 	if (list_empty(&ep->waiting))
 		list_append(&iface->waiting, &ep->waiting);

@@ -18,7 +18,7 @@
 /** The address of a device. */
 struct device_addr {
 	uint8_t gid[16];
-	uint64_t host; /* loopback addresses: a number of the host and of its network namespace; else 0 */
+	uint64_t host; /* loopback address: identifies the host and its network namespace; other address: 0 */
 };
 
 struct iface_addr {
@@ -41,7 +41,7 @@ static bool is_loopback(const uint8_t gid[16])
 	return is_ipv4(gid) ? gid[12] == 127 : !memcmp(gid, one, sizeof(one));
 }
 
-/* FNV-1a of the kernel's boot id, and the number of the network namespace. */
+/* FNV-1a hash of the kernel's boot id and of the network namespace's inode number. */
 static uint64_t host_number(void)
 {
 	uint64_t hash = 14695981039346656037u;
@@ -136,9 +136,9 @@ static const struct uct_rma_limits rma_limits = {
 	.max_iov = UX_IOV_MAX,
 };
 
-/* The figures are for UCX's choice between transports. They are those that UCX assumes for rc_verbs on the same device,
- * but for a lower latency: where both may be used, UCX must use this transport for PUT and GET as well as for atomics,
- * because the fences of UCX 1.13, on which Open MPI's one-sided operations rely, hold only within a transport. */
+/* UCX chooses between transports by these figures. They equal those that UCX assumes for rc_verbs on the same device,
+ * except that the latency is lower, so that UCX prefers this transport. UCX must use it for PUT and GET as well as for
+ * atomics: Open MPI's one-sided operations rely on fences, and the fences of UCX 1.13 hold only within a transport. */
 static ucs_status_t query(struct uct_iface *iface, struct uct_iface_attr *attr)
 {
 	ux_libs.base_query(ux_iface_of(iface)->base, attr);
@@ -277,7 +277,7 @@ static ucs_status_t memory_alloc(struct ux_iface *iface)
 	return UCS_OK;
 }
 
-/** Create the NIC's endpoint, on a port of its own, and post its buffers. */
+/** Create the interface's endpoint of the NIC, on a port of its own, and post its receive buffers. */
 static ucs_status_t endpoint_create(struct ux_iface *iface)
 {
 	struct nic_rdm_init init = {
@@ -319,7 +319,7 @@ ucs_status_t ux_iface_open(struct uct_md *md, struct uct_worker *worker, const s
 
 	if (!(params->field_mask & UCT_IFACE_PARAM_OPEN_MODE) || !(params->open_mode & UCT_IFACE_OPEN_MODE_DEVICE))
 		return UCS_ERR_UNSUPPORTED;
-	/* Messages lie one behind the other, so no alignment is kept; but UCX expects that bad wishes are refused. */
+	/* Received messages lie back to back, unaligned, but UCX expects invalid alignments to be refused. */
 	status = ux_libs.am_alignment(params, SIZE_MAX, 0, 0, &align, &align_offset);
 	if (status || !align || align & (align - 1))
 		return status ? status : UCS_ERR_INVALID_PARAM;

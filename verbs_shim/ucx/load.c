@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * load.c - finds libuct, libucs and their version, and registers the transport. Nothing is linked with UCX, so that
- * one module serves all its versions, and none is needed to build it.
+ * load.c - finds libuct, libucs and their version, and registers the transport. The module is not linked with
+ * UCX, so that one module serves all supported versions of UCX, and can be built without UCX.
  */
 #include <dlfcn.h>
 #include <pthread.h>
@@ -14,7 +14,7 @@
 
 struct ux_libs ux_libs;
 
-/* Whether the user names the transport: then a refusal is worth a message. */
+/* Whether UCX_TLS names the transport. Only then is a refusal reported. */
 static bool is_wanted(void)
 {
 	const char *tls = getenv("UCX_TLS");
@@ -62,7 +62,7 @@ static bool libs_find(void *uct, void *ucs)
 	return true;
 }
 
-/* libucp, which comes with libuct, tells the version. */
+/* Ask libucp, which is installed with libuct, for UCX's version. */
 static bool version_find(unsigned *major, unsigned *minor)
 {
 	void *ucp = dlopen("libucp.so.0", RTLD_LAZY | RTLD_LOCAL);

@@ -3,7 +3,7 @@
 #ifndef UX_LOAD_H
 #define UX_LOAD_H
 
-/** Make the transport known to the UCX of this process, once. UCX's libraries must be loaded. */
+/** Register the transport with the UCX of this process; later calls do nothing. UCX's libraries must be loaded. */
 __attribute__((visibility("default"))) void uroce_ucx_load(void);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* md.c - memory domains: a device, opened, with a protection domain. Local buffers need no registration. */
+/* md.c - memory domains. Each is an open device with a protection domain. Local buffers need no registration. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* message.c - sending active messages. A message is one send of the NIC; the active message's id is its data. */
+/* message.c - sending active messages. Each is one send of the NIC, whose data field contains the token and the id. */
 #include <string.h>
 
 #include "ucx.h"

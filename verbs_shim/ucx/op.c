@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* op.c - operations: taking one, and posting it to the NIC. */
+/* op.c - takes free operations, and posts operations to the NIC. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -21,7 +21,7 @@ struct ux_op *ux_op_take(struct ux_ep *ep, enum ux_kind kind, struct uct_complet
 	return op;
 }
 
-/* Requests that were refused earlier go first, so that none is overtaken. */
+/* Pending requests, which were refused earlier, go first: a new operation must not overtake them. */
 struct ux_op *ux_op_new(struct ux_ep *ep, enum ux_kind kind, struct uct_completion *comp, ucs_status_t *status)
 {
 	bool behind = !list_empty(&ep->pending) && !ep->retrying;
@@ -95,13 +95,13 @@ static ucs_status_t status_of_errno(int rc)
 	}
 }
 
-/* The flag of an operation behind a fence. */
+/* NIC_RDM_FENCE if the operation is behind a fence, else 0. */
 static uint32_t fence_flag(const struct ux_op *op)
 {
 	return op->ep->fenced || op->ep->fences != op->ep->iface->fences ? NIC_RDM_FENCE : 0;
 }
 
-/** Take the engine's lock, unless the connection is lost. @return false: the operation was freed. */
+/** Take the engine's lock, unless the connection is lost. @return false: lock not taken, operation freed. */
 static bool post_begin(struct ux_op *op)
 {
 	struct ux_ep *ep = op->ep;
@@ -115,8 +115,9 @@ static bool post_begin(struct ux_op *op)
 	return false;
 }
 
-/* To be called after the NIC was asked, with the engine's lock held. A request that was tried again and posted ends
- * the turn of its endpoint: what UCX sends before the next request is tried goes behind the others. */
+/* Finish a post. Called with the engine's lock held; releases it. After a success ep->retrying is cleared: operations
+ * that UCX posts before the next pending request is tried must wait behind the pending requests.
+ * @param rc the result of the NIC's function. */
 static ucs_status_t post_end(struct ux_op *op, int rc)
 {
 	struct ux_ep *ep = op->ep;
@@ -132,7 +133,7 @@ static ucs_status_t post_end(struct ux_op *op, int rc)
 	}
 	iface->in_flight++;
 	ep->retrying = false;
-	if (list_empty(&ep->pending)) { /* a fence is also for requests that wait */
+	if (list_empty(&ep->pending)) { /* a fence also applies to pending requests */
 		ep->fenced = false;
 		ep->fences = iface->fences;
 	}

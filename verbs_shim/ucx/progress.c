@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * progress.c - what the NIC reports. Its callback only notes completions and messages, because it must not call UCX or
- * the NIC; ux_progress, which the worker calls, reports them.
+ * progress.c - passes completions and messages from the NIC to UCX. The NIC's callback only notes them, because it must
+ * not call UCX or the NIC. The worker calls ux_progress, which reports them to UCX.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -30,8 +30,9 @@ static bool ring_grow(struct ux_iface *iface)
 	return true;
 }
 
-/* What UCX sends carries the interface's token, is not empty, and fits in what UCX keeps for a message. Everything else
- * comes from strangers, or is for a process that had the port before. A failed message is incomplete. */
+/* A message that a UCX peer sent carries the interface's token, is not empty, and has at most UX_BCOPY_MAX bytes. Every
+ * other message comes from an unknown sender, or is for a process that had the port before. A message whose status is
+ * an error is incomplete. */
 static void message_arrived(struct ux_iface *iface, const struct nic_rdm_done *done)
 {
 	bool strange = !(done->flags & NIC_RDM_DATA) || done->data >> 32 != iface->token ||
@@ -112,9 +113,9 @@ static void say(const struct ux_iface *iface, int level, const char *what)
 	ux_libs.log(__FILE__, __LINE__, __func__, level, &from, "transport on %s: %s", iface->md->device.name, what);
 }
 
-/* The first failure of an endpoint is told to the worker. If UCX does not handle it (UCP_ERR_HANDLING_MODE_NONE, which
- * is the default), the job cannot go on. How loudly the loss of a peer is told that UCX
- * handles is configured. */
+/* Report an endpoint's first failure to UCX. If UCX does not handle failures (UCP_ERR_HANDLING_MODE_NONE, the default),
+ * the job cannot go on, so the process ends. If UCX handles the loss of a peer, the configuration decides at which
+ * level the loss is logged. */
 static void ep_failed(struct ux_ep *ep, ucs_status_t status)
 {
 	bool gone = status == UCS_ERR_ENDPOINT_TIMEOUT;
@@ -132,7 +133,7 @@ static void ep_failed(struct ux_ep *ep, ucs_status_t status)
 		say(iface, gone ? iface->failure_level : UCS_LOG_ERROR, why);
 }
 
-/* The completion and the error handler may destroy the endpoint, which then forgets the operation. */
+/* The completion and the error handler may destroy the endpoint; ux_ep_destroy() then sets op->ep to NULL. */
 static void op_report(struct ux_iface *iface, struct ux_op *op)
 {
 	ucs_status_t status = ux_status(op->nic_status);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* rma.c - PUT and GET: RMA writes and reads of the NIC. A short or buffered PUT of no bytes is sent as well: UCX uses
- * it to see whether a peer lives. */
+/* rma.c - PUT and GET: RMA writes and reads of the NIC. A short or buffered PUT of no bytes is also sent, because
+ * UCX uses it to check whether a peer is alive. */
 #include <string.h>
 
 #include "ucx.h"

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * ucx.h - the UCX transport "uroce": memory domains, interfaces and endpoints on the NIC's reliable datagram endpoints
- * (nic_rdm.h). Active messages are messages with the active message's id as data; PUT, GET and atomic operations are
- * executed by the target's NIC, without its program. Private to verbs_shim/ucx.
+ * (nic_rdm.h). An active message is one message of the NIC, whose data field contains the active message's id. The
+ * target's NIC executes PUT, GET and atomic operations, without the target's program. Private to verbs_shim/ucx.
  *
- * An interface has one endpoint of the NIC, so that it receives from all its peers; an endpoint of UCX is a peer of it.
+ * A UCX interface has one endpoint of the NIC, which receives from all peers. A UCX endpoint is a peer of that NIC
+ * endpoint.
  *
- * Threads: UCX calls the functions of a worker's interfaces from one thread at a time. The NIC's callback, which any
- * thread of the engine can run, shares with them only what the engine's lock guards, as noted at the members.
+ * Threads: UCX calls the functions of a worker's interfaces from one thread at a time. Any thread of the engine can
+ * run the NIC's callback. The callback shares with these functions only members that the engine's lock guards; comments
+ * at the members say so.
  */
 #ifndef UX_UCX_H
 #define UX_UCX_H
@@ -24,9 +26,9 @@
 #define UX_BCOPY_MAX	NIC_RDM_EAGER_MAX  /* bytes of "bcopy" operations, and of every active message */
 #define UX_ZCOPY_MAX	(1ull << 30)	   /* bytes of a PUT or GET in place */
 #define UX_HEADER_MAX	256u		   /* bytes of the header of an active message in place */
-#define UX_IOV_MAX	NIC_RDM_IOV_MAX	   /* segments of a PUT or GET; one fewer follow the header of a message */
-#define UX_BUFFERS	8u		   /* receive buffers of an interface, each for many messages ... */
-#define UX_BUFFER_BYTES (256u << 10)	   /* ... */
+#define UX_IOV_MAX	NIC_RDM_IOV_MAX	   /* segments of a PUT or GET; the header of a message takes one */
+#define UX_BUFFERS	8u		   /* receive buffers of an interface; each takes many messages */
+#define UX_BUFFER_BYTES (256u << 10)	   /* bytes of a receive buffer */
 #define UX_NO_ID	UINT8_MAX
 
 /** Functions and variables of libuct and libucs, found by name when the transport is loaded. */
@@ -71,12 +73,12 @@ struct ux_ep {
 	bool fenced;	     /* the next operation starts when all earlier ones have ended */
 	bool retrying;	     /* the oldest request of `pending` is being tried again */
 	ucs_status_t failed; /* UCS_OK: no operation has been reported as failed */
-	bool broken;	     /* engine's lock: an operation has failed; no more are posted */
+	bool broken;	     /* guarded by the engine's lock: an operation has failed; post no more */
 	uint32_t token;	     /* of the peer's interface */
 };
 
 enum ux_kind {
-	UX_PLAIN,  /* nothing to do at the end but to report it */
+	UX_PLAIN,  /* is only reported at its end */
 	UX_UNPACK, /* passes the buffer's bytes to op->unpack */
 	UX_FETCH,  /* stores op->old */
 	UX_FLUSH,  /* ends with all operations before it */
@@ -92,9 +94,9 @@ union ux_word {
 struct ux_op {
 	struct list node; /* on ep->ops, or on iface->free_ops */
 	struct list due;  /* on iface->due: the NIC has completed it */
-	struct ux_ep *ep; /* NULL: destroyed meanwhile. Changes with the engine's lock held */
+	struct ux_ep *ep; /* NULL: the endpoint was destroyed. Changes only with the engine's lock held */
 	struct uct_completion *comp;
-	uint32_t nic_status; /* engine's lock, until the operation is taken from `due` */
+	uint32_t nic_status; /* guarded by the engine's lock until the operation is taken from `due` */
 	uint8_t kind;
 	uint8_t *buffer;      /* UX_BCOPY_MAX bytes, taken from iface->free_buffers; NULL: none */
 	uct_unpack_fn unpack; /* UNPACK */
@@ -110,7 +112,7 @@ struct ux_op {
 struct ux_message {
 	void *data;
 	uint32_t length;
-	uint8_t id; /* UX_NO_ID: only the end of the buffer */
+	uint8_t id; /* UX_NO_ID: there is no message, only `last` counts */
 	bool last;  /* the buffer takes no more messages */
 	struct ux_buffer *buffer;
 };
@@ -128,16 +130,16 @@ struct ux_iface {
 	uint32_t in_flight; /* operations of all endpoints, flushes not counted */
 	uint32_t fences;    /* number of fences of all endpoints so far */
 	bool full;	    /* the NIC took no more; cleared when an operation ends */
-	int failure_level;  /* enum ucs_log_level, for the loss of a peer that UCX handles */
-	uint32_t token;	    /* a random number that messages for this interface carry; others are not delivered */
+	int failure_level;  /* enum ucs_log_level: how to log the loss of a peer, if UCX handles the loss */
+	uint32_t token;	    /* random; only messages that carry this number are delivered */
 	struct ux_op *ops;
 	struct list free_ops, waiting;
-	void **free_buffers; /* of operations; each points to the next */
+	void **free_buffers; /* buffers for operations; each free buffer begins with a pointer to the next */
 	struct ux_buffer buffers[UX_BUFFERS];
 	uint8_t *receive_memory;
 	int event_fd;
 
-	/* The engine's lock guards what follows. */
+	/* The engine's lock guards the members below. */
 	struct list due;
 	struct {
 		struct ux_message *ring;
@@ -148,7 +150,7 @@ struct ux_iface {
 	uint64_t strange; /* number of messages that were not for this interface */
 };
 
-/** Our part of an interface follows UCX's part, whose size its class tells. */
+/** The offset of our part of an interface. UCX's part precedes it; UCX's class contains the size of that part. */
 static inline size_t ux_base_size(void)
 {
 	return (ux_libs.base_class->size + 63) & ~(size_t)63;
@@ -180,12 +182,12 @@ static inline void ux_leave(const struct ux_md *md)
 
 /* ---- load.c, version.c, md.c ---------------------------------------------------------------------------- */
 
-/** Make the transport known to UCX of this version. @return false: no such version is known. */
+/** Register the transport with UCX of this version. @return false: the version is not supported. */
 bool ux_register(unsigned major, unsigned minor);
 extern const void *ux_internal_ops;
 
 ucs_status_t ux_md_resources(void *component, struct uct_md_resource **out, unsigned *n);
-/** Open the device. @param ops the functions of the memory domain, of UCX's version. */
+/** Open the device. @param ops the table of memory domain functions for this UCX version. */
 ucs_status_t ux_md_open(void *component, const char *name, const void *ops, struct uct_md **out);
 void ux_md_close(struct uct_md *md);
 ucs_status_t ux_md_register(struct uct_md *md, void *addr, size_t length, void **memh);
@@ -204,7 +206,7 @@ ucs_status_t ux_iface_open(struct uct_md *md, struct uct_worker *worker, const s
 int ux_iface_reaches(const struct uct_iface *iface, const void *dev_addr);
 /** Decode an interface's address. @param token receives its token; NULL: not wanted. */
 struct nic_rdm_addr ux_address(const void *dev_addr, const void *iface_addr, uint32_t *token);
-/** Whether the address is one of the same device. */
+/** Whether the address is that of the interface's own device. */
 bool ux_iface_is_near(const struct uct_iface *iface, const void *dev_addr);
 
 /* ---- progress.c ----------------------------------------------------------------------------------------- */
@@ -220,19 +222,19 @@ ucs_status_t ux_event_arm(struct uct_iface *iface, unsigned events);
 
 /* ---- op.c ----------------------------------------------------------------------------------------------- */
 
-/** Take an operation for an endpoint, which may have failed. @return NULL: none is free. */
+/** Take a free operation for an endpoint, even if the endpoint has failed. @return NULL: no operation is free. */
 struct ux_op *ux_op_take(struct ux_ep *ep, enum ux_kind kind, struct uct_completion *comp);
-/** Take an operation that is to be posted. @return NULL: none; *status says why. */
+/** Take a free operation that is to be posted. @return NULL: *status says why. */
 struct ux_op *ux_op_new(struct ux_ep *ep, enum ux_kind kind, struct uct_completion *comp, ucs_status_t *status);
-/** The same, with a buffer. */
+/** As ux_op_new(); the operation also gets a buffer. */
 struct ux_op *ux_op_new_buffer(struct ux_ep *ep, enum ux_kind kind, struct uct_completion *comp, ucs_status_t *status);
 void ux_op_free(struct ux_iface *iface, struct ux_op *op);
-/** Post the operation; it is freed if that fails. @return UCS_OK: posted. */
+/** Post an operation. On failure the operation is freed. @return UCS_OK: posted. */
 ucs_status_t ux_post_send(struct ux_op *op, uint8_t id, const struct nic_iov *iov, uint32_t n, uint32_t flags);
 ucs_status_t ux_post_rma(struct ux_op *op, bool read, const struct nic_iov *iov, uint32_t n, uint64_t addr,
 			 uct_rkey_t rkey, uint32_t flags);
 ucs_status_t ux_post_atomic(struct ux_op *op, uint8_t elem_op, uint64_t addr, uct_rkey_t rkey);
-/** UCX's status for a completion's. */
+/** Translate the NIC's completion status for UCX. */
 ucs_status_t ux_status(uint32_t nic_status);
 
 /* ---- ep.c, message.c, rma.c, atomic.c: the functions of struct uct_iface_ops ----------------------------- */
@@ -244,7 +246,7 @@ ucs_status_t ux_ep_fence(struct uct_ep *ep, unsigned flags);
 ucs_status_t ux_ep_check(struct uct_ep *ep, unsigned flags, struct uct_completion *comp);
 ucs_status_t ux_ep_pending_add(struct uct_ep *ep, struct uct_pending_req *req, unsigned flags);
 void ux_ep_pending_purge(struct uct_ep *ep, void (*purge)(struct uct_pending_req *, void *), void *arg);
-/** End the flushes that no operation precedes any more. The endpoint may be destroyed meanwhile. */
+/** Complete the flushes that no operation precedes any more. Their completions may destroy the endpoint. */
 void ux_ep_drain(struct ux_ep *ep);
 /** Whether the endpoint's peer has this address. */
 bool ux_ep_connects(struct uct_ep *ep, const void *dev_addr, const void *iface_addr);
@@ -257,7 +259,7 @@ ssize_t ux_am_bcopy(struct uct_ep *ep, uint8_t id, uct_pack_fn pack, void *arg, 
 ucs_status_t ux_am_zcopy(struct uct_ep *ep, uint8_t id, const void *header, unsigned header_len,
 			 const struct uct_iov *iov, size_t n, unsigned flags, struct uct_completion *comp);
 
-/** Translate segments for the NIC. @return how many; negative: a status. */
+/** Translate segments for the NIC. @return the number of segments; negative: a ucs_status_t. */
 int ux_iov(const struct uct_iov *in, size_t n, struct nic_iov *out, uint32_t room, size_t *length);
 ucs_status_t ux_put_short(struct uct_ep *ep, const void *buf, unsigned len, uint64_t addr, uct_rkey_t rkey);
 ssize_t ux_put_bcopy(struct uct_ep *ep, uct_pack_fn pack, void *arg, uint64_t addr, uct_rkey_t rkey);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * version.c - what differs between UCX 1.13 and UCX 1.18: the structures of a component and of a memory domain's
- * functions; and the transport's entry in them.
+ * version.c - registers the transport with UCX 1.13 or UCX 1.18. These versions differ in the structures of components,
+ * transports and memory domains; only this file knows the differences.
  */
 #include <string.h>
 
@@ -20,10 +20,10 @@ struct config_1_18 {
 	uint8_t flags;
 };
 
-/** The structure of configurations: larger than both versions' own, which they fill. */
+/** Size of our configuration structures: more than the structures of either version, which UCX fills in. */
 #define CONFIG_BYTES 256u
 
-/* The members of a component that precede its configurations. In 1.18 there is a function more. */
+/* The members of a component that precede its configurations. In 1.18 one more function follows them. */
 #define COMPONENT_HEAD                                                                                                 \
 	char name[16];                                                                                                 \
 	ucs_status_t (*query_md_resources)(void *component, struct uct_md_resource **out, unsigned *n);                \
@@ -90,7 +90,7 @@ static void md_vfs_init(struct uct_md *md)
 
 /* ---- memory domains -------------------------------------------------------------------------------------- */
 
-#define REG_COST 1e-6 /* seconds: registering pins no pages */
+#define REG_COST 1e-6 /* seconds; low, because registering pins no pages */
 
 struct md_attr_1_13 {
 	uint64_t max_alloc;
@@ -137,7 +137,7 @@ static const struct {
 } md_ops_1_13 = {ux_md_close,	   md_query_1_13, unsupported,	unsupported, unsupported, md_reg_1_13,
 		 ux_md_deregister, unsupported,	  md_pack_1_13, NULL,	     unsupported};
 
-/* The caller has set all members to defaults. */
+/* UCX sets all members to defaults before it calls md_query_1_18(). */
 struct md_attr_1_18 {
 	uint64_t field_mask, max_alloc;
 	size_t max_reg;

@@ -3,12 +3,12 @@
  * verbs_exp.h - the experimental verbs, ibv_exp_*, on top of rdma-core's unmodified verbs.h.
  *
  * A program written for the experimental verbs of Mellanox OFED compiles with this header in C and C++; names, values
- * and members are the same. Not declared are erasure coding, peer-direct, the headers of tag matching, the flags of
- * receive work queues, flags and versions of accelerated interfaces, the conversion of time stamps, and the values of
- * packet parsing, tunnels and striding receive queues. The functions find the device's implementation at run time, in
- * the libibverbs that the process has loaded. The program need not link anything for that (with a glibc before 2.34:
- * -ldl). On devices other than uroce's, or without uroce, the functions fail with ENOSYS, which each reports in its own
- * way; the functions in verbs_exp_absent.h fail with ENOSYS on all devices.
+ * and members are the same. The header does not declare erasure coding, peer-direct, the headers of tag matching, the
+ * flags of receive work queues, flags and versions of accelerated interfaces, the conversion of time stamps, and the
+ * values of packet parsing, tunnels and striding receive queues. The functions find the device's implementation at run
+ * time, in the libibverbs that the process has loaded. The program need not link any library for that, except -ldl with
+ * a glibc before 2.34. On devices other than uroce's, or without uroce, the functions fail with ENOSYS, which each
+ * reports in its own way; the functions in verbs_exp_absent.h fail with ENOSYS on all devices.
  *
  * Errors: functions that return int return 0 or a positive errno, unless their comment says otherwise. Functions that
  * return pointers return NULL and set errno. Functions that create objects refuse comp_mask bits unknown to this header
@@ -135,8 +135,8 @@ static inline int ibv_exp_query_device(struct ibv_context *context, struct ibv_e
 	return ops->query_device(context, attr);
 }
 
-/** Query a port's attributes. @return 0 or a negative errno; but if comp_mask is 0, or on devices other than uroce's,
- * the result of ibv_query_port. */
+/** Query a port's attributes. @return 0 or a negative errno. Exception: if comp_mask is 0 or the device is not uroce's,
+ * an error of ibv_query_port is returned unchanged. */
 static inline int ibv_exp_query_port(struct ibv_context *context, uint8_t port_num, struct ibv_exp_port_attr *attr)
 {
 	int err;
@@ -310,8 +310,8 @@ static inline int ibv_exp_free_dm(struct ibv_exp_dm *dm)
 	return IBV_EXP_HAS(ops, free_dm) ? ops->free_dm(dm) : ENOSYS;
 }
 
-/** Copy between device memory and the program's memory; offset and length in words of 4 bytes. @return 0; EFAULT: out
- * of range; EINVAL: not in words; ENOSYS: not supported. */
+/** Copy between device memory and the program's memory. @return 0; EFAULT: out of range; EINVAL: the offset or
+ * the length is not a multiple of 4 bytes; ENOSYS: not supported. */
 static inline int ibv_exp_memcpy_dm(struct ibv_exp_dm *dm, struct ibv_exp_memcpy_dm_attr *attr)
 {
 	const struct ibv_exp_ops *ops = ibv_exp_ops_of(dm->context);

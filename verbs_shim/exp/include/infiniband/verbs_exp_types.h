@@ -333,7 +333,7 @@ enum ibv_exp_wc_opcode {
 	IBV_EXP_WC_FETCH_ADD,
 	IBV_EXP_WC_BIND_MW,
 	IBV_EXP_WC_LOCAL_INV,
-	IBV_EXP_WC_MASKED_COMP_SWAP = 9, /* ibv_poll_cq returns it too; in newer verbs.h, 9 is IBV_WC_ATOMIC_WRITE */
+	IBV_EXP_WC_MASKED_COMP_SWAP = 9, /* ibv_poll_cq also returns 9, which newer verbs.h names IBV_WC_ATOMIC_WRITE */
 	IBV_EXP_WC_MASKED_FETCH_ADD = 10,
 	IBV_EXP_WC_TSO,
 	IBV_EXP_WC_UMR = 0x100,
@@ -484,7 +484,7 @@ enum ibv_exp_send_flags {
 	IBV_EXP_SEND_IP_CSUM = IBV_EXP_START_FLAG << 0,
 	IBV_EXP_SEND_WITH_CALC = IBV_EXP_START_FLAG << 1,
 	IBV_EXP_SEND_WAIT_EN_LAST = IBV_EXP_START_FLAG << 2,
-	IBV_EXP_SEND_EXT_ATOMIC_INLINE = IBV_EXP_START_FLAG << 3, /* required in extended atomics: inline operands */
+	IBV_EXP_SEND_EXT_ATOMIC_INLINE = IBV_EXP_START_FLAG << 3, /* inline operands, which extended atomics require */
 };
 
 enum ibv_exp_calc_op {
