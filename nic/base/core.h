@@ -35,8 +35,8 @@ struct path {
 /** State of the trigger unit. */
 struct trig {
 	struct list due; /* counters with ready work */
-	/* Counters with work that waits for room. untried: still to be tried in the present pass; hungry: tried, and
-	 * none of the counter's work started; fed: some of it started. */
+	/* Counters whose ready work has found no room. untried: to be tried again in the present pass; hungry: at the
+	 * last try, none of the counter's work started; fed: at the last try, some of it started. */
 	struct list untried, hungry, fed;
 	uint64_t completions; /* nic.completions when the pass began */
 	uint64_t retry_ns;    /* when to retry in any case; TIME_NEVER: nothing to retry */
@@ -46,10 +46,10 @@ struct trig {
 struct nic {
 	struct nic_config cfg; /* the configuration, with defaults filled in */
 	bool port_up;
-	bool refers;	       /* payload has been sent by reference at some time */
+	bool refers;	       /* the NIC has sent payload by reference at least once */
 	bool answers_stranger; /* the datagram being posted answers a sender whose address is unproven */
 	uint64_t now;	       /* the NIC's own time (time.c), which all deadlines use */
-	uint64_t told_ns;      /* the time last given by the owner; 0: none yet */
+	uint64_t told_ns;      /* the time that the owner last passed in; 0: none yet */
 	uint64_t spared;       /* deadlines up to this time have been postponed once because of a gap in the clock */
 	const struct keyed *keyed; /* NULL: packets end with an ICRC; else &tag_key */
 	struct keyed tag_key;
@@ -73,7 +73,7 @@ struct nic {
 	struct list rdms;      /* endpoints */
 	struct list rdm_rqs;   /* their shared receive queues */
 	uint64_t rdm_deadline; /* the earliest deadline of any endpoint */
-	uint64_t rdm_planned;  /* rdm_deadline as rdm_timeout() last set it; shows how late rdm_timeout() runs */
+	uint64_t rdm_planned;  /* the rdm_deadline that rdm_timeout() last computed; shows how late its next call is */
 	bool owners_due;       /* settle_owners has something to do */
 	bool (*settle_owners)(struct nic *nic); /* let owners of QPs act on completions; @return whether any acted */
 	bool trig_due;				/* trig_run may have something to do */

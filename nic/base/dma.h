@@ -3,8 +3,8 @@
  * dma.h - copying as a device does it, to and from application memory. A leaf.
  *
  * Work requests, completions and the peer's messages decide whether the application or the NIC may touch a buffer.
- * ThreadSanitizer sees none of that, so these accesses are not instrumented, and memcpy, which it intercepts, is not
- * called here.
+ * ThreadSanitizer does not know these rules, so the accesses here are not instrumented. For the same reason this file
+ * does not call memcpy, which ThreadSanitizer intercepts.
  */
 #ifndef NIC_DMA_H
 #define NIC_DMA_H

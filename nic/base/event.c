@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * event.c - asynchronous events (IBTA 11.6.3) and completion notifications, queued in the objects they concern.
- * A source is on the list only once, even if it has several events: queueing an event never allocates memory, and
- * destroying an object drops its events. Events of one source come out in numerical order.
+ * The NIC's event list holds each event source at most once, and the source has one bit per pending event type. So
+ * queueing an event allocates no memory, and destroying an object drops its events. Events of one source come out in
+ * numerical order of their types.
  */
 #include "core.h"
 #include "event.h"

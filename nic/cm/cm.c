@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * cm.c - the connection manager's instance: its creation and end; ids with their numbers, tables and states. Memory
- * use grows only with the number of ids, which nic_cm_config.max_ids limits. nic_cm_config.max_pending, by default the
- * lower limit, stops a flood of requests earlier.
+ * use grows only with the number of ids, which nic_cm_config.max_ids limits. The limit nic_cm_config.max_pending, whose
+ * default is lower, stops a flood of requests before max_ids is reached.
  */
 #include "cm.h"
 
@@ -126,8 +126,8 @@ uint8_t nic_cm_ack_timeout(uint8_t packet_life, uint8_t ack_delay)
 
 	longer = round_trip > ack_delay ? round_trip : ack_delay;
 	shorter = round_trip > ack_delay ? ack_delay : round_trip;
-	if (shorter + 1 >= longer) /* the shorter time is at least half as long as the longer; if it is less than
-				    * half, it is ignored */
+	if (shorter + 1 >= longer) /* the shorter time is at least half as long as the longer time: count it;
+				    * a time shorter than half is ignored */
 		longer++;
 	return cm_at_most(longer, 31);
 }

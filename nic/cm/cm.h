@@ -92,7 +92,7 @@ struct nic_cm {
 	uint32_t next_low, scramble; /* these two make the order of new local ids unpredictable */
 	uint32_t ids, pending;
 	struct list all;
-	struct list lingering, leaving; /* orphans, oldest on the list first; one is freed when max_ids is reached */
+	struct list lingering, leaving; /* orphans, oldest entry first; one is freed when max_ids is reached */
 	uint32_t n_lingering;
 	struct list masked;	/* listeners that compare only some bits of the service id */
 	struct cm_hash local;	/* ids by local id */

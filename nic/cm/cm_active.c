@@ -186,8 +186,8 @@ void cm_rep_rx(struct nic_cm_id *id, const struct cm_rx *rx)
 void cm_rep_dup(struct nic_cm_id *id, const struct cm_rx *rx)
 {
 	CM_COUNT(rx->cm, rx_dup_rep);
-	if (!id->remote_id) { /* this side gave up the connection before it knew the peer's id; this REJ, unlike
-			       * the earlier REJ, names that id */
+	if (!id->remote_id) { /* this side gave up before it knew the peer's id, so its first REJ did not name
+			       * that id; this REJ names it */
 		cm_answer_rej(rx, CM_ANSWERS_REP, NIC_CM_REJ_INVALID_COMM_ID);
 		return;
 	}

@@ -31,8 +31,8 @@ void cm_linger(struct nic_cm_id *id)
 	uint64_t wait_ns = nic_timeout_ns(cm_at_most(id->patience, CM_TIME_MAX)) +
 			   2 * nic_timeout_ns(cm_at_most(id->packet_life, CM_TIME_MAX));
 
-	/* Linger until the peer has given up: if it gets none of our answers, it sends its request once, and then
-	 * max_retries times again. */
+	/* Linger until the peer has given up: a peer that gets none of our answers sends its request once and
+	 * retransmits it max_retries times. */
 	cm_timer_start(id, (id->max_retries + 1u) * wait_ns);
 	cm_id_set(id, NIC_CM_IDLE);
 }
@@ -109,7 +109,7 @@ void cm_rej_rx(struct nic_cm_id *id, const struct cm_rx *rx)
 	if ((id->state == NIC_CM_REQ_SENT || id->state == NIC_CM_MRA_REQ_RCVD) && mad->rej.reason != NIC_CM_REJ_STALE)
 		cm_id_set(id, NIC_CM_IDLE);
 	else if (id->state == NIC_CM_REQ_RCVD || id->state == NIC_CM_MRA_REQ_SENT)
-		cm_linger(id); /* a REQ sent before the REJ may arrive after it */
+		cm_linger(id); /* a REQ that the peer sent before the REJ may arrive after the REJ */
 	else		       /* also REJ "stale" in REQ_SENT: the peer still uses our QP (12.9.8.3.1) */
 		cm_timewait_enter(id);
 	cm_event_mad(id, &event, rx);

@@ -55,7 +55,8 @@ struct nic_cm_id *nic_cm_listener(const struct nic_cm *cm, uint64_t service_id, 
 	return best;
 }
 
-/** Whether the listener and the new listener take requests at the same address, and of a common address family. */
+/** Whether the listener `id` and the new listener `listen` have the same address and at least one address family in
+ *  common. */
 static bool is_at(const struct nic_cm_id *id, const struct nic_cm_listen *listen)
 {
 	return cm_same_gid(&id->route.own, &listen->own) &&

@@ -32,7 +32,7 @@
  */
 #define CM_MAD_LEN	  256
 #define CM_MAD_HEADER_LEN 24
-#define CM_INFO_LEN	  72 /* most bytes of additional information in REJ, APR and SIDR_REP */
+#define CM_INFO_LEN	  72 /* maximum length of the additional information in REJ, APR and SIDR_REP */
 
 enum cm_attr {
 	CM_ATTR_FIRST = 0x10,
@@ -232,7 +232,7 @@ enum cm_verdict cm_mad_parse(const uint8_t *mad, size_t len, struct cm_mad *out)
  * Write all CM_MAD_LEN bytes of a MAD. Values that are wider than their fields are truncated. Private data and
  * additional information that are too long are truncated too. `data` and `info` may be NULL if their lengths are 0.
  *
- * @param in attr is an enum cm_attr
+ * @param in the message; in->attr must be a value of enum cm_attr
  */
 void cm_mad_build(const struct cm_mad *in, uint8_t mad[CM_MAD_LEN]);
 

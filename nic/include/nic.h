@@ -15,7 +15,7 @@
  *   - Memory of the application is touched only inside regions that are registered at that moment.
  *     The NIC keeps no pointer that a call passes to it, unless the call's comment says so.
  *   - The data path (post, poll, rx, tx, timeout) allocates no memory, with two exceptions: posting a WAIT may
- *     allocate some, and the peer's first fetching operation on elements allocates some (nic_qp_init.max_fetch).
+ *     allocate memory, and the peer's first fetching operation on elements does (nic_qp_init.max_fetch).
  *
  * This file includes the parts of the interface. nic_device.h has the NIC instance; nic_mem.h, nic_cq.h, nic_qp.h,
  * nic_mcast.h, nic_wr.h, nic_tm.h, nic_xrc.h and nic_event.h have the verbs. The code that carries packets uses

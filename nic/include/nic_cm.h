@@ -39,7 +39,7 @@ struct nic_cm_id; /* a listener, one end of a connection, or one end of a SIDR e
 #define NIC_CM_DREP_PRIVATE	224
 #define NIC_CM_SIDR_REQ_PRIVATE 216
 #define NIC_CM_SIDR_REP_PRIVATE 136
-#define NIC_CM_INFO_LEN		72 /* most bytes of additional information in REJ and SIDR_REP */
+#define NIC_CM_INFO_LEN		72 /* maximum length of the additional information in REJ and SIDR_REP */
 
 /** Reasons for refusing a connection, which a REJ carries (12.6.7.2): one for each line of cm_reject.def. */
 enum nic_cm_reason {
@@ -370,7 +370,7 @@ struct nic_cm_listen {
 	enum nic_cm_family family; /* counts only if `own` is zero */
 	/** Maximum number of REQs and SIDR_REQs that wait for the owner's answer. A REQ that the peer has withdrawn
 	 * counts until the owner destroys its id. Requests beyond the limit are refused with the consumer reason, which
-	 * Linux uses too. 0: only max_pending limits, and refusals have the reason NIC_CM_REJ_NO_RESOURCES. */
+	 * Linux uses too. 0: max_pending is the only limit, and refusals have the reason NIC_CM_REJ_NO_RESOURCES. */
 	uint32_t backlog;
 	void *user;
 };
@@ -400,7 +400,7 @@ struct nic_cm_connect {
 	uint8_t sl, rate;
 	uint8_t remote_cm_response_timeout; /* how long the peer may take to answer */
 	uint8_t local_cm_response_timeout;  /* how long this side takes to answer */
-	uint8_t max_cm_retries;		    /* 0..15: how often an unanswered MAD is retransmitted */
+	uint8_t max_cm_retries;		    /* 0..15: maximum number of retransmissions of a MAD */
 	const void *private_data;
 	uint32_t private_len; /* up to NIC_CM_REQ_PRIVATE */
 	struct nic_cm_ece ece;
@@ -447,9 +447,9 @@ int nic_cm_reject(struct nic_cm_id *id, const struct nic_cm_reject *reject);
 /** Ask the peer to wait longer, in state REQ_RCVD or REP_RCVD (12.6.6). @param service_timeout for how long, 0..31
  *  @return 0, -EINVAL */
 int nic_cm_mra(struct nic_cm_id *id, uint8_t service_timeout, const void *private_data, uint32_t private_len);
-/** End a connection. In state ESTABLISHED this sends a DREQ; then DREP, DREQ_ERROR or, if the peer disconnects at
- *  the same time, DREQ follows as an event. In state DREQ_RCVD it sends a DREP, and the id enters TIMEWAIT. @return
- *  0; -EINVAL: wrong state, or more private data than NIC_CM_DREQ_PRIVATE */
+/** End a connection. In state ESTABLISHED this sends a DREQ; one of the events DREP, DREQ_ERROR or, if the peer
+ *  disconnects at the same time, DREQ follows. In state DREQ_RCVD this sends a DREP, and the id enters TIMEWAIT.
+ *  @return 0; -EINVAL: wrong state, or more private data than NIC_CM_DREQ_PRIVATE */
 int nic_cm_disconnect(struct nic_cm_id *id, const void *private_data, uint32_t private_len);
 
 /* ---- SIDR: the QPN and Q_Key of a service for datagrams (12.11) ------------------------------------------------- */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * nic_cm_ip.h - IP addressing on the connection manager (IBTA annex A11): service IDs that stand for a port, and the
- * header that precedes the application's private data in a REQ or SIDR_REQ and names the connection's addresses and
- * source port. These functions keep no state. IPv4 addresses are mapped into GIDs (::ffff:a.b.c.d), as everywhere in
- * the NIC.
+ * RDMA IP header. In a REQ or SIDR_REQ, that header precedes the application's private data, and holds the connection's
+ * IP addresses and source port. These functions keep no state. IPv4 addresses are mapped into GIDs (::ffff:a.b.c.d), as
+ * everywhere in the NIC.
  */
 #ifndef NIC_NIC_CM_IP_H
 #define NIC_NIC_CM_IP_H
@@ -52,8 +52,8 @@ enum nic_cm_space {
 	NIC_CM_PS_IPOIB = 0x0002, /* outside the range that A11 defines */
 	NIC_CM_PS_TCP = 0x0106,
 	NIC_CM_PS_UDP = 0x0111,
-	NIC_CM_PS_IB = 0x013f, /* a program may choose the whole service ID; an ID that it does not choose itself has
-				* this prefix */
+	NIC_CM_PS_IB = 0x013f, /* programs may choose any service ID; IDs that a program does not choose itself
+				* contain this number */
 };
 
 static inline uint64_t nic_cm_service_id(enum nic_cm_space space, uint16_t port)

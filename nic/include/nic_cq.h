@@ -40,14 +40,14 @@ enum nic_wc_opcode {
 	NIC_WC_LOCAL_INV = 6,
 	NIC_WC_FLUSH = 8,
 	NIC_WC_ATOMIC_WRITE = 9,
-	NIC_WC_MASKED_COMP_SWAP = 9, /* this and the next: values of enum ibv_exp_wc_opcode, which has no ATOMIC_WRITE
-				      * and uses 9 for this */
+	NIC_WC_MASKED_COMP_SWAP = 9, /* this and the next: values of enum ibv_exp_wc_opcode. That enum has no
+				      * ATOMIC_WRITE and uses 9 for this opcode */
 	NIC_WC_MASKED_FETCH_ADD = 10,
 	NIC_WC_ELEMENTS = 0x40, /* this and the next: our own values */
 	NIC_WC_FETCH_ELEMENTS = 0x41,
 	NIC_WC_RECV = 1 << 7,
 	NIC_WC_RECV_RDMA_WITH_IMM = (1 << 7) + 1,
-	NIC_WC_TM_ADD = (1 << 7) + 2, /* this and the next two: operations on tagged buffers, in this order */
+	NIC_WC_TM_ADD = (1 << 7) + 2, /* this and the next two: tag operations, in the order of enum nic_tag_opcode */
 	NIC_WC_TM_DEL,
 	NIC_WC_TM_SYNC,
 	NIC_WC_TM_RECV,

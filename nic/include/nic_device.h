@@ -72,11 +72,11 @@ struct nic_config {
 			   uint32_t claimed);
 	/** Whether `gid` is an address of this host, from which every local user can send. Packets from such an
 	 *  address that arrive by the port must have UDP source port 4791, which only the device that owns the
-	 *  address can use. The NIC calls this for packets too, so it must make no system calls. NULL: no address is
-	 *  local. */
+	 *  address can use. The NIC also calls this while it processes a received packet, so the callback must make no
+	 *  system calls. NULL: no address is local. */
 	bool (*is_local)(void *ctx, const struct nic_gid *gid);
 	/** Run fn(arg), which accesses application memory. Returns false if an access faulted; the remainder of fn
-	 *  is then skipped. NULL: fn is called directly. fn never allocates memory, takes a lock or calls back. */
+	 *  is then skipped. NULL: fn is called directly. fn allocates no memory, takes no lock, calls no callback. */
 	bool (*guard)(void *ctx, void (*fn)(void *arg), void *arg);
 	/** Revoke memory that packets in flight refer to (NIC_PATH_REFERENCES). With a QPN: the memory that this QP's
 	 *  requests refer to and, if `answers`, also the memory that its responses refer to. With qpn 0: all pieces
@@ -85,15 +85,15 @@ struct nic_config {
 	void (*revoke)(void *ctx, uint32_t qpn, bool answers, uint32_t key);
 	/** Called when the ACK timer of a QP expires on a NIC_PATH_LOSSLESS path. Returns true if the peer is alive and
 	 *  has not yet taken everything that was sent on the path up to *mark. For the first query after the timer was
-	 *  started, the NIC passes *mark 0, and the callback sets *mark to the path's current position. Later queries
-	 *  pass that value. NULL: the peer counts as having taken everything. */
+	 *  started, the NIC sets *mark to 0, and the callback sets *mark to the path's current position. Later queries
+	 *  pass that position. NULL: the peer counts as having taken everything. */
 	bool (*untaken)(void *ctx, uint32_t path, uint64_t *mark);
 	/** Write the contents of [addr, addr + len) to the persistent medium behind that memory. Returns false if that
 	 * fails. NULL: there is no persistent memory, and registrations with NIC_ACCESS_FLUSH_PERSISTENT are
 	 * refused. */
 	bool (*persist)(void *ctx, void *addr, uint64_t len);
-	/** Sleep for some microseconds. Called while the NIC waits for the lock for atomics, because the thread that
-	 *  holds the lock probably does not run. NULL: the NIC spins. */
+	/** Sleep for some microseconds. Called when the NIC has tried many times to take the lock for atomics: the
+	 *  thread that holds the lock is probably not running. NULL: the NIC spins. */
 	void (*pause)(void *ctx);
 	void *ctx; /* passed to the callbacks above */
 };

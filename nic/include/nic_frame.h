@@ -16,9 +16,9 @@ enum nic_rx_flags {
 	NIC_RX_IP_ID_UNKNOWN = 1 << 1, /* with UDP_PAYLOAD: the carrier hides the IPv4 ID that the ICRC covers */
 	NIC_RX_NO_ICRC = 1 << 2,       /* the carrier vouches for integrity; the ICRC field is ignored */
 	/* 1 << 3 must not be used again: a process with an older version of the NIC may still set it */
-	/** A packet of a connected QP, whose data starts at the BTH and whose frame has no GIDs. The frame's src_qpn
-	 *  and `addresses` are qpn and `addresses` of the sender's nic_tx_frame, and must match the peer of the
-	 *  destination QP. Requires NIC_RX_NO_ICRC. */
+	/** The packet comes from a connected QP. `data` starts at the BTH, and the frame has no GIDs. The fields
+	 *  `src_qpn` and `addresses` must match the peer of the destination QP; the carrier copies them from `qpn` and
+	 *  `addresses` of the sender's nic_tx_frame. Requires NIC_RX_NO_ICRC. */
 	NIC_RX_BARE = 1 << 4,
 	/** The carrier vouches for the sender, so the packet has no tag, even if the NIC has a key. It ends with an
 	 * ICRC, which is checked. */
@@ -28,8 +28,8 @@ enum nic_rx_flags {
 /**
  * Payload by reference: the payload stays in the sender's memory, and the receiver fetches it straight to its
  * destination. One such packet replaces the consecutive packets of a message that would have carried the payload, and
- * takes their PSNs. The packet counts as lost if the payload cannot be fetched. A packet can also have a payload of
- * its own, which offers a message; the reference is then to that message.
+ * takes their PSNs. The packet counts as lost if the payload cannot be fetched. There is a second use: an endpoint's
+ * packet that offers a long message carries its own payload, and the reference is to the offered message.
  */
 struct nic_reference {
 	uint32_t len; /* 1 ... NIC_REFERENCE_MAX */
@@ -43,11 +43,11 @@ struct nic_reference {
 	void *ctx;
 };
 
-/* Payload bytes per reference: a shorter payload is sent faster inside the packet, although that copies it twice;
- * fetching a longer one would keep the NIC locked for too long. */
+/* Minimum and maximum payload per reference. A shorter payload is sent faster inside the packet, although that copies
+ * it twice. Fetching a longer payload would keep the NIC locked for too long. */
 #define NIC_REFERENCE_MIN  16384u
 #define NIC_REFERENCE_MAX  (1u << 20)
-#define NIC_REFERENCE_LAST 64u /* last bytes of a payload, written last: applications poll them for its arrival */
+#define NIC_REFERENCE_LAST 64u /* bytes at the payload's end, which are written last because applications poll them */
 #define NIC_PIECES_MAX	   16u
 #define NIC_REFERRING_MAX  120u /* max bytes of a packet with pieces */
 
@@ -133,7 +133,7 @@ struct nic_tx_frame {
 	uint16_t bth; /* out: offset of the UDP payload (BTH): 28 for IPv4, 48 for IPv6, 0: bare */
 	uint8_t tclass, hop_limit;
 	bool no_icrc; /* out: the last four bytes are not an ICRC: the path vouches for integrity */
-	bool ordered; /* out: an ACK that must arrive before the requests of its QP that follow it */
+	bool ordered; /* out: the packet is an ACK that must arrive before later requests of its QP */
 	/** in: on paths with NIC_PATH_NO_ICRC, packets of connected QPs may start with the BTH (see NIC_RX_BARE).
 	 *  out: this packet starts with the BTH; its tclass, hop_limit, sgid and dgid are not filled in. */
 	bool bare;

@@ -38,7 +38,7 @@ int nic_gsi_open(struct nic *nic, nic_gsi_fn fn, void *ctx);
  *  not exist; -ENOMEM: the send queue is full; -EINVAL: one of `own` and `peer` is IPv4, the other IPv6. */
 int nic_gsi_send(struct nic *nic, const struct nic_gsi_addr *addr, const uint8_t *mad);
 
-/* ---- without an instance: for a process that answers for functions which have ended --------------------------- */
+/* ---- functions that need no NIC instance: for a daemon that answers MADs in place of ended processes ----------- */
 
 /** Read a packet that is addressed to queue pair 1. @return the MAD, which lies in the frame; NULL: the packet is
  *  malformed, has a wrong ICRC, P_Key or Q_Key, is authenticated by a key, or holds no MAD. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * nic_mcast.h - multicast groups of datagrams (IBTA 10.5, annex A17); see nic.h. A packet to a group has the group's
+ * nic_mcast.h - multicast groups for UD QPs (IBTA 10.5, annex A17); see nic.h. A packet to a group has the group's
  * address and QPN NIC_MCAST_QPN. The NIC delivers such a packet to all UD QPs that are attached to the group. The
  * packet reaches the NIC only if the port has joined the group, which is up to the NIC's owner.
  */

@@ -24,8 +24,8 @@ int nic_ah_destroy(struct nic_ah *ah);
 
 /* ---- queue pairs ------------------------------------------------------------------------------------- */
 
-/** Values of enum ibv_qp_type, except XRC_INI, which stands for IBV_QPT_XRC_SEND: the two low bits of RC mark all
- *  reliable types. */
+/** Values of enum ibv_qp_type. Only XRC_INI, which stands for IBV_QPT_XRC_SEND, has a value of our own, so that all
+ *  reliable types have the same two low bits. */
 enum nic_qp_type { NIC_QPT_RC = 2, NIC_QPT_UC = 3, NIC_QPT_UD = 4, NIC_QPT_XRC_INI = 6, NIC_QPT_XRC_TGT = 10 };
 /** Values of enum ibv_qp_state. */
 enum nic_qp_state {
@@ -55,10 +55,9 @@ struct nic_qp_init {
 	bool managed_send;  /* send work requests start only when a SEND_ENABLE releases them */
 	bool managed_recv;  /* receive work requests are used only after a RECV_ENABLE releases them; not with an SRQ */
 	uint32_t max_atomic_arg; /* max bytes of an extended atomic posted to this QP, up to 32; 0: none allowed */
-	/** RC: the most bytes that a fetching operation on elements may return, whether this QP is the requester or the
-	 *  responder; at most 4096.
-	 *  The peer's first fetching operation allocates this much for each of max_dest_rd_atomic results. 0: no
-	 *  operations on elements. */
+	/** RC: maximum number of bytes that a fetching operation on elements may return, whether this QP is the
+	 *  requester or the responder; up to 4096. The peer's first fetching operation allocates this much for each of
+	 *  max_dest_rd_atomic results. 0: no operations on elements. */
 	uint32_t max_fetch;
 	uint32_t be_replies; /* operand sizes in bytes, ORed: atomics with such operands return big-endian results */
 	void *user;	     /* returned in events */
@@ -107,8 +106,8 @@ struct nic_qp_attr {
 	uint16_t pkey_index;
 };
 
-/** Create a QP. Writes the capabilities granted to init->cap: possibly more inline data than requested, and no receives
- * if the QP uses an SRQ. @return 0, -EINVAL, -ENOMEM. */
+/** Create a QP, and write its actual capabilities to init->cap: possibly more inline data than requested, and no
+ *  receives if the QP uses an SRQ. @return 0, -EINVAL, -ENOMEM. */
 int nic_qp_create(struct nic *nic, struct nic_qp_init *init, struct nic_qp **out);
 /** Destroy a QP, and remove its completions from its CQs (10.2.4.4). @return 0; -EBUSY: it is attached to a multicast
  *  group (10.2.2.5). */

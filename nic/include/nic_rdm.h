@@ -29,12 +29,12 @@ struct nic_rdm_peer; /* a remote endpoint as a local endpoint sees it; an endpoi
 #define NIC_SERVICE_QPN	     0xff0000u
 #define NIC_SERVICE_PORT_MAX 65534u
 
-#define NIC_RDM_IOV_MAX	   4u		/* segments of a local buffer */
-#define NIC_RDM_REMOTE_MAX 4u		/* segments of remote memory that a request names */
-#define NIC_RDM_EAGER_MAX  8192u	/* bytes; the receiving NIC READs longer messages */
-#define NIC_RDM_INJECT_MAX 128u		/* most bytes of a request with NIC_RDM_INJECT */
-#define NIC_RDM_UD_HEADER  32u		/* bytes of the MTU taken by a datagram's header */
-#define NIC_RDM_MSG_MAX	   (1ull << 40) /* most bytes of a message or RMA request */
+#define NIC_RDM_IOV_MAX	   4u		/* maximum number of segments of a local buffer */
+#define NIC_RDM_REMOTE_MAX 4u		/* maximum number of remote segments in a request */
+#define NIC_RDM_EAGER_MAX  8192u	/* maximum length of an eager message; the receiving NIC READs longer ones */
+#define NIC_RDM_INJECT_MAX 128u		/* maximum length of a request with NIC_RDM_INJECT */
+#define NIC_RDM_UD_HEADER  32u		/* length of a datagram's header, which takes part of the MTU */
+#define NIC_RDM_MSG_MAX	   (1ull << 40) /* maximum length of a message or RMA request */
 
 struct nic_rdm_addr {
 	struct nic_gid gid;
@@ -154,9 +154,9 @@ struct nic_rdm_init {
 	struct nic_rdm_rq *rq;	  /* a shared queue, whose max_rx and max_unexpected apply; NULL: the endpoint has
 				   * its own queue */
 	bool datagrams;		  /* each message is one unreliable datagram, of up to nic_rdm_datagram_max bytes */
-	bool strict;		  /* when a connection is lost, requests that have not begun fail too, so that no
-				   * request is executed after an earlier request was lost; if false, they use the next
-				   * connection */
+	bool strict;		  /* when a connection is lost, requests that have not begun fail, so that no request
+				   * is executed after an earlier request was lost. If false, requests that have not
+				   * begun use the next connection */
 	uint8_t timeout;	  /* the queue pairs' nic_qp_attr.timeout; 0: 14 */
 	uint8_t retry_cnt;	  /* as nic_qp_attr.retry_cnt, but up to 255; 0: enough retries to last for peer_ns */
 	uint64_t peer_ns;	  /* about how long a connected peer may take to answer a request; 0: 6 s */
@@ -297,12 +297,13 @@ int nic_rdm_atomic(struct nic_rdm_peer *peer, const struct nic_rdm_atomic *r);
 /** Post a receive. @return 0, -EAGAIN, -EINVAL as nic_rdm_send; -ENOMSG: CLAIM without a message claimed for this
  *  context; -EOPNOTSUPP: the endpoint has a shared queue, use nic_rdm_rq_recv. */
 int nic_rdm_recv(struct nic_rdm *ep, const struct nic_rdm_recv *r);
-/** The most elements that one operation can have, all segments together; 0: no such operation. */
+/** Maximum number of elements in one operation, all segments together; 0: no such operation. */
 uint32_t nic_rdm_atomic_max(uint32_t op, uint32_t datatype, enum nic_elem_form form);
 
-/** Look for the unexpected message that the receive *r would match. Of *r, only the flag TAGGED and the members `tag`,
- *  `ignore` and `from` count. *found describes the message like a RECV completion, with its full length. CLAIM sets the
- * message aside for r->context, DISCARD drops it. @return 0, -ENOMSG, -EOPNOTSUPP (queue is shared). */
+/** Look for the unexpected message that the receive *r would match. The match depends only on the flag TAGGED and on
+ *  `tag`, `ignore` and `from` of *r. *found describes the message like a RECV completion, with its full length. The
+ *  flag CLAIM sets the message aside for r->context; DISCARD drops the message. @return 0, -ENOMSG, -EOPNOTSUPP (queue
+ *  is shared). */
 int nic_rdm_peek(struct nic_rdm *ep, const struct nic_rdm_recv *r, struct nic_rdm_done *found);
 /** Cancel a posted receive with this context. It completes with NIC_RDM_CANCELED during the call; a MULTI receive
  *  with messages still arriving completes after those messages. @return 0, -ENOENT: none is posted, -EOPNOTSUPP

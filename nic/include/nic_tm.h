@@ -32,8 +32,8 @@ struct nic_tag_op {
 };
 
 /**
- * Create an SRQ that matches tags. Receives and operations complete to `cq`. RC QPs on it must have its PD; the
- * application posts no sends to them.
+ * Create an SRQ that matches tags. Receives and operations complete to `cq`. QPs that use the SRQ must be RC QPs of
+ * the SRQ's PD, and the application cannot post sends to them.
  * @return 0, -EINVAL, -ENOMEM.
  */
 int nic_srq_create_tm(struct nic_pd *pd, struct nic_cq *cq, uint32_t max_wr, uint32_t max_sge, uint32_t max_tags,

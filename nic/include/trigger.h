@@ -23,8 +23,8 @@
 struct nic_trig_work {
 	/**
 	 * Start the work. The NIC calls this when it is not processing anything else, so this callback may make
-	 * requests, unlike other callbacks. Unless it returns -EAGAIN, the work belongs to its owner again and may be
-	 * freed within the call.
+	 * requests, unlike other callbacks. Unless the callback returns -EAGAIN, the work belongs to its owner again,
+	 * so the callback may free it.
 	 * @return 0: the work was started, or it failed and the failure was reported. -EAGAIN: no room now; the NIC
 	 * calls again later.
 	 */

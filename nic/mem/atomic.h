@@ -24,9 +24,9 @@
  */
 void atomic_execute(const struct nic_atomic *a, void *target, uint64_t *orig);
 
-/** Try to take the lock for one operation on 32 bytes (or one element: elem_needs_lock). Hold only one lock at a time:
- * other targets may share it. If the target's memory faults, the caller must still unlock. @return false: the lock is
- * taken. */
+/** Try to take the lock for one operation on 32 bytes (or one element: elem_needs_lock). A caller must not hold two
+ *  locks at a time, because several targets share a lock. If the target's memory faults, the caller must still unlock.
+ *  @return false: the lock is taken. */
 bool atomic_try_lock(const void *target);
 void atomic_unlock(const void *target);
 

@@ -3,8 +3,9 @@
  * calc.h - calculations on a request's payload (CORE-Direct): gathers the operands and sends e.g. their sum. A leaf.
  *
  *   0        8        16
- *   | value  | place  |   an operand, and the result; big-endian. Only MAXLOC uses `place`: it can identify the source
- *                         of the largest value; of equal values the lowest place wins. It is 0 in all other results.
+ *   | value  | place  |   the layout of an operand and of the result; big-endian. Only MAXLOC uses `place`, which can
+ *                         identify the source of the largest value; among equal values the lowest place wins. The other
+ *                         operations return `place` 0.
  */
 #ifndef NIC_CALC_H
 #define NIC_CALC_H

@@ -16,7 +16,7 @@ __extension__ typedef unsigned __int128 uint128;
 DMA static inline bool cas16(uint128 *target, uint64_t old[2], const uint64_t next[2])
 {
 #if defined(__x86_64__)
-	bool equal; /* in assembly: compilers call a library for this unless the whole file is built with -mcx16 */
+	bool equal; /* assembly, because compilers call a library function here unless the file is built with -mcx16 */
 
 	__asm__ volatile("lock cmpxchg16b %[target]"
 			 : [target] "+m"(*target), "+a"(old[0]), "+d"(old[1]), "=@ccz"(equal)

@@ -238,7 +238,8 @@ DMA INLINE void one_word(const struct shape *s, next_fn next, uint32_t op, uint8
 	union element is;
 
 	guess_word(target, size, old);
-	/* An unchanged element needs no store, unless it has 16 bytes: the swap then proves the load not torn. */
+	/* An unchanged element needs no store. Exception: the load of a 16-byte element may have been torn, so swap it
+	 * with itself; success proves that the load was not torn. */
 	do
 		if (!become(s, next, op, old, &is, operand, compare) && size < 16)
 			break;

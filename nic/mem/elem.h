@@ -26,7 +26,7 @@ static inline uint32_t elem_size(uint32_t datatype)
 {
 	return elem_sizes[datatype];
 }
-/** Number of vectors sent with a request: operands, compare values. 1 for an unknown operation. */
+/** Number of vectors (operands, compare values) that a request carries. 1 for an unknown operation. */
 static inline uint32_t elem_vectors(uint32_t op)
 {
 	return op < NIC_ELEM_COUNT ? elem_vector_counts[op] : 1;

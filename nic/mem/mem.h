@@ -24,7 +24,7 @@ enum mkey_kind { MKEY_MR, MKEY_MW1, MKEY_MW2 };
 struct mkey {
 	uint32_t key;
 	enum mkey_kind kind;
-	bool valid; /* true for regions always, for windows while they are bound */
+	bool valid; /* regions: always true; windows: true while bound */
 	uint32_t access;
 	struct nic_pd *pd;
 	uint64_t va, len; /* address range that requests use */
@@ -77,10 +77,10 @@ static inline void mem_revoke(const struct nic *nic, const struct mkey *m)
 		nic->cfg.revoke(nic->cfg.ctx, 0, false, m->key);
 }
 
-/** Read len bytes of application memory. Unless icrc is NULL, *icrc is continued over them.
+/** Read len bytes of application memory. Unless icrc is NULL, continue *icrc over these bytes.
  *  @return false if the memory is not mapped. */
 bool mem_read(struct nic *nic, void *dst, const uint8_t *app, size_t len, uint32_t *icrc);
-/** Write len bytes of application memory. @return false if it is not mapped. */
+/** Write len bytes of application memory. @return false if the memory is not mapped. */
 bool mem_write(struct nic *nic, uint8_t *app, const void *src, size_t len);
 
 /** Copy len bytes from `offset` into the SGE list (lkeys checked for this pd) to dst. icrc: see mem_read. */

@@ -16,11 +16,11 @@ void comp_reset(struct nic_qp *qp);
 bool comp_rx(struct nic_qp *qp, const struct packet *p);
 /** Complete the oldest WQE. */
 void comp_finish(struct nic_qp *qp, enum error_id error);
-/** Complete the local operations at the tail of the send queue that have run. */
+/** Complete the oldest WQEs of the send queue as long as they are local operations that have run. */
 void comp_finish_local(struct nic_qp *qp);
-/** Predict where the payload of this response will go if the response answers the READ in WQE sq.tail + ahead. @return
- * NULL if the response is not the complete response to that READ, or if the READ does not have exactly one SGE, or if
- * the SGE is not writable. */
+/** Predict where the payload of this response will go if the response answers the READ in WQE sq.tail + ahead. A
+ * prediction requires that this is the complete response to that READ, and that the READ has exactly one SGE, which is
+ * writable. @return NULL: no prediction. */
 uint8_t *comp_foresee(const struct nic_qp *qp, const struct packet *p, uint32_t ahead);
 /** Complete everything in the send queue with a flush error. */
 void comp_flush(struct nic_qp *qp);

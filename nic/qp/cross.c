@@ -8,7 +8,8 @@
  * A queue of such requests is a program that the NIC runs without the application.
  *
  * The count in a request is relative to a base, which each CQ and each managed queue has. Posting the request turns it
- * into an absolute index. A request with `last` advances the base by the largest count posted since the last advance.
+ * into an absolute index. A request with the flag `last` advances the base by the largest count posted since the
+ * previous advance.
  *
  * A WAIT waits in the trigger unit for the CQ's entries. Only the WAIT at sq.next of a send queue is in the trigger
  * unit; when woken it checks the count again. The CQ cannot be destroyed while WAITs for it are posted; queues named by
@@ -107,7 +108,7 @@ int cross_check(const struct nic_qp *qp, const struct nic_send_wr *wr)
 	return (int32_t)(posted(target, wr->opcode) - enable_index(wr)) < 0 ? -EINVAL : 0;
 }
 
-/* Reserve memory for a WAIT when it is posted, so that it cannot fail for lack of memory later. */
+/* Reserve memory for a WAIT when it is posted, so that the WAIT cannot run out of memory when it runs. */
 int cross_room(const struct nic_send_wr *wr)
 {
 	return wr->opcode == NIC_WR_CQE_WAIT ? nic_trig_reserve(&wr->wait.cq->produced, wr->wait.cq->waiters + 1) : 0;

@@ -5,10 +5,11 @@
  *
  * No packet is executed early, and nothing relies on a prediction: each packet is checked and executed in its turn, and
  * its payload is fetched again if the prediction was wrong. A wrong prediction costs time but does no harm, because the
- * packet may write to the predicted memory at that moment: the memory is named by an in-sequence request of the same
- * QP, by a READ that waits for exactly this response, or by a receive that no earlier message takes. If the QP fails
- * before the packet's turn, or the sender revokes a payload, the bytes already written stay, even in the buffer of a
- * receive that stays posted. A message of which only half arrives leaves bytes behind in the same way.
+ * packet is allowed to write to the predicted memory when the prediction is made: the memory is named by an in-sequence
+ * request of the same QP, by a READ that waits for exactly this response, or by a receive that no earlier message
+ * takes. If the QP fails before the packet's turn, or the sender revokes a payload, the bytes already written stay,
+ * even in the buffer of a receive that stays posted. A message of which only half arrives leaves bytes behind in the
+ * same way.
  *
  * Only simple cases are predicted: consecutive messages of one packet each, of the same QP and kind, each to one
  * contiguous piece of memory.

@@ -172,7 +172,7 @@ static inline struct nic_tx_frame *qp_turn(struct nic_qp *qp, struct path *path,
 		path->turn += frame->n_pieces ? REFERENCE_TURN : 1;
 		frame++;
 		if (is_idle(qp))
-			return frame; /* the common case: saves asking requester and responder once more */
+			return frame; /* the common case: return without asking requester and responder once more */
 	}
 	/*
 	 * Send a delayed ACK right after what the QP sends: otherwise the peer could receive the application's reply to

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* qp.c - queue pairs as objects: creation, destruction, the state they start in (IBTA 10.2.4, 11.2.4). */
+/* qp.c - creating, resetting, resizing and destroying queue pairs (IBTA 10.2.4, 11.2.4). */
 #include "comp.h"
 #include "cq.h"
 #include "cross.h"

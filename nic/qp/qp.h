@@ -155,8 +155,8 @@ struct swqe {
 		} ud;
 		struct {
 			struct nic_bind bind;
-			uint32_t mw_key, mr_key; /* keys at posting time, to find out later whether window and region
-						    still exist */
+			uint32_t mw_key, mr_key; /* keys at posting time: they show, when the bind runs, whether
+						    window and region still exist */
 		};
 		struct {
 			struct nic_cq *cq; /* NULL: no longer waiting */
@@ -201,7 +201,7 @@ enum req_taken { REQ_TAKEN_UNKNOWN, REQ_UNTAKEN, REQ_TAKEN };
 struct requester {
 	uint32_t psn;		   /* PSN of the next packet to send */
 	uint32_t sent_psn;	   /* one past the highest PSN ever sent */
-	uint32_t packet;	   /* index in WQE sq.next of the next packet to send */
+	uint32_t packet;	   /* the next packet to send is packet number `packet` of WQE sq.next */
 	uint32_t rd_out;	   /* READ requests and atomics in flight */
 	uint32_t read_end;	   /* the PSN after the latest READ request sent */
 	uint32_t unasked;	   /* PSNs sent since the last AckReq; a run (req_run.c) takes one PSN per request */
@@ -214,7 +214,7 @@ struct requester {
 	uint8_t taken;		      /* enum req_taken; see req_taken.c */
 	uint64_t taken_mark;	      /* path position that the peer has to pass: *mark of nic_config.untaken */
 	struct requester_tlp tlp;
-	bool retrying; /* the QP has gone back to comp.una, not because of a timeout, and has made no progress since */
+	bool retrying; /* the QP has gone back to comp.una without a timeout, and has made no progress since */
 	bool forgiven; /* the QP has gone back without using a retry, because a referenced payload was not fetched, and
 			  has made no progress since */
 	bool referred; /* some unacknowledged packets before referred_end were sent by reference */
@@ -230,10 +230,10 @@ struct completer {
 	bool read_open; /* the first packet of a READ response message has arrived, the last has not */
 };
 
-/** A READ or atomic that was executed or begun, kept to answer its duplicates. */
+/** A READ, atomic, FLUSH or ATOMIC WRITE that was executed or begun, kept to answer its duplicates. */
 struct resp_resource {
 	bool used, atomic;
-	bool duplicate; /* the queued responses answer a duplicate: on errors no NAK is sent unless `referred` is set */
+	bool duplicate; /* the queued responses answer a duplicate: an error sends a NAK only if `referred` is set */
 	bool referred;	/* READs: part of the response was sent by reference */
 	bool todo;	/* response packets from `cursor` on are queued */
 	bool told;	/* READs: owner->served() was called */
@@ -310,7 +310,7 @@ enum req_held {
 	HELD_STATE = 1 << 0,  /* neither in RTS nor in SQD */
 	HELD_RNR = 1 << 1,    /* req.rnr_until is not TIME_NEVER */
 	HELD_FAILED = 1 << 2, /* req.failed is an error */
-	HELD_BOUND = 1 << 3,  /* WQEs from some index on may not start: in SQD, or managed */
+	HELD_BOUND = 1 << 3,  /* in state SQD, or in a managed queue: WQEs from some index on may not start */
 };
 
 #define HEAP_NONE UINT32_MAX

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* qp_create.h - queue pairs as objects (qp.c). Private to nic/. */
+/* qp_create.h - creating, resetting and resizing queue pairs (implemented in qp.c). Private to nic/. */
 #ifndef NIC_QP_CREATE_H
 #define NIC_QP_CREATE_H
 

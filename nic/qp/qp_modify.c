@@ -52,7 +52,7 @@ static uint16_t flow_sport(const struct nic_qp *qp)
 	return (uint16_t)(SPORT_BASE | (((uint32_t)v & 0x3fff) ^ ((uint32_t)v >> 14 & 0x3f)));
 }
 
-/* Ensure room for n responder resources. The ring only grows, and keeps its saved results when it does (RP-11). */
+/* Ensure room for n responder resources. The ring only grows; a grown ring keeps the saved results (RP-11). */
 static int resources_alloc(struct nic_qp *qp, uint32_t n)
 {
 	struct responder *resp = &qp->resp;

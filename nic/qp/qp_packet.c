@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* qp_packet.c - what the packets of a queue pair have in common: addresses, opening, emitting. */
+/* qp_packet.c - building the packets of a queue pair: set the addresses, open the packet, emit it. */
 #include "gid.h"
 #include "mtu.h"
 #include "opcode.h"

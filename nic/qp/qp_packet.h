@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* qp_packet.h - what the packets of a QP have in common: addresses, opening, emitting. Private to nic/. */
+/* qp_packet.h - building the packets of a QP: set the addresses, open the packet, emit it. Private to nic/. */
 #ifndef NIC_QP_PACKET_H
 #define NIC_QP_PACKET_H
 

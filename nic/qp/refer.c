@@ -108,7 +108,7 @@ void refer_offer(struct nic_qp *qp, const struct swqe *w, struct packet *p, stru
 
 uint32_t refer_response_psns(const struct nic_qp *qp, const struct resp_resource *r, const struct nic_tx_frame *frame)
 {
-	/* If the application is told of the READ, it may overwrite the memory at once: send the payload itself. */
+	/* If the application is told of the READ, it may overwrite the memory at once: send no reference. */
 	if (r->length < NIC_REFERENCE_MIN || qp->type != NIC_QPT_RC || !path_refers(qp, frame) || r->duplicate ||
 	    qp->state == NIC_QPS_ERR /* in ERR: the peer could not repeat the READ if the fetch failed */ ||
 	    (qp->owner && qp->owner->is_told(qp, r->rkey)))

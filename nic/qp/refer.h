@@ -41,7 +41,7 @@ enum mem_verdict refer_scatter(struct nic *nic, const struct nic_pd *pd, const s
  * moving it to the error state. */
 void refer_revoke_qp(struct nic_qp *qp, bool answers);
 
-/** PSNs that a received packet takes by our path MTU; refer_fits() tells whether the sender agrees. */
+/** Number of PSNs that a received packet takes with our path MTU; refer_fits() tells whether the sender agrees. */
 static inline uint32_t refer_psns(const struct nic_qp *qp, const struct packet *p)
 {
 	return __builtin_expect(p->reference != NULL, 0) ? packets_of(p->payload_len, qp->pmtu) : 1;

@@ -17,8 +17,8 @@
 #include "req_window.h"
 #include "timer.h"
 
-/* How often the ACK timer may double: IBTA 12.7.34 allows up to four times the timer's value. req_retries() allows for
- * these doublings when it plans the retries of an endpoint's QP. */
+/* How many times the ACK timer may double: IBTA 12.7.34 allows up to four times the timer's value. req_retries() allows
+ * for these doublings when it plans the retries of an endpoint's QP. */
 #define BACKOFF_MAX 2
 
 /* IBTA 9.7.5.2.8: RNR NAK timer codes, in units of 10 us. Code 0 is the longest. */
@@ -58,9 +58,9 @@ static void ack_timer_start(struct nic_qp *qp)
 	qp_timer(qp);
 }
 
-/** How often the ACK timer may double. A longer timer gives a congested network time to recover. On a lossless path, it
- * gives a peer time to send its responses another way, if we could not take the peer's shared memory: there one
- * doubling is enough. */
+/** How many times the ACK timer may double. A longer timer gives a congested network time to recover. On a lossless
+ * path it gives a peer, whose shared memory we could not take, time to send its responses another way. One doubling is
+ * enough for that. */
 static uint8_t backoff_max(const struct nic_qp *qp)
 {
 	uint8_t most = (uint8_t)(qp->nic->cfg.ack_backoff / 2); /* 1, 2, 4 */
@@ -132,7 +132,7 @@ static bool forgive(struct nic_qp *qp)
 static void go_back(struct nic_qp *qp)
 {
 	reposition(qp);
-	ack_timer_start(qp); /* retransmitting the first packet restarts the timer, but may never happen */
+	ack_timer_start(qp); /* start it now, because the retransmission that would restart it may never happen */
 }
 
 void req_unread(struct nic_qp *qp)
@@ -143,7 +143,7 @@ void req_unread(struct nic_qp *qp)
 	}
 	trace_add(qp->nic, qp->qpn, NIC_TR_retry, qp->comp.una, qp->req.retries);
 	qp->req.retrying = true;
-	/* Packets sent after the one that was not fetched may have to be sent again, too, and cost no retry either. */
+	/* If packets sent after the unfetched packet must also be sent again, this costs no retry either. */
 	qp->req.referred = true;
 	qp->req.referred_end = qp->req.sent_psn;
 	go_back(qp);

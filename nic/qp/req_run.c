@@ -20,7 +20,7 @@
 #include "wire.h"
 #include "wr.h"
 
-#define RUN_MAX	  16u /* most requests in a run; more save little and add latency */
+#define RUN_MAX	  16u /* maximum number of requests in a run; longer runs save little and add latency */
 #define UNDER_WAY 4u  /* with fewer requests in flight than this, a run does not wait */
 
 /** Number of requests of the current streak (send_queue.streak) that have been sent and not answered. */

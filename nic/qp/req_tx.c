@@ -42,8 +42,8 @@ enum sending {
 /** Whether the WQE must wait for a READ among the last `out` PSNs, because the responder might execute the WQE before
  * the READ. The responder reads memory only when it sends the responses, and executes further requests meanwhile.
  * IBTA 9.5 permits that, but adapters do not do it, and programs rely on the adapters' order. Where packets can be
- * lost, the wait would cost more than the rare case is worth. An endpoint's requests only follow the message orders
- * that the endpoint offers. */
+ * lost, the wait would cost more than the rare case is worth. An endpoint's requests never wait here: an
+ * endpoint keeps only the message orders that it offers to the application. */
 static inline bool may_overtake(const struct nic_qp *qp, const struct swqe *w, uint32_t out)
 {
 	return ((qp->req.psn - qp->req.read_end) & PSN_MASK) < out && w->form != FORM_READ && !qp->owner &&
@@ -172,7 +172,8 @@ static enum sending send_gathered(struct nic_qp *qp, struct swqe *w, struct nic_
 	return v == MEM_OK ? finish(qp, &p, frame, 1, 1) : fail(qp, req_gathered(v));
 }
 
-/** Send as send_inline() does, with a packet that also refers to the message that it offers. */
+/** As send_inline(). The packet's payload offers a message; the packet may also carry a reference to that message's
+ * memory. */
 static enum sending send_offer(struct nic_qp *qp, struct swqe *w, struct nic_tx_frame *frame)
 {
 	struct packet p;

@@ -13,7 +13,7 @@
 #include "req_window.h"
 
 /** Write the next request packet to the frame, if the requester can send one now. `path` must be the path of WQE
- * sq.next. Before that, finish the WQEs that need no packet, but stop at a WQE with another path. Call only if
+ * sq.next. First finish the WQEs that need no packet; stop at a WQE that takes another path. Call only if
  * req_pending(). @return whether a packet was written. */
 bool req_tx(struct nic_qp *qp, uint32_t path, struct nic_tx_frame *frame);
 /** The error for a failure to gather payload; ERR_none for MEM_OK. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * req_window.c - how much the requester may have in flight: the configured windows, narrower after losses on paths that
- * can lose packets. Owns: requester.cwnd, cwnd_acked; and unasked, together with req_tx.h and req.c.
+ * can lose packets. Owns: requester.cwnd and requester.cwnd_acked. Shares requester.unasked with req_tx.h and req.c.
  */
 #include "mtu.h"
 #include "psn.h"
@@ -9,16 +9,16 @@
 #include "req_run.h"
 #include "req_window.h"
 
-#define ASK_EVERY 64 /* set AckReq in at least one of this many request packets (RQ-07) */
+#define ASK_EVERY 64 /* at least one in this many request packets sets AckReq (RQ-07) */
 #define CWND_MIN  4  /* smallest window, in packets */
 
-/* Most payload bytes in flight; 0: no limit. */
+/* Maximum number of payload bytes in flight; 0: no limit. */
 static uint32_t inflight_max(const struct nic_qp *qp)
 {
 	return qp->nic->paths[qp->path].flags & NIC_PATH_LOSSLESS ? 0 : qp->nic->cfg.max_inflight;
 }
 
-/* Most PSNs that may be outstanding if nothing has been lost lately. */
+/* Maximum number of PSNs in flight if nothing has been lost lately. */
 static uint32_t window_max(const struct nic_qp *qp)
 {
 	const struct nic_config *cfg = &qp->nic->cfg;

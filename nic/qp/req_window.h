@@ -8,7 +8,7 @@
 
 struct nic_qp;
 
-/** Most response packets that one READ request packet asks for. */
+/** Maximum number of response packets that one READ request packet asks for. */
 uint32_t req_read_piece(const struct nic_qp *qp);
 /** PSNs that may be sent now. */
 uint32_t req_window_room(const struct nic_qp *qp);
@@ -20,7 +20,7 @@ void req_window_widen(struct nic_qp *qp, uint32_t packets);
 void req_window_narrow(struct nic_qp *qp);
 /** Narrow the window to its minimum. Call when the path has changed: the peer may be dead. */
 void req_window_restart(struct nic_qp *qp);
-/** Whether a packet that does not need an ACK sets AckReq nevertheless: at intervals, one packet must (RQ-07). */
+/** Whether a packet sets AckReq although it needs no ACK: at intervals, one packet must set it (RQ-07). */
 bool req_asks_between(struct nic_qp *qp, uint32_t psns);
 
 #endif

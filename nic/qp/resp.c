@@ -71,8 +71,8 @@ void resp_fail(struct nic_qp *qp, enum error_id error, uint32_t psn)
 
 	resp_nak(qp, row->syndrome, psn);
 	resp->dying = true;
-	/* A READ whose memory has gone fails late: the receive WQE in use may belong to a later message, and does not
-	 * get this error. */
+	/* A READ whose memory has gone fails only when its response is sent. The receive WQE in use may then belong to
+	 * a later message: do not complete that WQE with this error. */
 	if (resp->have_wqe && psn == resp->epsn) {
 		struct nic_wc wc = {.status = row->status, .vendor_err = error};
 
@@ -386,7 +386,7 @@ static __attribute__((noinline)) bool rx_run(struct nic_qp *qp, const struct pac
 	bool accepted = false;
 
 	if (psn_diff(p->psn, qp->resp.epsn) > 0)
-		return rx_rc(qp, p); /* a run out of sequence is handled as one packet */
+		return rx_rc(qp, p); /* a PSN is missing before this run: handle the whole run as one packet */
 	for (uint32_t i = 0; i < p->element.count && qp->state != NIC_QPS_ERR; i++) {
 		resp_elements_member(p, i, &one);
 		accepted |= rx_rc(qp, &one);

@@ -20,7 +20,7 @@
 #include "resp_place.h"
 #include "wire.h"
 
-#define FLUSHES (1u << 7) /* no QP has this right (qp_modify.c refuses it), so check_flush() finds the real rights */
+#define FLUSHES (1u << 7) /* no QP has this bit (qp_modify.c), so is_enabled() is false and check_flush() decides */
 
 /* The right that a request needs. */
 static uint32_t access_of(const struct opcode *op)

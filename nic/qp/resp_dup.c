@@ -65,7 +65,7 @@ static bool answer_again(struct nic_qp *qp, struct resp_resource *r, const struc
 	bool placed = p->op->traits & OP_IS_PLACED;
 
 	if (r->atomic == placed || (placed && r->length) || p->psn != r->psn || p->va != r->va || p->rkey != r->rkey)
-		return false; /* no duplicate of r; operands are not kept, so they are not compared */
+		return false; /* not a duplicate of r; operands are not kept, so they cannot be compared */
 	if (!r->todo) {
 		r->duplicate = true;
 		resp_resource_send(qp, r, 0, 1);

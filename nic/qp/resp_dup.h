@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* resp_dup.h - duplicate requests. Private to nic/. */
+/* resp_dup.h - answers duplicate requests, from responder.res (qp.h) or by an ACK. Private to nic/. */
 #ifndef NIC_RESP_DUP_H
 #define NIC_RESP_DUP_H
 

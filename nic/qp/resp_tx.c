@@ -76,7 +76,7 @@ static enum op_pos response_pos(const struct resp_resource *r, uint32_t psns)
 	return last ? OP_LAST : OP_MIDDLE;
 }
 
-/* The memory went away while a READ streamed: the NAK takes the place of this response and all later ones. */
+/* The memory went away while a READ's responses were being sent: a NAK replaces this response and all later ones. */
 static void fail_read(struct nic_qp *qp, enum error_id error, uint32_t psn)
 {
 	resp_cancel(qp);

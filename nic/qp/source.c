@@ -80,8 +80,8 @@ void nic_peer_came(struct nic *nic, uint32_t peer, const struct nic_gid *own)
 	for (uint32_t i = 0; nic->qps.slots && i <= nic->qps.mask; i++) {
 		struct nic_qp *qp = nic->qps.slots[i].value;
 
-		/* Move only QPs whose peer has an address of this host: other peers should have no link. If such a peer
-		 * has a link after all, source_look() moves its QP when the first packet comes by the link. */
+		/* Move only QPs whose peer has an address of this host: other peers should have no link. If one of
+		 * those has a link after all, source_look() moves its QP when the first packet comes by the link. */
 		if (qp && is_connected(qp) && qp->takes == 0 && qp->peer_is_local &&
 		    memcmp(&qp->sgid, own, sizeof(*own)) == 0 && source_of(qp, 0) == peer)
 			source_move(qp, peer);

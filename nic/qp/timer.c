@@ -100,6 +100,6 @@ void qp_timer(struct nic_qp *qp)
 	if (a != TIME_NEVER && qp->req.tlp.at < a)
 		a = qp->req.tlp.at;
 	qp->deadline = a < r ? a : r;
-	if (qp->deadline != TIME_NEVER) /* an existing entry is dropped when it reaches the top */
+	if (qp->deadline != TIME_NEVER) /* TIME_NEVER: an existing entry is dropped when it reaches the top */
 		timer_update(qp->nic, qp);
 }

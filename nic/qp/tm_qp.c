@@ -4,8 +4,8 @@
  *
  * A message begins with a struct ibv_tmh: an opcode, and a tag. If an eager message matches a tagged buffer, it goes to
  * that buffer without its header. A rendezvous request names the sender's memory. If it matches, the NIC reads that
- * memory into the tagged buffer and then sends FIN to the sender. For both it uses the QP's send queue, to which the
- * application posts nothing. All other messages go to untagged buffers, with their headers.
+ * memory into the tagged buffer and then sends FIN to the sender. For the READ and FIN the NIC uses the QP's send
+ * queue, to which the application posts nothing. All other messages go to untagged buffers, with their headers.
  *
  * The match and the arrival of the data have separate completions, unless they happen at the same time. Matches
  * therefore complete in the order of the messages, however long the data takes.
@@ -22,7 +22,7 @@
 #include "wire.h"
 #include "wr.h"
 
-#define SEND_QUEUE 32u /* in WQEs: each rendezvous takes two, and further rendezvous wait */
+#define SEND_QUEUE 32u /* in WQEs. Each rendezvous takes two; rendezvous that find no room wait */
 
 /* struct ibv_tmh, and struct ibv_rvh after it */
 #define TMH_APP_CTX 4
@@ -37,7 +37,7 @@ enum tmh_opcode { TMH_NO_TAG, TMH_RENDEZVOUS, TMH_FIN, TMH_EAGER };
 /* ---- completions ------------------------------------------------------------------------------------------------- */
 
 /** Push a completion for a buffer. A completion that reports a match carries the tag and the context from the message's
- * header. In an untagged buffer the application finds the header itself. */
+ * header. The completion of an untagged buffer carries neither, because the buffer contains the header. */
 static void complete(struct nic_qp *qp, struct nic_wc wc, bool solicited)
 {
 	const struct tm_message *m = &qp->resp.tm;
@@ -125,7 +125,8 @@ void tm_start(struct nic_qp *qp)
 	}
 }
 
-/** A WQE of a rendezvous is complete: the READ, with the buffer as wr_id, or the FIN after it, with the QP as wr_id. */
+/** Handle the completion of a WQE of a rendezvous: either of the READ, whose wr_id is the buffer, or of the FIN after
+ * the READ, whose wr_id is the QP. */
 static void sent(struct nic_cq *cq, const struct nic_wc *wc, bool solicited)
 {
 	void *what = (void *)(uintptr_t)wc->wr_id;

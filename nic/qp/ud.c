@@ -19,7 +19,7 @@
 #include "ud.h"
 
 #define GRH_LEN		40
-#define QKEY_CONTROLLED 0x80000000u /* a WR Q_Key with this bit selects the QP's own (10.2.5) */
+#define QKEY_CONTROLLED 0x80000000u /* if set in a work request's Q_Key, send the QP's Q_Key instead (10.2.5) */
 
 enum { WC_SL_IPV6 = 1, WC_SL_IPV4 = 2 }; /* values of wc.sl: applications expect the IP version in its low bits */
 

@@ -24,7 +24,7 @@ enum wr_form {
 	FORM_ATOMIC,
 	FORM_MASKED, /* extended atomics */
 	FORM_FETCH,  /* an operation on elements that returns their original values */
-	FORM_FLUSH,  /* this and the next: a READ response without data answers them */
+	FORM_FLUSH,  /* FLUSH and ATOMIC WRITE: a READ response without data answers them */
 	FORM_ATOMIC_WRITE,
 	FORMS
 };
@@ -36,7 +36,7 @@ enum wr_form {
 
 struct wr_row {
 	uint8_t posters;   /* 0: no such opcode */
-	uint8_t form;	   /* enum wr_form; FORM_LONG: SENDs and WRITEs, whose form depends on the request */
+	uint8_t form;	   /* enum wr_form; FORM_LONG: SENDs and WRITEs, for which post.c chooses the form */
 	uint8_t kind;	   /* enum op_kind of its packets */
 	uint8_t extra;	   /* enum op_extra of its last packet */
 	uint8_t flags;	   /* enum nic_send_flags that apply to this opcode */

@@ -5,10 +5,10 @@
 
 #include "qp.h"
 
-/** Give the QP, for the time that it executes a request, the SRQ that the request names, the SRQ's PD and its CQ.
+/** Before the QP executes a request: let the QP use the SRQ that the request names, and the SRQ's PD and CQ.
  * @return false: the QP's XRC domain has no such SRQ. */
 bool xrc_enter(struct nic_qp *qp, uint32_t srqn);
-/** Take the SRQ, PD and CQ from the QP again: the request has been executed. */
+/** After the QP has executed the request: take the SRQ, PD and CQ away from the QP. */
 void xrc_leave(struct nic_qp *qp);
 
 /** The PD of an SRQ that an earlier request named; NULL: the SRQ is gone. */

@@ -188,7 +188,7 @@ static inline bool add(struct nic_cq *cq, const struct nic_wc *wc, bool solicite
 	return true;
 }
 
-/** The sink of a CQ whose entries are counted, or that keeps notes about them. */
+/** The sink of a CQ that counts its entries or keeps notes about them. */
 static void add_noted(struct nic_cq *cq, const struct nic_wc *wc, bool solicited)
 {
 	if (!add(cq, wc, solicited))

@@ -11,23 +11,23 @@ enum cq_arm { CQ_UNARMED, CQ_ARMED_SOLICITED, CQ_ARMED };
 struct nic_cq {
 	struct nic *nic;
 	struct nic_wc *ring;
-	struct nic_cq_note *notes; /* about each entry of the ring; NULL: not kept */
+	struct nic_cq_note *notes; /* one note per entry of the ring; NULL: no notes are kept */
 	uint32_t mask;		   /* ring size - 1 */
 	uint64_t head, tail;	   /* free-running indices: entries tail..head-1 are unread */
 	uint64_t announced;	   /* head when the last event was raised */
-	uint64_t solicited;	   /* head after the last entry that fires a solicited-only arming */
+	uint64_t solicited;	   /* head after the last entry that was solicited or failed */
 	enum cq_arm arm;
 	bool overflowed;    /* a completion was lost; no more are added */
 	bool overruns;	    /* a full CQ drops its oldest entry, without error */
 	bool counts;	    /* `produced` is kept up to date */
 	uint64_t tag;	    /* for the note about the next entry */
 	uint32_t app_ctx;   /* likewise */
-	uint64_t before;    /* entries ever added that `head` no longer counts (resize, purge) */
+	uint64_t before;    /* before + head: entries ever added; resize and purge reduce `head` */
 	uint32_t users;	    /* number of send queues plus receive queues that complete to the CQ */
 	struct list failed; /* on nic.cq_failed until its QPs have been put in error */
 	struct list node;   /* on nic.all_cqs */
 	struct event_source events;
-	/** Unless NULL, handles each completion in place of add() (cq.c); called while the NIC is doing other work. */
+	/** Unless NULL, handles each completion in place of add() (cq.c). It is called in the middle of other work. */
 	void (*sink)(struct nic_cq *cq, const struct nic_wc *wc, bool solicited);
 	void *sink_arg;
 	/* For WAITs (cross.c): */

@@ -22,7 +22,7 @@ struct rq {
 	uint32_t capacity, max_sge;
 	uint32_t mask;	     /* slots - 1 */
 	uint32_t head, tail; /* free-running */
-	uint32_t open;	     /* elements before this index may be taken; equals `head` unless managed */
+	uint32_t open;	     /* elements before this index may be taken; not managed: equals `head` */
 	bool managed;	     /* RECV_ENABLE moves `open` (cross.c) */
 };
 
@@ -33,9 +33,9 @@ struct nic_srq {
 	uint32_t users; /* QPs that use the SRQ */
 	/* The next four are NULL or 0 if the SRQ does not use them: */
 	struct nic_xrcd *xrcd; /* the SRQ's XRC domain */
-	struct nic_tm *tm;     /* an SRQ that matches tags: its tagged buffers (tm.c) */
-	struct nic_cq *cq;     /* an SRQ of an XRC domain, or that matches tags: messages complete to this CQ */
-	uint32_t num;	       /* an SRQ of an XRC domain: requests name the SRQ by this number */
+	struct nic_tm *tm;     /* tagged buffers of an SRQ that matches tags (tm.c) */
+	struct nic_cq *cq;     /* an SRQ that is in an XRC domain or matches tags: the CQ of its completions */
+	uint32_t num;	       /* an SRQ that is in an XRC domain: the number by which requests name it */
 	struct list node;      /* on nic.all_srqs */
 	struct event_source events;
 };

@@ -155,7 +155,7 @@ void tag_cancel(struct tag_unit *u, struct tag_recv *r)
 }
 
 /** Among the receives of a list that were posted after receive number `order`, find the first that takes the message.
- * @return that receive or `than` (a receive from another list): the one posted earlier. NULL: neither exists. */
+ * @return whichever was posted earlier: that receive, or `than`, a receive from another list. NULL: neither exists. */
 static struct tag_recv *earlier(struct list *head, uint64_t tag, uint64_t source, uint64_t order, struct tag_recv *than)
 {
 	for (struct list *n = head->next; n != head; n = n->next) {

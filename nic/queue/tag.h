@@ -4,8 +4,8 @@
  *
  * A receive matches a message if their tags agree in all bits that the receive does not ignore, and the message is from
  * the receive's source, if the receive names a source. If several receives match, the receive posted first wins; if
- * several messages match, the message that arrived first. The unit knows no buffers: callers embed these structs in
- * their receives and messages.
+ * several messages match, the message that arrived first wins. The unit knows no buffers: callers embed these structs
+ * in their receives and messages.
  */
 #ifndef NIC_TAG_H
 #define NIC_TAG_H

@@ -20,7 +20,7 @@ struct tm_entry {
 	struct tag_recv recv;
 	struct list node; /* on tm.free, tm.late, or tm.waiting */
 	enum tm_place place;
-	uint32_t life; /* how often the entry was used: part of its handle */
+	uint32_t life; /* how many times the entry has been used; a part of its handle */
 	uint64_t wr_id, length;
 	/* A rendezvous: */
 	struct nic_qp *qp;		/* that reads the data */
@@ -35,7 +35,7 @@ struct nic_tm {
 	struct list waiting; /* rendezvous whose QP cannot send yet, or has no room in its send queue */
 	uint32_t unexpected; /* messages that no buffer matched, except messages that broke off in the middle */
 	uint32_t handled;    /* how many unexpected messages the application has handled */
-	struct nic_cq *sent; /* takes the completions of the QPs' send queues */
+	struct nic_cq *sent; /* CQ for the completions of the QPs' send queues */
 	size_t stride;
 	uint32_t n;
 	uint8_t *entries;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * trig.h - the trigger unit (trigger.c) as the rest of the NIC calls it; trigger.h is its public side. Private to nic/.
+ * trig.h - the functions of the trigger unit (trigger.c) that other files of the NIC call. Its public header is
+ * trigger.h. Private to nic/.
  */
 #ifndef NIC_TRIG_H
 #define NIC_TRIG_H
@@ -13,7 +14,7 @@ void trig_run(struct nic *nic);
 /** If the time nic->trig.retry_ns is reached, let trig_run retry work that found no room before. */
 void trig_timeout(struct nic *nic);
 
-/** Let owners of QPs act on completions, then start the work that this made ready. */
+/** Let owners of QPs act on completions, then start the trigger work that became ready. */
 void nic_settle(struct nic *nic);
 /** Call at the end of every call that may complete something. */
 static inline void nic_settle_due(struct nic *nic)

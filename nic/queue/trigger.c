@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * trigger.c - the trigger unit; see trigger.h.
+ * trigger.c - the trigger unit: it starts work when a counter reaches the work's threshold; see trigger.h.
  *
  * Work waiting for a counter is in the counter's heap. When the counter changes, work whose threshold is reached moves
  * to the counter's ready list, in the order of thresholds. Ready work stays ready even if the counter decreases before
@@ -8,8 +8,9 @@
  * work that it starts may add counters to that list. trig_run is called wherever something may have completed; a
  * recursive call does nothing.
  *
- * Counters whose work found no room are on separate lists. They are tried again when something has completed. Each call
- * of trig_run tries only some of these counters, because a completion may make no room for most of them.
+ * If a queue has no room for a counter's ready work, the counter goes to a separate list, and is tried again when
+ * something has completed. Each call of trig_run tries only some of these counters, because a completion may make no
+ * room for most of them.
  *
  * Owns: nic.trig.
  */
@@ -21,13 +22,13 @@
 #include "trig.h"
 
 #define ROOM_FIRST 16u
-/* Interval of retries without a completion: room, e.g. memory, can also appear without a completion. */
+/* Interval of retries while nothing completes: memory, for example, can become free without a completion. */
 #define RETRY_NS   100000000u
 /* Once this many counters waiting for room have been tried in vain, trig_run leaves the others for SOON_NS later. A
  * completion does not tell for which counter it made room. */
 #define TRIES	   16u
 #define SOON_NS	   1000u
-#define READY	   UINT32_MAX /* nic_trig_work.at of work on a ready list, in no heap */
+#define READY	   UINT32_MAX /* value of nic_trig_work.at for work that is on a ready list, not in a heap */
 
 void nic_trig_cntr_init(struct nic_trig_cntr *c)
 {
@@ -46,7 +47,7 @@ void nic_trig_cntr_fini(struct nic_trig_cntr *c)
 
 /* ---- the heap ------------------------------------------------------------------------------------------------ */
 
-#define ARITY 4u /* children of an entry; the heap is half as deep as with 2: fewer moves, each writes to a work */
+#define ARITY 4u /* children per entry: half the levels of a binary heap, so fewer moves (each writes work->at) */
 
 /** Whether `a` starts before `b`. Without a branch: the processor cannot predict which of two siblings is first. */
 static bool is_before(const struct nic_trig_entry *a, const struct nic_trig_entry *b)
@@ -184,8 +185,8 @@ static void ask_for_pass(struct nic *nic)
 	nic->trig.completions = nic->completions - 1;
 }
 
-/** Begin a pass if due. Counters that could start nothing last time go first: when room is scarce, each gets
- *  its turn. */
+/** Begin a pass if due. Counters that could start nothing in the previous pass go first, so that each counter gets its
+ *  turn when room is scarce. */
 static void begin_pass(struct nic *nic)
 {
 	if (!list_empty(&nic->trig.untried) || nic->completions == nic->trig.completions)

@@ -22,7 +22,7 @@
 #include "req.h"
 
 #define MAX_DEFAULT	   1024
-#define MAX_MOST	   32768 /* largest max_tx: the indices of all ops, requests and answers, must fit in 16 bits */
+#define MAX_MOST	   32768 /* largest max_tx: the indices of all ops (requests, answers) must fit in 16 bits */
 #define CONNECT_DEFAULT_NS 10000000000u
 #define TIMEOUT_DEFAULT	   14 /* 67 ms */
 #define PEER_DEFAULT_NS	   6000000000u
@@ -223,7 +223,8 @@ int nic_rdm_create(struct nic *nic, const struct nic_rdm_init *init, struct nic_
 	ep->incarnation |= 1; /* 0 means unknown */
 	nic->cfg.random(nic->cfg.ctx, ep->secret, sizeof(ep->secret));
 	nic->cfg.random(nic->cfg.ctx, &ep->attempts, sizeof(ep->attempts));
-	/* Start low: attempts are compared as serial numbers, and the first must count as later than 0 (none). */
+	/* Start with a low number. Attempt numbers are compared as serial numbers, and 0 means that there was no
+	 * attempt yet: a high first number would count as earlier than 0. */
 	ep->attempts &= ATTEMPT_FIRST;
 	for (uint32_t i = 0; i < RDM_PEER_BUCKETS; i++)
 		list_init(&ep->peers[i]);

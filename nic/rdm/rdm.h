@@ -24,13 +24,13 @@
 #include "tag.h"
 
 #define RDM_PEER_BUCKETS 1024u
-#define RDM_ANSWERS	 16384u /* most answers reserved for all peers of an endpoint; at most half for one peer */
-#define RDM_CHUNK_BYTES	 65536u /* size of chunks of memory for unexpected messages; the lowest max_unexpected */
+#define RDM_ANSWERS	 16384u /* maximum number of reserved answers per endpoint; at most half for one peer */
+#define RDM_CHUNK_BYTES	 65536u /* chunk size of the memory for unexpected messages; also the minimum max_unexpected */
 #define RDM_SQ_FIRST	 4u	/* send queue depth of a new QP ... */
 #define RDM_SQ_MOST	 128u	/* ... and the depth that it can grow to */
 #define RDM_SGES	 (NIC_RDM_IOV_MAX + 1)
 #define RDM_INLINE	 (RDM_HEADER_LEN + NIC_RDM_INJECT_MAX)
-#define RDM_SAID_MAX	 (RDM_CALL_LEN + NIC_RDM_CM_DATA_MAX) /* most inline data of a datagram */
+#define RDM_SAID_MAX	 (RDM_CALL_LEN + NIC_RDM_CM_DATA_MAX) /* maximum inline data of a datagram */
 
 enum rdm_work {
 	RDM_W_SEND,
@@ -165,16 +165,16 @@ struct nic_rdm_peer {
 					  * to the peer */
 	uint32_t psn;
 	uint64_t call_ns, wait_ns; /* when to send HELLO again, and the current back-off interval */
-	uint64_t give_up_ns;	   /* when to give up connecting; if `left`: when to check again whether the connection
-				    * can end */
+	uint64_t give_up_ns;	   /* when to give up connecting; if `left` is set: when to check again whether the
+				    * connection can end */
 	uint32_t reads_out;
 	uint32_t posted;       /* requests that have been posted completely and have not ended */
 	uint32_t owed;	       /* answers reserved for the peer, taken from ep->answers_left */
-	bool to_call;	       /* owed was not 0 when the QP failed, so reconnect */
-	bool stranger;	       /* the peer has called, but the application does not know the peer; such a peer is ... */
-	struct list strangers; /* ... on ep->strangers */
-	struct list keepalive; /* on ep->kept_alive while the peer could vanish unnoticed ... */
-	uint64_t keepalive_ns; /* ... and when to probe the peer next */
+	bool to_call;	       /* `owed` was not 0 when the QP failed: reconnect */
+	bool stranger;	       /* the peer has called, but the application does not know the peer */
+	struct list strangers; /* on ep->strangers if `stranger` is set */
+	struct list keepalive; /* on ep->kept_alive while the peer could vanish unnoticed */
+	uint64_t keepalive_ns; /* when to probe the peer next, if it is on ep->kept_alive */
 	struct list queue, waiting;
 	struct rdm_arrival arrival;
 };

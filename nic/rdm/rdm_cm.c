@@ -15,7 +15,7 @@
 #define ASK_FIRST_NS	 4000000
 #define ASK_MOST_NS	 500000000
 #define ANSWERS_CHECK_NS 1000000
-#define LEFT_MOST_NS	 20000000 /* after a BYE, how long to wait for answers sent earlier, on another path */
+#define LEFT_MOST_NS	 20000000 /* maximum wait, after BYE (UD), for answers (RC) that the peer sent before BYE */
 #define REQUESTS	 1024 /* ASKs remembered per listener: pending ones, and answered ones that may be repeated */
 
 static void tell(struct nic_rdm *ep, enum nic_rdm_cm_kind kind, const struct nic_rdm_addr *from,
@@ -185,7 +185,7 @@ static void say_answer(struct nic_rdm *listener, const struct rdm_request *r)
 {
 	struct rdm_call c = {.kind = r->refused ? RDM_REFUSE : RDM_ACCEPT, .to = r->incarnation, .echo = r->attempt};
 
-	if (r->ep) /* the asker sends its HELLO to that endpoint next, and with this challenge it needs no WHO */
+	if (r->ep) /* the challenge for the asker's HELLO to r->ep: r->ep then need not answer it with a WHO */
 		c.attempt = rdm_challenge(r->ep, &r->from, r->ep->cm.peer->met);
 	if (r->ep)
 		rdm_say(r->ep, &r->from, &c, &r->ep->cm.said);
@@ -233,7 +233,7 @@ static void asked(struct nic_rdm *ep, const struct nic_rdm_addr *from, const str
 	if (r) {
 		if (r->refused || r->ep)
 			say_answer(ep, r);
-		return; /* if not answered yet, the application already has the request */
+		return; /* otherwise the application has the request already, and has not answered it yet */
 	}
 	r = make_room(ep) ? calloc(1, sizeof(*r)) : NULL;
 	if (!r) {

@@ -301,8 +301,9 @@ void rdm_refuse(struct nic_rdm *ep, const struct nic_rdm_addr *from, const struc
 
 /**
  * Whether the caller has proven its address, and is not an earlier incarnation than the one known at that address. The
- * known incarnation may also echo the previous challenge: if two endpoints call each other at the same time, each sends
- * WHO just before it learns the other's incarnation, which changes the challenge.
+ * known incarnation may also echo the previous challenge. An endpoint's challenge to a peer changes when the endpoint
+ * learns the peer's incarnation. If two endpoints call each other at the same time, each may send its WHO just before
+ * that change, so the peer echoes the old challenge.
  */
 static bool is_proven(const struct nic_rdm *ep, const struct nic_rdm_addr *from, const struct rdm_call *c,
 		      const struct nic_rdm_peer *peer)
@@ -388,7 +389,7 @@ static void who(struct nic_rdm *ep, const struct nic_rdm_addr *from, const struc
 		return;
 	}
 	peer = caller_of(ep, from, c);
-	/* Received before; the timer repeats the HELLO. */
+	/* If this WHO has been received before, ignore it: the timer repeats the HELLO. */
 	if (!peer || (peer->incarnation == c->from && peer->proof == c->attempt))
 		return;
 	meet(peer, c->from);

@@ -60,7 +60,7 @@ void rdm_ops_leave(struct nic_rdm *ep)
 
 static void op_end(struct rdm_op *op)
 {
-	rdm_op_release(op); /* before the completion, after which the application may reuse the buffer */
+	rdm_op_release(op); /* first: once the completion is reported, the application may reuse the buffer */
 	if (op->work == RDM_W_GET && !op->told)
 		tell_got(op);
 	else if (!rdm_is_answer(op->work))

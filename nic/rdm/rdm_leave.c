@@ -5,9 +5,9 @@
  * connection, to the next endpoint at this address. Without BYE, those requests would be lost with the old connection.
  *
  * BYE can overtake the last requests and answers of the closing endpoint. The peer therefore keeps the connection for
- * some time, and then until no requests are in flight on it: each has been answered, or has failed because its ACK
- * timer expired too often. The peer starts no new request on the connection. A HELLO from the next endpoint at the
- * closing endpoint's address ends the connection at once.
+ * some time. It then ends the connection as soon as no requests are in flight on it: each request has been answered, or
+ * has failed because its ACK timer expired too often. The peer starts no new request on the connection. A HELLO from
+ * the next endpoint at the closing endpoint's address ends the connection at once.
  *
  * Owns: nic_rdm.going, nic_rdm_peer.left, told.
  */
@@ -16,7 +16,8 @@
 #include "rdm_conn.h"
 #include "rdm_leave.h"
 
-/* After a BYE, how long to wait for packets sent before it; after that, the interval between checks. */
+/* How long to wait, after a BYE, for packets that were sent before the BYE. After this wait, this is also the interval
+ * between checks whether the connection is idle. */
 #define EARLIER_WAIT_NS 20000000
 
 static struct rdm_call bye_of(const struct nic_rdm_peer *peer)

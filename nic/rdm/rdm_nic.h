@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* rdm_nic.h - functions of endpoints that the NIC instance calls, in addition to those in struct qp_owner. */
+/* rdm_nic.h - functions of reliable datagram endpoints that the NIC calls, besides those in struct qp_owner. */
 #ifndef NIC_RDM_NIC_H
 #define NIC_RDM_NIC_H
 

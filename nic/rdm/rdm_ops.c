@@ -60,7 +60,8 @@ static bool have_one_more(struct nic_rdm *ep)
 	return true;
 }
 
-/* Allow one peer at most as many reserved answers as remain unreserved, so that every peer leaves some for the next. */
+/* Reserve another answer for a peer only while the unreserved answers outnumber those reserved for this peer. One peer
+ * thus takes about half of the free answers at most, and leaves the rest for other peers. */
 bool rdm_may_owe(const struct nic_rdm_peer *peer)
 {
 	return peer->owed < peer->ep->answers_left && have_one_more(peer->ep);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* rdm_qp.c - the RC queue pairs of reliable datagram endpoints: one for each peer that is connected or called. */
+/* rdm_qp.c - the RC queue pairs of reliable datagram endpoints: one for each peer that is connected or being
+ * connected. */
 #include "rdm_qp.h"
 
 #include "qp_owner.h"
@@ -8,7 +9,7 @@
 #include "resp_tx.h"
 
 #define READS	  8 /* READs and fetching operations outstanding per QP */
-#define RNR_TIMER 4 /* code of 40 us: short, because an RNR wait delays everything that the peer sends */
+#define RNR_TIMER 4 /* IBTA timer code for 40 us. Short, because an RNR wait delays everything that the peer sends */
 
 static const uint32_t rights = NIC_ACCESS_REMOTE_WRITE | NIC_ACCESS_REMOTE_READ | NIC_ACCESS_REMOTE_ATOMIC;
 

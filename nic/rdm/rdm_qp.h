@@ -16,7 +16,7 @@ int rdm_qp_connect(struct nic_rdm_peer *peer, uint32_t qpn, uint32_t psn, enum n
  *  answers to requests of the peer, because without them the peer would count executed requests as lost. Then the QP is
  *  destroyed. */
 void rdm_qp_drop(struct nic_rdm_peer *peer);
-/** Destroy dropped QPs that have sent their last answers, or `all` dropped QPs. */
+/** Destroy the dropped QPs that have sent their last answers. `all`: destroy all dropped QPs. */
 void rdm_linger_end(struct nic_rdm *ep, bool all);
 
 #endif

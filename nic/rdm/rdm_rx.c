@@ -170,7 +170,7 @@ static void begin(struct nic_rdm_peer *peer, const struct rdm_header *h)
 	rdm_stranger_known(peer);
 	*a = (struct rdm_arrival){.active = true, .header = *h};
 	if (h->kind == RDM_RESULT)
-		return; /* a RESULT's body overwrites the operands of its OPERATE; see rdm_result_add */
+		return; /* a RESULT takes no receive: its body overwrites the OPERATE's operands (rdm_result_add) */
 	if (h->flags & RDM_WANTS_FIN)
 		rdm_owe(peer);		       /* the FIN or RESULT is sent when the message is delivered */
 	if (match && h->kind == RDM_OPERATE) { /* operands are not written to the receive's buffer */

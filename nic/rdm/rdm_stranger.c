@@ -15,7 +15,7 @@
 #include "rdm_stranger.h"
 
 #define STRANGERS_MOST 1024u
-#define ATTEMPT_BITS   0x3fffffffu /* keeps the first attempt number low: a high one counts as earlier than 0 */
+#define ATTEMPT_BITS   0x3fffffffu /* keeps the first attempt number low: a high number would count as earlier than 0 */
 #define QPS_FOR_OTHERS 8u	   /* strangers of one endpoint get at most 1/8 of the NIC's QPs */
 
 /* ---- challenges ---------------------------------------------------------------------------------------------- */

@@ -297,7 +297,7 @@ static int post_fin(struct rdm_op *op)
 
 	if (op->taken)
 		return -EALREADY;
-	op->taken = true; /* the FIN counts as posted, unless posting fails */
+	op->taken = true; /* the FIN counts as posted; undone below if posting fails */
 	if (post_header(op, &h, false, 0) == 0)
 		return 0;
 	op->taken = false;

@@ -94,7 +94,7 @@ static struct rdm_pool *pool_of(struct nic_rdm *ep, const struct rdm_header *h)
 	if (h->kind == RDM_OPERATE && !h->n_segments)
 		return &ep->asked;
 	if (h->kind == RDM_OPERATE && h->segment[0].len > bytes)
-		bytes = h->segment[0].len; /* results, which overwrite the operands, must fit too */
+		bytes = h->segment[0].len; /* the results overwrite the operands, so they must fit, too */
 	return bytes <= SMALL_MAX ? &ep->rq->small : &ep->rq->big;
 }
 

@@ -76,8 +76,8 @@ static inline void mask_carrier(uint8_t *ip, bool v4)
 	}
 }
 
-/** Set to ones the IPv4 ID and fragment field. The ICRC covers both; an authentication tag (keyed.md) must not, because
- * a UDP socket hides the ID, and firewalls clear DF. */
+/** Fill the IPv4 ID and fragment field with ones. An authentication tag (keyed.md) must not cover these two fields,
+ *  because a UDP socket hides the ID, and firewalls clear DF. The ICRC does cover them. */
 static inline void mask_fragmentation(uint8_t *ip, bool v4)
 {
 	if (v4)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * frame.c - frames as complete IP packets, for captures, and for planted faults that damage packets.
+ * frame.c - makes complete IP packets from frames, for captures and for planted faults that damage packets.
  *
  * Carriers may remove IP and UDP headers, hide the IPv4 ID and leave out the ICRC. This file restores all of that,
  * because programs that read captures expect valid packets. Nothing here is on the data path. packet_parse, not this

@@ -39,7 +39,7 @@ static uint32_t gf_multiply(uint32_t a, uint32_t b)
 
 bool icrc_find_ip_id(uint32_t difference, unsigned len, uint16_t *id)
 {
-	unsigned undo = len - ICRC_LEN - IPV4_ID; /* bytes to run back through: the ID and all after it */
+	unsigned undo = len - ICRC_LEN - IPV4_ID; /* how many bytes to run the CRC back: the ID and all that follows */
 	uint32_t v = difference;
 
 	for (unsigned row = 0; row < 4; row++, undo >>= 4)

@@ -19,7 +19,8 @@
 #define BLOCK	   64 /* four lanes of 16 bytes */
 #define BLOCKS_MIN 4  /* shorter copies are not faster this way */
 
-/* To move n bits: x^(n+32) and x^(n-32) modulo the polynomial, reflected as the CRC is. */
+/* FOLD_n holds the two factors that move a block n bits forward: x^(n+32) and x^(n-32) modulo the polynomial,
+ * reflected as the CRC is. */
 #define FOLD_512 _mm_set_epi64x(0x1c6e41596, 0x154442bd4)
 #define FOLD_128 _mm_set_epi64x(0x0ccaa009e, 0x1751997d0)
 

@@ -67,9 +67,9 @@ enum op_trait {
 	OP_IS_ATOMIC = 1 << 1,	 /* request: an atomic, masked or not */
 	OP_IS_MASKED = 1 << 2,	 /* request: a masked atomic */
 	OP_IS_ELEMENTS = 1 << 3, /* request: an operation on elements */
-	OP_IS_ANSWERED = 1 << 4, /* request: a response answers it, not an ACK, so it takes a responder resource */
-	OP_IS_PLACED = 1 << 6,	 /* request: FLUSH or ATOMIC WRITE, which a READ response without data answers */
-	OP_NEEDS_RECV = 1 << 5,	 /* request: it needs a receive WQE, unless the message has one already */
+	OP_IS_ANSWERED = 1 << 4, /* request: answered by a response, not by an ACK, so it takes a responder resource */
+	OP_IS_PLACED = 1 << 6,	 /* request: FLUSH or ATOMIC WRITE; answered by a READ response without data */
+	OP_NEEDS_RECV = 1 << 5,	 /* request: takes a receive WQE if its message has none yet */
 };
 
 struct opcode {

@@ -57,8 +57,8 @@ struct packet {
 
 	const uint8_t *payload; /* NULL with a reference */
 	uint32_t payload_len;	/* without pad */
-	/** Received RC SEND, WRITE or READ response: how to fetch the payload, which may be the payload of many
-	 * packets; NULL: the payload is in the packet. */
+	/** Received RC SEND, WRITE or READ response: how to fetch the payload. One reference may stand for the payload
+	 * of many packets. NULL: the payload is in the packet. */
 	const struct nic_reference *reference;
 	/** Received RC SEND ONLY, payload in the packet: how to fetch the message that it offers; NULL: no offer. */
 	const struct nic_reference *offer;
@@ -105,7 +105,7 @@ enum packet_verdict {
 	PACKET_TOO_LONG,    /* more than 4096 bytes of payload, or payload with an opcode that allows none */
 	PACKET_BAD_VERSION, /* unknown TVer; or TVer announces a tag in a frame that the carrier vouches for */
 	PACKET_BAD_OPCODE,
-	PACKET_BAD_REFERENCE, /* payload besides the reference, bad length, or opcode without references or offers */
+	PACKET_BAD_REFERENCE, /* payload besides a reference, bad length, opcode that takes no reference or no offer */
 	PACKET_BAD_PAD,	      /* pad longer than the payload, length not a multiple of 4 */
 	PACKET_BAD_ICRC,
 	PACKET_NO_KEY,	/* TVer announces a tag, but there is no key */

@@ -141,7 +141,7 @@ enum { UDP_SPORT = 0, UDP_DPORT = 2, UDP_LENGTH = 4, UDP_CSUM = 6 };
  *
  *     |31           24|23           16|15            8|7             0|
  *   0 | opcode        |S|M|pad| tver  | P_Key                         |   S solicited event, M MigReq
- *   4 |F|B| resv6     | destination QP                                |   F FECN, B BECN; masked: byte 4
+ *   4 |F|B| resv6     | destination QP                                |   F FECN, B BECN; masked in the ICRC: byte 4
  *   8 |A| resv7       | PSN                                           |   A acknowledge request
  */
 #define BTH_LEN	       12

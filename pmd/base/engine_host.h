@@ -28,7 +28,7 @@ struct pmd_host {
 	struct pmd_links *links; /* NULL: no links; pmd_links_close sets it to NULL */
 	uint64_t now_ns;	 /* when the engine's last step began */
 	/* Receiving from links stops when nic_completions() reaches this value, because the poller has no room for
-	 * more. links_rx_rest writes it, too. */
+	 * more completions. links_rx_rest writes this field, too. */
 	uint64_t rx_until;
 	unsigned taps;		     /* enum pmd_tap; tap.c writes it */
 	bool rx_brief;		     /* stop receiving at a packet whose payload is passed by reference */

@@ -15,7 +15,7 @@
 
 /** Initialised with zeroes: no permit has been used. */
 struct pmd_limiter {
-	uint64_t spent_until_ns; /* permits for the time before this have been used */
+	uint64_t spent_until_ns; /* the permits that accrued before this time have been used */
 };
 
 /** @return true: the work is allowed now; this uses one permit. */

@@ -40,8 +40,8 @@ static inline void pmd_mutex_unlock(struct pmd_mutex *m)
 		pmd_mutex_wake(m);
 }
 
-/** Whether another thread sleeps on a mutex that the caller holds. Correct only if the caller got the mutex without
- *  sleeping. */
+/** Whether another thread sleeps on a mutex that the caller holds. If the caller had to sleep to get the mutex, the
+ *  result is always true. */
 static inline bool pmd_mutex_is_wanted(const struct pmd_mutex *m)
 {
 	return __atomic_load_n(&m->state, __ATOMIC_RELAXED) == 2;

@@ -82,8 +82,8 @@ int pmd_control_watch(struct pmd_control *c, struct pmd_watch *w, uint32_t event
 /** Change the events of a watch. */
 void pmd_control_rewatch(struct pmd_control *c, struct pmd_watch *w, uint32_t events);
 void pmd_control_unwatch(struct pmd_control *c, struct pmd_watch *w);
-/** Set a timer that soon retries what failed for lack of descriptors or memory. @return false: the timer cannot be
- *  set. */
+/** Set a short timer, after which operations that failed for lack of descriptors or memory are retried. @return false:
+ *  the timer cannot be set. */
 bool pmd_control_retry(struct pmd_control *c);
 
 /* ---- services -------------------------------------------------------------------------------------------- */

@@ -32,16 +32,16 @@
 /* On an overloaded machine, a runnable daemon may get no CPU for many seconds: the scheduler treats each session as a
  * group (autogroup), and groups whose threads yield often can starve others. */
 #define STARVED_MS   1000
-#define STARVED_LOOK 50 /* number of checks whether the daemon is starved; STARVED_MS of waiting follow each check */
-/* Time limit for the answer of an untrusted user's daemon. A daemon that finds its address in use listens under its
- * name for a second, and then exits without an answer. */
+#define STARVED_LOOK 50 /* maximum number of checks whether the daemon is starved; we wait STARVED_MS after each */
+/* Time limit for the answer of an untrusted user's daemon. If that daemon has found its UDP address in use, it
+ * listens under its name for a second, and then exits without an answer. */
 #define WAY_MS	     3000
-#define WAYS	     3		    /* times that one process is asked to release the name */
-#define WAYS_NS	     15000000000ull /* how long we ask further processes: each may hold the name for a second */
-#define TRIES	     500	    /* attempts to join; with the pauses between them, several seconds */
+#define WAYS	     3		    /* maximum number of times in a row that we ask one process to release the name */
+#define WAYS_NS	     15000000000ull /* after this time we ask no further process; each may hold the name for a second */
+#define TRIES	     500	    /* maximum number of attempts to join; with the pauses, they take several seconds */
 #define PAUSE_NS     10000000
-#define SPAWN_EVERY  20 /* refused attempts after which another daemon is started */
-#define IN_USE_TRIES 50 /* attempts after a new daemon found the port in use; if all fail, no daemon has the port */
+#define SPAWN_EVERY  20 /* number of refused attempts after which another daemon is started */
+#define IN_USE_TRIES 50 /* attempts left once a new daemon found the port in use; if all fail, no daemon has it */
 #define SENTENCE     400
 /* Results of an attempt to join, besides 0 and negative errnos. */
 #define TRY_AGAIN    1 /* the daemon is ending, or not ready yet */
@@ -187,7 +187,7 @@ static void ask_failed(int rc, const struct nic_gid *gid, pid_t pid, char *err, 
 			 "the process has no descriptors left for the sockets of %s; raise its limit (ulimit -n)",
 			 address);
 		break;
-	case EAGAIN: /* from proto_send: the queue of a new connection is empty, so the kernel was short of memory */
+	case EAGAIN: /* from proto_send: a new connection's queue is not full, so the kernel is short of memory */
 	case ENOMEM:
 	case ENOBUFS:
 		snprintf(
@@ -219,7 +219,7 @@ static void ask_failed(int rc, const struct nic_gid *gid, pid_t pid, char *err, 
 }
 
 /** Send JOIN to the daemon and read the answer. @return 0: m is the welcome; TRY_AGAIN; NO_MEMORY; or a negative errno
- *  with an error message in err. -EAGAIN is possible, if the daemon refuses with this errno. */
+ *  with an error message in err. The errno can be EAGAIN, if the daemon refuses with it. */
 static int ask(int fd, const struct proto_join *join, pid_t pid, struct proto_msg *m, char *err, size_t err_len)
 {
 	int rc = proto_send(fd, PROTO_JOIN, join, sizeof(*join), NULL, 0);
@@ -330,7 +330,7 @@ static int attempt(struct pmd_control *c, struct ways *ways, char *err, size_t e
 }
 
 /** A daemon did not start: find a more specific errno by binding a socket to the address in this process. @return the
- *  negative errno of the failed bind, or `rc` if it succeeded. */
+ *  negative errno of the failed bind, or `rc` if the bind succeeded. */
 static int spawn_error(const struct pmd_device *device, int rc)
 {
 	char unused[256];

@@ -50,8 +50,8 @@ bool control_device_read(const struct proto_device *device, struct proto_msg *m,
 /** Answer a visitor that asks whether an address is this device's (control_whois.c). A pmd_visit_fn. */
 void control_visit_whois(struct pmd_host *host, int fd, struct proto_msg *m);
 
-/** In control_visit.c: the handlers of the listening sockets and of the timer, and dropping visitors that have been
- *  silent for too long. */
+/** In control_visit.c: the handlers of the listening sockets and of the timer, and the function that drops visitors
+ *  that have been silent for too long. */
 void control_listen_ready(struct pmd_host *host, struct pmd_watch *w, uint32_t events);
 void control_timer_ready(struct pmd_host *host, struct pmd_watch *w, uint32_t events);
 void control_visitors_expire(struct pmd_control *c);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * control_whois.c - tells visitors whether an address belongs to this function's device. If the device has no daemon, a
- * daemon that was started for one of the device's addresses asks this question, and then becomes the device's daemon.
+ * control_whois.c - tells visitors whether an address belongs to this function's device. A new daemon asks this
+ * question, to find out whether the address for which it was started belongs to a device that has functions but no
+ * daemon. If so, the new daemon becomes the daemon of that device.
  *
  * A function may know only some of the device's addresses, but the messages in the keeper list all of them. We only
  * peek at these messages, so they stay queued.

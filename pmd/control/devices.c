@@ -11,10 +11,10 @@
  *   UROCE_DEVICES="127.0.0.1,127.0.0.2"                two devices on kernel UDP sockets
  *   UROCE_DEVICES="10.0.0.1/24/gw=10.0.0.254/ethdev=net_af_packet0,iface=veth0"
  *
- * An address as an entry is a device with that GID. An interface is a device with all addresses of the interface, IPv4
- * first; the device follows their changes. With ethdev= an interface means its first address. Without UROCE_DEVICES
- * each IPv4 address of the host is a device, and the device of the first IPv4 address of an interface has the
- * interface's IPv6 addresses as well.
+ * An entry with an address defines a device with that GID. An entry with an interface defines a device with all
+ * addresses of the interface, IPv4 first; when the interface's addresses change, so do the device's. With ethdev=, an
+ * interface stands for its first address. Without UROCE_DEVICES each IPv4 address of the host is a device, and the
+ * device of the first IPv4 address of an interface has the interface's IPv6 addresses as well.
  *
  * Owns nothing; starts nothing. Does not check that an address can be bound: that is checked when the device is opened.
  */

@@ -24,7 +24,7 @@
 #include "proto.h"
 #include "tap.h"
 
-#define QPS_PAGE 40 /* QPs or connections per reply, few enough to fit into reply.text */
+#define QPS_PAGE 40 /* maximum number of QPs or connections per reply: these fit into reply.text */
 
 struct reply {
 	int status;
@@ -402,8 +402,8 @@ static const char *command(const char *text, const char *name)
 	return text + len + strspn(text + len, " ");
 }
 
-/** Whether only owners may make the request: other users of the device may read counters, but neither see nor drop
- *  packets. */
+/** Whether only the users listed in observe.h may make the request. Other users of the device may read counters, but
+ *  may neither see nor drop packets. */
 static bool is_owners(const char *text)
 {
 	const char *fault = command(text, "fault");

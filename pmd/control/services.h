@@ -37,7 +37,7 @@ void pmd_services_unserve(struct pmd_host *host, uint32_t service);
 /** Reserve a service and serve it. @param told as for pmd_services_serve. @return as pmd_services_reserve and
  *  pmd_services_serve. */
 int pmd_services_add(struct pmd_host *host, uint32_t *service, bool *told);
-/** Release the service; the daemon still has to be told. @return false: it was not reserved. */
+/** Release the service; the caller still has to call pmd_services_tell. @return false: it was not reserved. */
 bool pmd_services_remove(struct pmd_host *host, uint32_t service);
 /** Send our list of services to the daemon. @return false: there is no daemon. */
 bool pmd_services_tell(struct pmd_host *host);

@@ -15,7 +15,7 @@
 #include "tools.h"
 
 #define TOOLS_MAX      32
-#define REQUESTS_BURST 16 /* requests of one tool before other tools get their turn */
+#define REQUESTS_BURST 16 /* maximum number of requests of one tool before other tools get their turn */
 
 struct pmd_tool {
 	struct pmd_watch watch;

@@ -2,11 +2,11 @@
 /*
  * engine_cm.c - the engine's connection manager (CM): its messages on queue pair 1, its timers, its records.
  *
- * nic_rx delivers each message to the CM at once (nic_gsi.h). The CM's answers leave with the same step or
- * doorbell. Other functions of the device get their messages on their own sockets (uroced_steer.c). A message
- * for another function can still come here: a kernel may merge datagrams of two functions, or this function may just
- * have released a port. We drop such a message, because an answer in another function's name would end a connection.
- * The sender repeats the message.
+ * nic_rx delivers each message to the CM at once (nic_gsi.h). The CM's answer usually leaves in the step that received
+ * the message. Messages that the application causes leave with its doorbell. Other functions of the device get their
+ * messages on their own sockets (uroced_steer.c). A message for another function can still come here: a kernel may
+ * merge datagrams of two functions, or this function may just have released a port. We drop such a message, because an
+ * answer in another function's name would end a connection. The sender repeats the message.
  *
  * The records of connections are in memory that this process shares with the daemon. When the process has ended, even
  * if it was killed, the daemon disconnects the process's connections.

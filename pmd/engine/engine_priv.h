@@ -58,7 +58,7 @@ struct pmd_polling {
 	int yielding_cpu; /* atomic, also written unlocked: CPU on which a poller is in sched_yield(); -1: none */
 };
 
-/** The engine's thread, and whether it or an application thread serves. */
+/** The engine's thread, and whether it serves (does the engine's work) or leaves that to application threads. */
 struct pmd_thread {
 	pthread_t id;
 	bool stop;   /* atomic */
@@ -89,8 +89,8 @@ struct pmd_waiter {
 	uint32_t waits;	       /* atomic: number of waits that application threads have begun */
 	const bool *ready;     /* the flag that the application thread waits for, itself atomic; NULL: none */
 	uint64_t deadline_ns;  /* atomic: when the waiter's sleep has to end; UINT64_MAX: never. If the engine's
-				  thread is due to run by then, it wakes the waiter at that time; if not, the waiter
-				  sets a timer before it sleeps. */
+				  thread is due to run before the deadline, it wakes the waiter at the deadline; if
+				  not, the waiter sets a timer before it sleeps. */
 	struct idle_spin spin; /* used only by the application thread that serves, also without the lock */
 };
 
@@ -142,11 +142,11 @@ struct pmd_engine {
 	struct pmd_engine *next;
 };
 
-#define THREAD_RX_BUDGET 128 /* packets that a step may receive, except in a polling call of the application */
+#define THREAD_RX_BUDGET 128 /* maximum number of packets per step, except in a polling call of the application */
 
-/* The most packets, including dropped ones, that one step handles while it holds the lock. From the port: the larger of
- * the budget and the number of packets sent before, plus one burst, plus PMD_RX_VAIN dropped packets. From links: the
- * budget plus one link's turn (LINK_BURST). Tests check the sum. */
+/* Maximum number of packets, including dropped ones, that one step handles while it holds the lock. From the port: the
+ * larger of the budget and pmd_steps.owed (at most PMD_PORT_RX_MOST of these count), plus one burst, plus PMD_RX_VAIN
+ * dropped packets. From links: the budget plus one link's turn (LINK_BURST). Tests check the sum. */
 #define PMD_PORT_RX_MOST     512
 #define PMD_STEP_PACKETS_MAX (PMD_PORT_RX_MOST + PMD_RX_VAIN + PMD_RX_BURST + THREAD_RX_BUDGET + 32)
 
@@ -242,7 +242,7 @@ enum pmd_woken {
 	PMD_WOKEN_PORT = 4,
 	PMD_WOKEN_PACKETS = PMD_WOKEN_BELL | PMD_WOKEN_PORT,
 	PMD_WOKEN_CONTROL = 8, /* control connections are ready */
-	PMD_WOKEN_SIGNAL = 16,
+	PMD_WOKEN_SIGNAL = 16, /* application threads only: the engine's thread blocks signals */
 	PMD_WOKEN_CLOSED = 32, /* the application has closed the engine's descriptors */
 };
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * engine_service.c - pmd_service_open and pmd_service_close: starts and stops serving a port. services.c claims the
- * port. This file makes sure that a daemon runs, also for ports of the connection manager, because the daemon has the
- * kernel steer the port's packets to us. When pmd_service_close ends the service, the packets that are left in the
- * port's links are still received. Owns nothing.
+ * port. This file makes sure that a daemon runs, because the daemon makes the kernel steer the port's packets to us; it
+ * does so for ports of the connection manager, too. When pmd_service_close ends the service, the packets that are left
+ * in the port's links are still received. Owns nothing.
  */
 #include <pthread.h>
 #include <unistd.h>
@@ -13,7 +13,7 @@
 #include "services.h"
 #include "spawn.h"
 
-#define ASKS	  3    /* at most this many questions to the daemon, until it has read our list; usually 2 suffice */
+#define ASKS	  3    /* maximum number of questions to the daemon until it has read our list; usually 2 suffice */
 #define ANSWER_MS 1000 /* how long the daemon has to answer */
 
 /** Ask the daemon a question, only to see that it answers. @return false: no answer in time. */
@@ -86,8 +86,8 @@ int pmd_engine_serve(struct pmd_engine *e, uint32_t *service)
 	return rc;
 }
 
-/* The kernel still steers the service's packets to us for a short time after the name is free. If another function
- * serves the service by then, we forward the packets to it (strays.c). */
+/* After this function has given up the service's name, the kernel still steers the service's packets to us for a short
+ * time. If another function has begun to serve the service, we forward these packets to it (strays.c). */
 void pmd_engine_unserve(struct pmd_engine *e, uint32_t service)
 {
 	int cancel_state;

@@ -65,7 +65,7 @@ bool idle_server_spins(struct idle_server *s, unsigned got, uint64_t now_ns)
 		idle_spin_slept(&s->spin, server_shorts(s, got, now_ns));
 		if (!idle_spin_is_due(&s->spin))
 			return false;
-		s->gathers = false; /* the next packets come by the spin, not by a gathering sleep */
+		s->gathers = false; /* the spin, not a gathering sleep, will bring the next packets */
 	}
 	s->spin_ns = now_ns + IDLE_SPIN_NS;
 	return true;
@@ -239,7 +239,7 @@ enum idle_act idle_thread_checked(struct idle_thread *t, const struct idle_seen 
 		return IDLE_STAND_BY;
 	}
 	if (polled)
-		t->refused = 0; /* do not queue for the lock: a poller may hold it for a step longer than a slice */
+		t->refused = 0; /* do not wait for the lock yet: a poller's step may hold it for longer than a slice */
 	/* If application threads have polled since the last check, but not just before this check, the poller may have
 	 * lost the CPU only for a moment, perhaps to the timer that woke this thread. Then do not serve yet, but check
 	 * again soon: if this thread served while the poller still polls, each packet would cost a wake-up. */

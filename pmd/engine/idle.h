@@ -12,7 +12,7 @@
  *   a packet to a poller
  *   the serving thread spins, sleeps or gathers       idle_server_*      thread.c
  *   a waiting application thread spins or sleeps      idle_spin_*        wait.c (and idle_server_* uses it)
- *   a poller checks the port, too                     idle_port_*        progress.c
+ *   a poller checks the port as well as the links     idle_port_*        progress.c
  *   a poller yields the CPU                           idle_yield_*       progress.c
  *   how long a thread may sleep, and whether another  idle_sleep_ns,     sleep.c
  *   thread has to wake it                             idle_interval_ns, idle_rings
@@ -40,9 +40,9 @@
 
 /* Gathering: the serving thread sleeps for a fixed time, and packets that arrive through links do not wake it. */
 #define IDLE_GATHER_NS	  30000 /* ns of a gathering sleep */
-#define IDLE_GATHER_AFTER 16	/* thin wake-ups before gathering; doubled if it was useless, reset if it was useful */
+#define IDLE_GATHER_AFTER 16	/* thin wake-ups before gathering; doubled after useless gathering, else reset */
 #define IDLE_GATHER_MOST  4096	/* upper limit for the thin wake-ups before gathering */
-#define IDLE_THIN	  2	/* a wake-up for at most this many packets is thin */
+#define IDLE_THIN	  2	/* a wake-up that brings at most this many packets is called thin */
 #define IDLE_WORTH	  4	/* gathering pays off if it brings at least this many packets */
 
 /* Standing by: the engine's thread leaves the work to polling application threads, and checks after each slice of time
@@ -54,19 +54,19 @@
 #define IDLE_CHECKS_RIGHT  8	    /* slices in a row that show that standing by was the right decision */
 #define IDLE_CHECKS_LONG   64	    /* slices in a row before slices get longer; doubled if packets had to wait */
 #define IDLE_CHECKS_MOST   65536    /* upper limit for the slices before slices get longer */
-/* In a virtual machine an expiring timer costs its CPU up to 60 us, more than the check itself. So after
- * IDLE_CHECKS_LAST * checks_long slices in a row the thread checks when the kernel's tick comes, which interrupts a
- * polling CPU anyway. */
+/* In a virtual machine a timer that expires takes up to 60 us of CPU time, more than the check itself. So after
+ * IDLE_CHECKS_LAST * checks_long slices in a row the thread checks at the kernel's ticks, which interrupt a polling
+ * CPU anyway. */
 #define IDLE_CHECKS_LAST   2
 #define IDLE_TICK_NS	   4000000 /* ns: longest time between two kernel ticks; a check can be late by this much */
 
 /* Credit: a measure of how often the engine's thread, and not a poller, finds the traffic. Without credit the thread
  * stands by. */
-#define IDLE_CREDIT_FULL 8   /* useless wake-ups before the thread stands by; doubled if packets then had to wait */
+#define IDLE_CREDIT_FULL 8   /* useless wake-ups before the thread stands by; doubled if packets then have to wait */
 #define IDLE_CREDIT_MOST 256 /* upper limit for the full credit */
 #define IDLE_CREDIT_NEW	 3   /* credit when the thread serves again after a check, and no packet had waited */
 #define IDLE_CREDIT_FIND 4   /* credit for a step in which the thread found packets */
-#define IDLE_SPIN_POLLS	 16  /* this many polls between two steps of the thread: an application polls in a loop */
+#define IDLE_SPIN_POLLS	 16  /* if there are this many polls between two steps, an application polls in a loop */
 
 /* What the engine's thread concludes from the age of the latest poll of an application thread. */
 #define IDLE_POLLING_NS	    20000   /* ns: an application thread that polled less than this ago counts as polling */
@@ -293,7 +293,7 @@ void idle_thread_returned(struct idle_thread *t, const struct idle_seen *seen, u
  * When to check the port. A check is a system call, which costs as much as a packet through a link. If the function
  * has no links, every step checks. With links, the step after a check that found packets checks again, and the pause
  * between checks grows while the port is empty. While links bring packets, even one at a time as in a ping-pong, the
- * longest pause is longer still, because checks would delay these packets.
+ * pause grows to a higher maximum, because checks would delay these packets.
  */
 struct idle_port {
 	uint64_t checked_ns; /* when the port was last checked */
@@ -355,7 +355,8 @@ static inline void idle_yield_polled(struct idle_yield *y, bool found, enum idle
 		y->after *= 2;
 }
 
-/** Whether to yield the CPU now; if so, the count of empty polls restarts. */
+/** Whether to yield the CPU now; if so, the count of empty polls restarts. The caller may still decline to yield, as
+ *  inline_yield() does while a link has packets; the count has restarted nevertheless. */
 static inline bool idle_yield_is_due(struct idle_yield *y)
 {
 	if (y->empty < y->after)

@@ -26,11 +26,11 @@
 #define SETTLE_STEPS	   8
 #define SETTLE_SENDS	   64
 #define AWAY_NS		   1000000 /* after this time without a step, packets are received before timers run */
-#define BEHIND_STEPS	   64	   /* upper limit for the steps in which timers wait after AWAY_NS */
-#define QUIET_NS	   1500	   /* a poll takes a full step, with timers and port, if the last was this long ago */
-#define DOORBELL_STEP_NS   20000 /* a doorbell that received packets takes a full step if the last was this long ago */
-#define CONTROL_STEPS	   256	 /* a thread that does not sleep handles control connections every so many steps */
-#define WORTH_A_CLOCK	   16	 /* for this many packets or more, the cost of one more clock read is negligible */
+#define BEHIND_STEPS	   64	   /* after an absence of AWAY_NS, timers wait for at most this many steps */
+#define QUIET_NS	   1500	   /* a poll takes a full step (timers, port) if the last full step was this long ago */
+#define DOORBELL_STEP_NS   20000   /* after this time without a step, a doorbell that received packets takes one */
+#define CONTROL_STEPS	   256	   /* a thread that does not sleep handles control connections once in so many steps */
+#define WORTH_A_CLOCK	   16	   /* for this many packets or more, the cost of one more clock read is negligible */
 
 /* ---- a step ------------------------------------------------------------------------------------------------- */
 
@@ -107,8 +107,8 @@ bool pmd_engine_transmit(struct pmd_engine *e, unsigned budget, uint64_t now_ns)
 	return true;
 }
 
-/** Deliver all events. The NIC queues at most one event per source and type, so the loop ends soon; nothing else would
- *  deliver an event left in the queue. */
+/** Deliver all queued events, because nothing else would deliver an event left in the queue. The loop ends soon, since
+ *  the NIC queues at most one event per source and type. */
 void pmd_engine_events(struct pmd_engine *e)
 {
 	struct nic_event event;
@@ -130,11 +130,11 @@ void pmd_engine_take(struct pmd_engine *e, const struct nic_rx_frame *frame, uin
 }
 
 /**
- * Receive packets from the port and hand them to the NIC. The limit is the larger of the budget and the number of
- * packets sent through the port since it was last checked (of these, at most PMD_PORT_RX_MOST count). If steps received
- * fewer packets than they send, the port's buffer would overflow, and UC and UD have no window that prevents that.
- * Packets that the port drops count towards the limit, too: otherwise a flood of such packets could keep the lock held
- * for more than PMD_STEP_PACKETS_MAX packets.
+ * Receive packets from the port and hand them to the NIC. The limit is `budget` packets. If more packets than that were
+ * sent through the port since it was last checked, the limit is their number, but at most PMD_PORT_RX_MOST: if steps
+ * received fewer packets than they send, the port's buffer would overflow, and UC and UD have no window that prevents
+ * that. Packets that the port drops count towards the limit, too. Otherwise a flood of such packets could keep the lock
+ * held for more than PMD_STEP_PACKETS_MAX packets.
  * @return packets handed to the NIC.
  */
 static unsigned port_rx(struct pmd_engine *e, unsigned budget, uint64_t now_ns)
@@ -158,7 +158,7 @@ static unsigned port_rx(struct pmd_engine *e, unsigned budget, uint64_t now_ns)
 	return total;
 }
 
-/** Update lock_packets_max, the most packets received while the lock was held once. */
+/** Update lock_packets_max, the maximum number of packets received while the lock was held once. */
 static void note_taken(struct pmd_engine *e)
 {
 	if (e->steps.taken > e->host.port->stats.lock_packets_max)
@@ -188,15 +188,15 @@ static unsigned step_rx(struct pmd_engine *e, unsigned budget, bool port, uint64
 	return links + port_check(e, budget, now_ns);
 }
 
-/** Whether new work can come only from links, the port and timers. Then a poll after a step that left no work
+/** Whether new work can come only from links, the port and timers. If so, and if the last step left no work, a poll
  *  checks only the links: the port and timers can wait for QUIET_NS. */
 static bool is_quiet(const struct pmd_engine *e)
 {
 	return pmd_links_any(e->host.links) && !e->host.taps && !pmd_engine_is_full(e);
 }
 
-/** Whether the poller has all completions that it asked for and nothing is to be sent. Then timers and ACKs can wait up
- *  to QUIET_NS. */
+/** Whether the poller has all completions that it asked for, and nothing is to be sent. Then timers and ACKs can wait
+ *  until QUIET_NS after the last full step. */
 static bool is_brief(const struct pmd_engine *e, uint64_t now_ns)
 {
 	return nic_completions(e->host.nic) >= e->host.rx_until && now_ns - e->steps.full_ns < QUIET_NS &&
@@ -272,11 +272,11 @@ void pmd_engine_upkeep(struct pmd_engine *e)
 
 	if (!e->host.control)
 		return;
-	/* Handling connections passes dozens of cancellation points, and the engine is locked. */
+	/* Handling connections passes dozens of cancellation points. Do not be cancelled while the engine is locked. */
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
 	pmd_control_poll(&e->host);
 	pthread_setcancelstate(cancel_state, NULL);
-	/* The waiting application thread still sleeps on the port's old descriptor: wake it. */
+	/* If the port's descriptor has changed, wake the application thread that still sleeps on the old one. */
 	if (e->waiter.asleep && e->sleeper.wait_changes != e->host.port->wait_changes)
 		pmd_engine_wake(e);
 }
@@ -314,8 +314,8 @@ static uint64_t inline_worked(struct pmd_engine *e, unsigned packets, uint64_t r
 	return now_ns;
 }
 
-/** Count empty polls in a row. A poll also counts as successful if the engine's thread has produced completions since
- *  the last poll. Lock held. */
+/** Count empty polls in a row. A poll that found nothing does not count as empty if the engine's thread has produced
+ *  completions since the last poll. Lock held. */
 static void inline_count(struct pmd_engine *e, bool found)
 {
 	uint64_t completions = nic_completions(e->host.nic);
@@ -339,7 +339,7 @@ static void inline_step(struct pmd_engine *e)
 	uint64_t references = e->host.port->stats.link_rx_references;
 
 	__atomic_store_n(&e->polling.last_ns, IDLE_POLLS_NOW, __ATOMIC_RELAXED);
-	/* While the engine's thread serves, the application may not poll again soon: do not delay ACKs. */
+	/* While the engine's thread serves, the application perhaps does not poll again soon: do not delay ACKs. */
 	unsigned got = pmd_engine_step(e, INLINE_RX_BUDGET, !__atomic_load_n(&e->thread.polled, __ATOMIC_RELAXED));
 
 	if (pmd_engine_control_is_due(e))
@@ -371,9 +371,9 @@ static bool inline_is_quiet(struct pmd_engine *e)
 }
 
 /**
- * Yield the CPU if that is due and no link has packets, which this poll would find. A poll begins with the yield, so
- * that the poll returns what arrives during the yield. If a poll ended with the yield, a program that reads connection
- * events after an empty poll would often learn of a disconnection before it has received the last message.
+ * Yield the CPU if that is due. Do not yield if a link has packets: this poll finds them. A poll begins with the yield,
+ * so that the poll returns what arrives during the yield. If a poll ended with the yield, a program that reads
+ * connection events after an empty poll would often learn of a disconnection before it has received the last message.
  * @return whether it yielded. Then it has released the lock, and the caller must take it again.
  */
 static bool inline_yield(struct pmd_engine *e)
@@ -407,7 +407,7 @@ bool pmd_progress(struct pmd_engine *e, unsigned completions)
 	if (e->host.dead)
 		return false;
 	if (inline_is_quiet(e))
-		return yielded; /* the caller must look again: another thread may have had the lock */
+		return yielded; /* if true, the caller must look again: another thread may have had the lock */
 	e->host.rx_until = nic_completions(e->host.nic) + completions;
 	inline_step(e);
 	e->host.rx_until = UINT64_MAX;
@@ -490,7 +490,7 @@ void pmd_settle(struct pmd_engine *e)
 		return;
 	while (step < SETTLE_STEPS && (pmd_engine_step(e, THREAD_RX_BUDGET, true) > 0 || e->host.port->more))
 		step++;
-	/* Other QPs may still be receiving, and may have more ACKs than one transmit can send. */
+	/* There may be more ACKs than one transmit can send, because other QPs may still be receiving. */
 	nic_ack_flush(e->host.nic, true);
 	do {
 		pmd_engine_transmit(e, TX_BUDGET, pmd_now_ns());

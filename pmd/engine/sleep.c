@@ -3,7 +3,7 @@
  * sleep.c - what the serving thread sleeps on, and for how long. The serving thread is the engine's thread, or an
  * application thread that takes its place.
  *
- * Two eventfds wake it: the doorbell, which wakes only the engine's thread, and the bell, which wakes the serving
+ * Two eventfds end sleeps: the doorbell, which wakes only the engine's thread, and the bell, which wakes the serving
  * thread and is also rung by other processes.
  *
  * The engine's thread sleeps in ppoll(). An application thread that serves is woken for every message, so each system
@@ -85,7 +85,7 @@ static uint64_t next_deadline_ns(const struct pmd_engine *e)
 
 uint64_t pmd_engine_timeout(struct pmd_engine *e, unsigned got, uint64_t now_ns)
 {
-	uint64_t trim_ns = pmd_links_trim(e->host.links, now_ns); /* first: it may end links, and so start timers */
+	uint64_t trim_ns = pmd_links_trim(e->host.links, now_ns); /* first: trimming can end links and start timers */
 	uint64_t deadline = next_deadline_ns(e), interval = IDLE_UNBOUNDED;
 	bool full = pmd_engine_is_full(e), pending = pmd_engine_port_pending(e);
 	bool work = e->host.port->more || pmd_links_pending(e->host.links) || nic_acks_wait(e->host.nic);
@@ -146,7 +146,7 @@ static bool count_take(int fd)
 	return syscall(SYS_read, fd, &count, sizeof(count)) > 0;
 }
 
-/** Clear the pending error of a packet socket whose interface went down: poll() reports the error until it is read. */
+/** Clear the pending error of a packet socket whose interface went down: poll() reports an error until it is read. */
 static void fetch_error(int fd)
 {
 	socklen_t len = sizeof(int);
@@ -184,7 +184,7 @@ unsigned pmd_engine_sleep(struct pmd_engine *e, bool serve, uint64_t timeout_ns)
 	return woken;
 }
 
-/* ---- in the thread's stead ---------------------------------------------------------------------------------- */
+/* ---- sleep of an application thread that serves -------------------------------------------------------------- */
 
 static bool set_add(int set, int fd, uint32_t events, enum pmd_woken woken)
 {

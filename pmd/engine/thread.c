@@ -8,7 +8,7 @@
  *   serving: it blocks on the port, bell and doorbell until the next deadline, and every packet wakes it. An idle
  *            engine serves and uses no CPU.
  *   polled:  application threads have been polling: the thread stands by. It does not block on the port. After each
- *            slice of time it checks whether they still poll, and serves when they have stopped.
+ *            slice of time it checks whether application threads still poll, and serves if they have stopped.
  * This file observes which thread finds the traffic. From that, idle.c decides which of the two ways the thread uses,
  * and for how long; this file acts on the decision. Programs that sleep on completion channels announce their sleep
  * (pmd_expect_sleep).
@@ -256,8 +256,8 @@ static enum idle_act thread_step(struct thread_state *s, unsigned woken, bool wa
 	return idle_thread_stepped(&s->idle, &seen, &step);
 }
 
-/** @return how long to sleep after a step; 0: the thread must not sleep. From here on producers of links ring the bell,
- *  unless the thread gathers packets. Lock held. */
+/** @return how long to sleep after a step; 0: the thread must not sleep. If it may sleep, producers of links ring the
+ *  bell from here on, unless the thread gathers packets. Lock held. */
 static uint64_t thread_timeout(struct thread_state *s, unsigned got, uint64_t now_ns)
 {
 	uint64_t timeout = idle_thread_nap(&s->idle, pmd_engine_timeout(s->e, got, now_ns));

@@ -3,8 +3,8 @@
  * wait.c - pmd_wait: an application thread that waits until the NIC has an event serves in place of the engine's
  * thread. Packets wake the application thread directly, without waking the engine's thread first.
  *
- * Only one application thread at a time serves; others sleep on their own descriptor. While an application thread
- * serves, the engine's thread stands by.
+ * Only one application thread at a time serves; other threads that wait sleep on their own descriptors. While an
+ * application thread serves, the engine's thread stands by.
  *
  * A sleep and a wake-up cost each side more than a message. If messages follow each other closely, the application
  * thread polls for a while before it sleeps (and yields the CPU, as in all polling). It starts polling after several
@@ -81,9 +81,10 @@ static void wait_give_up(void *arg)
 
 /**
  * Do the engine's work in place of its thread. If only the bell rang, send ACKs at once: a link carries them cheaply,
- * and they wake the peer, which then soon finds the application's response as well. Otherwise delay ACKs until the
- * application responds, because on the port each packet costs both sides; but if the wait is not over after the step,
- * send the ACKs. Lock held. @return packets received.
+ * and they wake the peer, which then soon finds the application's response as well. Otherwise packets may have come
+ * through the port, where each packet costs both sides. Then do not send ACKs yet, since the application's response may
+ * carry them. If the wait is not over after this work, no response is coming soon, so send the ACKs. Lock held. @return
+ * packets received.
  */
 static unsigned wait_work(struct pmd_engine *e, unsigned woken)
 {
@@ -120,8 +121,8 @@ static uint64_t wait_sleep(struct pmd_engine *e, bool stepped, unsigned got)
 	__atomic_store_n(&e->waiter.deadline_ns, UINT64_MAX, __ATOMIC_RELAXED);
 	if (timeout == 0 || timeout == UINT64_MAX)
 		return timeout;
-	/* Setting a timer costs as much as a wake-up. So sleep without a timer if the engine's thread checks in time:
-	 * then that thread sees the deadline, and wakes this thread when the deadline comes. */
+	/* Setting a timer costs as much as a wake-up. So sleep without a timer if the engine's thread makes its next
+	 * check before the deadline: it then sees the deadline, and wakes this thread when the deadline comes. */
 	__atomic_store_n(&e->waiter.deadline_ns, wake_ns, __ATOMIC_SEQ_CST); /* pairs with thread_rest() in thread.c */
 	return __atomic_load_n(&e->thread.check_ns, __ATOMIC_SEQ_CST) <= wake_ns ? UINT64_MAX : timeout;
 }
@@ -201,7 +202,7 @@ static bool wait_spin(struct pmd_engine *e)
 		over = wait_is_over(e);
 		if (over) {
 			idle_spin_paid(&e->waiter.spin);
-			/* The engine's thread may have begun to serve just as the spin began: kick it, too. */
+			/* Also kick the engine's thread if it began to serve just as the spin began. */
 			call = wait_succeed(e) || !__atomic_load_n(&e->thread.polled, __ATOMIC_RELAXED);
 		}
 		pmd_unlock(e);
@@ -215,8 +216,8 @@ static bool wait_spin(struct pmd_engine *e)
 }
 
 /**
- * Begin a wait. If links have packets, poll once before it. @return 0: *ready is set; 1: this thread serves from now
- * on; else a negative errno.
+ * Begin a wait. If links have packets, poll once before the wait. @return 0: *ready is set; 1: this thread serves from
+ * now on; else a negative errno.
  */
 static int wait_begin(struct pmd_engine *e, int fd, const bool *ready)
 {
@@ -228,7 +229,7 @@ static int wait_begin(struct pmd_engine *e, int fd, const bool *ready)
 	pmd_unlock(e);
 	if (__atomic_load_n(ready, __ATOMIC_RELAXED))
 		return 0;
-	flags = fcntl(fd, F_GETFL); /* the program may change the flags at any time */
+	flags = fcntl(fd, F_GETFL); /* read at every wait: the program may change the flags at any time */
 	if (flags < 0)
 		return -EBUSY;
 	if (flags & O_NONBLOCK)

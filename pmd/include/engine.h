@@ -39,16 +39,16 @@ struct pmd_device {
 };
 
 /**
- * List the devices of this process: those in UROCE_DEVICES; if it is not set, one for each non-loopback IPv4 address of
- * the network namespace; if there is none, one on 127.0.0.1. Fills at most `max` entries. A configuration error is
- * reported once on stderr.
+ * List the devices of this process: those in UROCE_DEVICES. If UROCE_DEVICES is not set, there is one device for each
+ * non-loopback IPv4 address of the network namespace, or one on 127.0.0.1 if there is no such address. Fills at most
+ * `max` entries. A configuration error is reported once on stderr.
  * @return the number of devices, or a negative errno.
  */
 int pmd_devices(struct pmd_device *devices, unsigned max);
 
 /**
- * Choose the IB MTU of a device: the value of UROCE_MTU, passed as `override` (NULL or blank: not set); otherwise the
- * largest MTU that fits the interface.
+ * Choose the IB MTU of a device. `override` is the value of UROCE_MTU; if it is NULL or blank, the largest MTU that
+ * fits the interface is chosen.
  * @return 0; -EINVAL with a message in err.
  */
 int pmd_device_mtu(const struct pmd_device *device, const char *override, enum nic_mtu *mtu, char *err, size_t err_len);
@@ -59,7 +59,7 @@ typedef void (*pmd_event_fn)(void *ctx, const struct nic_event *event);
 /**
  * Open a device: start DPDK (once per process), the port, the NIC and the background thread. Opening the same device
  * again in the same process returns the same engine with one more reference.
- * @param on_event receives every NIC event, with the first opener's event_ctx (may be NULL) as ctx.
+ * @param on_event (may be NULL) receives every NIC event, with event_ctx as ctx. Values of later openers are ignored.
  * @param err on failure, a message that says what is wrong and what to do.
  * @return 0 or a negative errno.
  */

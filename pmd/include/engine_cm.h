@@ -5,10 +5,11 @@
  *
  * The CM sends and receives its messages (MADs) on queue pair 1 of the device, through the port, even between processes
  * of one host. A message for a connection reaches the function that has the connection: the leading byte of the
- * communication ID names it. A request reaches the function that listens on the request's service: pmd_cm_listen has
- * the kernel steer such requests there.
+ * communication ID names that function. A request reaches the function that listens on the request's service:
+ * pmd_cm_listen has the kernel steer such requests there.
  *
- * A device on ethdev has one function in one process: it gets all messages, and only that process binds ports.
+ * A device on ethdev has one function in one process: the function gets all messages, and only that process binds
+ * ports.
  */
 #ifndef PMD_ENGINE_CM_H
 #define PMD_ENGINE_CM_H
@@ -22,8 +23,8 @@
 struct nic_cm;
 struct nic_cm_event;
 
-/** Called with the engine's lock held, on the thread that made progress. May call functions of nic_cm.h and nic.h, but
- *  none of the engine's. `event` is valid during the call. */
+/** Called with the engine's lock held, on the thread that made progress. May call functions of nic_cm.h and nic.h; must
+ *  not call functions of the engine. `event` is valid during the call. */
 typedef void (*pmd_cm_event_fn)(void *ctx, const struct nic_cm_event *event);
 
 /**

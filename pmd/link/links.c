@@ -276,7 +276,7 @@ void pmd_links_awake(struct pmd_links *l)
 			ring_set_asleep(&l->in[i]->ring, false);
 }
 
-/* ---- life --------------------------------------------------------------------------------------------------- */
+/* ---- opening and closing ------------------------------------------------------------------------------------ */
 
 /** Read a setting that is on or off; the default is on. @return false: its value is neither on nor off. */
 static bool setting_is_good(const char *name, bool *out)
@@ -323,7 +323,7 @@ void pmd_links_close(struct pmd_links *l)
 		if (l->in[i])
 			links_drop_in(l, i);
 	links_late_close(l);
-	l->host->links = NULL; /* the NIC is destroyed later, and has nothing in flight on links */
+	l->host->links = NULL; /* the NIC is destroyed later; by now it has nothing in flight on links */
 	free(l);
 }
 

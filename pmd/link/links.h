@@ -29,8 +29,8 @@ enum { PROTO_LINK_TAKEN = PROTO_LINK + 1, PROTO_LINK_KNOCK };
 
 #define LINKS_MAX	  255		  /* links out: one per possible function */
 #define LINKS_IN_MAX	  (2 * LINKS_MAX) /* links in: to this function and to its services */
-/* The most links out to services. A link to a service transfers few packets, so such links must not use up the slots of
- * links to functions. Packets to a service without a link use the port. */
+/* Maximum number of links out to services. A link to a service transfers few packets, so such links must not use up the
+ * slots of links to functions. Packets to a service without a link use the port. */
 #define LINKS_SERVICE_MAX 64
 
 /** Message with which a producer hands over a ring. The ring's memfd is passed with it. */
@@ -96,7 +96,7 @@ unsigned pmd_links_rx(struct pmd_links *links, unsigned budget, uint64_t now_ns)
 bool pmd_links_ready(const struct pmd_links *links);
 /** Transmit up to `budget` packets through links. @return packets transmitted. */
 unsigned pmd_links_tx(struct pmd_links *links, unsigned budget, uint64_t now_ns);
-/** Whether packets wait for links whose rings had room at the last attempt. */
+/** Whether pmd_links_tx can send now: packets wait for links whose rings were not full at the last attempt. */
 bool pmd_links_pending(const struct pmd_links *links);
 /** @return when to call pmd_links_tx even without new packets: to try full rings again (consumers do not notify when
  *  they make room), and to give up links that the consumer has not claimed. UINT64_MAX: no such links. */
@@ -107,8 +107,9 @@ bool pmd_links_any(const struct pmd_links *links);
 /** Stop serving a port: receive the packets that are left in links to it, then end these links. */
 void pmd_links_unserve(struct pmd_links *links, uint16_t port);
 
-/** Forward by this link a packet that our port received for another function of this device, or for another function's
- *  service. Half of the ring is reserved for our own packets. @return false: no room, and the packet is lost. */
+/** Forward a packet through this link. Our port has received the packet for another function of this device, or for
+ *  another function's service. Half of the ring is reserved for our own packets. @return false: no room, and the packet
+ *  is lost. */
 bool pmd_links_forward(struct pmd_links *links, uint32_t path, const struct nic_rx_frame *frame);
 
 /** Free the memory of rings without recent traffic. Links without recent traffic are ended if they are to services or

@@ -14,11 +14,12 @@
  * receive all of them in that turn. Two payloads that overlap without having the same destination are not fetched
  * together: the last bytes of the first would be written after the second.
  *
- * What this changes for a program: The body of a WRITE may be visible before an earlier WRITE, as with a NIC whose
- * writes pass each other on the bus. The last bytes of a WRITE, its completion and later operations are never early. If
- * two WRITEs have the same destination, the first may leave the body of the second there, even if the second is then
- * revoked. Destinations are compared by address: if memory is mapped twice and two WRITEs overlap in it by different
- * addresses, the last bytes of the first may overwrite those of the second, and remain.
+ * What this changes for a program: The body of a WRITE (all but its last bytes) may become visible before an earlier
+ * WRITE, as with a NIC whose writes pass each other on the bus. The last bytes of a WRITE, its completion and later
+ * operations never overtake an earlier WRITE. If two WRITEs have the same destination, the call for the first may leave
+ * the body of the second there, even if the second is then revoked. Destinations are compared by address: if memory is
+ * mapped twice and two WRITEs overlap in it by different addresses, the last bytes of the first may overwrite those of
+ * the second, and remain.
  */
 #include <string.h>
 

@@ -13,8 +13,8 @@
  * connection. Each queued ring counts against the user's limit of descriptors in flight, so we send the consumer no
  * other ring before it has closed the connection.
  *
- * The time limit is longer than a runnable process waits for a CPU, and shorter than programs usually wait for a
- * response. Queue pairs do not use up retries during that time: pmd_links_untaken.
+ * The time limit is longer than the time that a runnable process waits for a CPU, and shorter than the time that
+ * programs usually wait for a response. Queue pairs do not use up retries before the limit: see pmd_links_untaken.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -36,7 +36,7 @@ void links_late_begin(struct pmd_links *l, struct link_out *out, uint64_t now_ns
 		l->answer_ns = out->answer_ns;
 }
 
-/** The earliest time at which a link that the consumer has not answered is given up. */
+/** @return when the first time limit of an unanswered link expires; UINT64_MAX: there is no such link. */
 static uint64_t first_answer_ns(const struct pmd_links *l)
 {
 	uint64_t first_ns = UINT64_MAX;

@@ -19,11 +19,11 @@
 #include "links_priv.h"
 #include "local.h"
 
-/* The most links from one peer: for each address of ours two links, one for the peer's own packets and one for strays,
- * and as many links that are just ending; and the links to services. */
+/* Maximum number of links from one peer. For each of our addresses: one link for the peer's own packets, one for
+ * strays, and two such links that are just ending. In addition: the links to services. */
 #define PEER_LINKS_MAX (4 * NIC_GID_TABLE_LEN + LINKS_SERVICE_MAX)
 
-#define GONE_MS 2 /* an exiting process loses its name at most this long before its connections end */
+#define GONE_MS 2 /* maximum time between the loss of an exiting process's name and the end of its connections */
 
 /** Whether the producer has exited or closed the connection, and so cannot add packets. */
 static bool has_hung_up(int connection)

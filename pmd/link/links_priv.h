@@ -15,14 +15,14 @@
 #define ROUTES 512 /* slots of the route cache, which is direct-mapped */
 #define OWNERS 64
 
-#define LINK_BURST 32 /* packets that a link transfers per turn, in either direction */
+#define LINK_BURST 32 /* maximum number of packets that a link transfers per turn, in either direction */
 
 #define LINKS_TRIM_NS 1000000000u /* a ring is trimmed after one to two of these periods without traffic */
 
 /** Kinds of ring entries. */
 enum link_kind {
 	LINK_PACKET,   /* an IP packet without an ICRC */
-	LINK_SUMMED,   /* an IP packet with an ICRC, because fault injection has damaged the packet */
+	LINK_SUMMED,   /* an IP packet that fault injection has damaged; it has an ICRC, which shows the damage */
 	LINK_FOLLOWED, /* as LINK_PACKET; the packet is an ACK, and the next packet of the same QP follows at once */
 	LINK_FORWARD,  /* struct link_forward, then the UDP payload as received, including the ICRC */
 	/** An IP packet whose payload stays in the producer's memory, or which offers a message that stays there. The
@@ -30,9 +30,9 @@ enum link_kind {
 	 *  or the message is. */
 	LINK_REFERENCE,
 	LINK_REVOKED, /* as LINK_REFERENCE, but the memory must no longer be read */
-	/** A bare packet: starts with the BTH, and has no ICRC. Its addresses are those of the connection and are left
-	 *  out, so a small message fits one cache line. LINK_BARE_FOLLOWED: as LINK_BARE; the packet is an ACK, and the
-	 *  next packet of the same QP follows at once. */
+	/** A bare packet: starts with the BTH, and has no ICRC. It has no IP and UDP headers, because both
+	 *  QPs know the addresses. So a small message fits one cache line. LINK_BARE_FOLLOWED: as LINK_BARE; the
+	 *  packet is an ACK, and the next packet of the same QP follows at once. */
 	LINK_BARE,
 	LINK_BARE_FOLLOWED,
 	LINK_KINDS
@@ -68,7 +68,7 @@ struct link_piece {
 
 #define LINK_PIECES_AT (2 * RING_LINE - RING_WORD)
 _Static_assert(LINK_PIECES_AT >= NIC_REFERRING_MAX, "the packet fits before them");
-#define LINK_REFERENCES 128 /* references in flight on one link; beyond that, packets have their payload inline */
+#define LINK_REFERENCES 128 /* maximum number of references in flight per link; further payloads are sent inline */
 
 static inline bool link_is_to_service(uint32_t target)
 {
@@ -102,7 +102,7 @@ struct link_out {
 	bool for_strays;    /* only for forwarded strays; the link ends when there are no more of them */
 	uint64_t answer_ns; /* when to give up the link if the consumer has not claimed it; UINT64_MAX: never */
 	int bell_fd;	    /* the consumer's bell; -1: none, so knock */
-	uint64_t seen_tail; /* ring.tail when it was last checked for trimming; UINT64_MAX: not yet checked */
+	uint64_t seen_tail; /* value of ring.tail at the last check for trimming; UINT64_MAX: not yet checked */
 	/* When the consumer was last seen to make progress or to be idle, and head and tail at that time. */
 	uint64_t moved_ns, moved_head, moved_tail;
 	bool refers;	  /* the consumer runs as our own user, so it may know addresses of our memory */
@@ -114,7 +114,7 @@ struct link_out {
 
 #define LINK_AHEAD	 7u
 #define LINK_COPY_PIECES 32u
-#define LINK_COPY_BYTES	 (512u << 10) /* a limit for one call, because no payload is used before the call ends */
+#define LINK_COPY_BYTES	 (512u << 10) /* maximum per call: no payload can be used before the call ends */
 _Static_assert(LINK_AHEAD < NIC_FORESEEN_MAX, "the one before them is counted, too");
 
 /** A payload that was read ahead together with the payload of an earlier entry. Its last bytes are kept in `last`, and
@@ -140,8 +140,8 @@ struct link_in {
 	struct link_ahead ahead[LINK_AHEAD];
 };
 
-/** The places in the producer's memory where the payload of one entry is. This is the consumer's own copy, which the
- *  producer cannot change. */
+/** Where in the producer's memory the payload of one entry is. These pieces are the consumer's own copy of those in the
+ *  entry, so the producer cannot change them. */
 struct link_payload {
 	struct pmd_host *host;
 	struct link_in *in;
@@ -285,8 +285,8 @@ unsigned links_parts(const struct link_payload *p, uint32_t offset, uint32_t len
 int links_introduce(int connection, const struct ring_producer *ring, struct proto_link *self);
 /** Whether the next packet on the link may refer to memory of this process. */
 bool links_may_refer(struct pmd_links *l, struct link_out *out);
-/** Commit a packet that refers to memory of this process. The packet is in the reserved place; this function adds its
- *  pieces. @param revoked the reference has already been revoked. */
+/** Commit a packet that refers to memory of this process. The packet is already in the reserved space of the
+ *  ring; this function adds its pieces. @param revoked the reference has already been revoked. */
 void links_refer(struct link_out *out, const struct nic_tx_frame *frame, bool revoked);
 /** Revoke all references in flight on the link. */
 void links_revoke_all(struct link_out *out);

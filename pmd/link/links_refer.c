@@ -5,8 +5,8 @@
  *
  * Which process may be read: the process that made the connection, according to the kernel (SO_PEERCRED), if it runs as
  * our own user and is visible to us. Such a process can make us wait in a page fault, but it could control this process
- * anyway. The kernel must permit the read, which some container profiles, ptrace rules and programs prevent, so we try
- * a read when the link is made. If that read succeeds, we set `welcome` in the ring, and clear it when later reads fail
+ * anyway. The kernel must permit the read. Some container profiles, ptrace rules and programs prevent this, so we try a
+ * read when the link is made. If that read succeeds, we set `welcome` in the ring, and clear it when later reads fail
  * permanently.
  *
  * How we know that it is still the same process: every call reads, along with the payload, a secret number from the
@@ -15,17 +15,17 @@
  * the producer executes (exec removes the mapping), and not a later process with the same pid.
  *
  * How we know that the memory may still be read: the producer's NIC usually keeps it unchanged until the consumer has
- * read it: see nic/refer.c. If a memory region is deregistered earlier, or a request fails, the producer revokes the
- * entry: (R) in ring.h. The consumer checks the entry before it reads, and again afterwards; if the entry was revoked,
- * the read counts as failed. Bytes that were already read stay at the destination, like the first half of a message
- * whose second half never arrives.
+ * read it: see nic/refer.c. If a memory region is deregistered before that, or a request fails, the producer revokes
+ * the entry: (R) in ring.h. The consumer checks the entry before it reads, and again afterwards; if the entry was
+ * revoked, the read counts as failed. Bytes that were already read stay at the destination, like the first half of a
+ * message whose second half never arrives.
  *
  * One call may fetch the payloads of several entries: links_ahead.c.
  *
  * The opposite direction, in which the producer writes to the consumer's memory, would save as much, but late writes
  * could not be undone.
  *
- * Owns: the references in flight of each link out.
+ * Owns: the references in flight of each outgoing link.
  */
 #include <errno.h>
 #include <string.h>
@@ -41,9 +41,9 @@
 
 /* ---- consuming ----------------------------------------------------------------------------------------------- */
 
-/** Read from the producer's memory, first the number that identifies the process. @return bytes read, or -1 with errno.
- *  This does not use the C library's wrapper of the system call: sanitizers intercept the wrapper, and would check
- *  writes to the application's memory. */
+/** Read the number that identifies the process, then any payloads, from the producer's memory. @return bytes read,
+ *  or -1 with errno. This does not use the C library's wrapper of the system call: sanitizers intercept the wrapper,
+ *  and would check writes to the application's memory. */
 static ssize_t read_memory(const struct link_in *in, const struct iovec *local, unsigned n_local,
 			   const struct iovec *remote, unsigned n_remote)
 {
@@ -100,7 +100,7 @@ static bool fetch(void *ctx, uint32_t offset, void *dst, uint32_t len, void *las
 		stats->link_references_ahead++;
 		return true;
 	}
-	in->n_ahead = 0; /* discard payloads read ahead: they are out of order now */
+	in->n_ahead = 0; /* discard payloads read ahead: this payload has to be written before them */
 	c.dst = dst;
 	c.len = c.bytes = len;
 	c.local[0] = (struct iovec){&number, sizeof(number)};

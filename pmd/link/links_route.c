@@ -5,10 +5,10 @@
  * A link is made when the NIC asks for the route to a peer: then the path is known before the first packet is sent, and
  * no packet overtakes another on a different path. We do not wait for the peer's process: connecting to it and sending
  * the ring succeed even if it is stopped, and packets stay in the ring until it runs. If the peer does not claim the
- * ring, links_late.c gives it up. The only thing we wait for, with the engine locked, is the answer of another device's
- * daemon whether its device owns an address. That takes until the daemon gets a CPU. If the daemon does not answer, we
- * have lost 200 ms, and count this. We do not ask that daemon again for 10 s; during that time packets to the peer go
- * through the port.
+ * ring, links_late.c gives it up. The only thing we wait for, with the engine locked, is another device's daemon: we
+ * ask it whether its device owns an address. The answer takes until the daemon gets a CPU. If the daemon does not
+ * answer, we have lost 200 ms, and count this. We do not ask that daemon again for 10 s; during that time packets to
+ * the peer go through the port.
  *
  * A service has a link of its own, even if there is a link to the function that serves it: this side does not know
  * which function that is, and another function may serve it later. The function ends the link when it stops serving; an
@@ -294,7 +294,7 @@ static uint32_t link_get(struct pmd_links *l, const struct nic_gid *dgid, uint32
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
 	if (link_may_be(l, target) && owner_find(l, dgid, &key)) {
 		made = link_make(l, dgid, &key, target, false);
-		if (made < 0 && made != -EAGAIN) /* -EAGAIN: the owner is right, but a withdrawn ring is still queued */
+		if (made < 0 && made != -EAGAIN) /* -EAGAIN: a withdrawn ring is still queued; the owner is correct */
 			owner_forget(l, dgid);
 	}
 	pthread_setcancelstate(cancel_state, NULL);

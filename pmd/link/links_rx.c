@@ -58,8 +58,8 @@ static void rx_bare(struct pmd_host *host, const struct link_in *in, uint32_t ki
 				     .addresses = kind >> LINK_KIND_BITS & ((1u << NIC_ADDRESSES_BITS) - 1)};
 
 	take_head(&frame, head, packet);
-	/* Taps need the addresses of a packet. A bare packet that is not from the QP's peer has no addresses: taps do
-	 * not see it, and the NIC would drop it. */
+	/* Taps need the addresses, which nic_frame_address() fills in. If it fails, the packet is not from the peer of
+	 * a connected QP: taps do not see the packet, and the NIC drops it. */
 	if (pmd_unlikely(host->taps) && nic_frame_address(host->nic, &frame))
 		rx(host, in, &frame, now_ns);
 	else
@@ -121,9 +121,9 @@ static bool not_fetched(void *ctx, uint32_t offset, void *dst, uint32_t len, voi
 	return false;
 }
 
-/** If there are taps: split a packet by reference into the ordinary packets with payload that it represents. For a
- *  packet that offers a message, taps see the packet without the message. A packet that cannot be split is handed to
- *  the NIC, and taps do not see it. */
+/** Called if there are taps. Splits a packet that refers to the producer's memory into the ordinary packets that it
+ *  represents, with their payload. For a packet that offers a message, taps see the packet without the message. If a
+ *  packet cannot be split, hands it to the NIC, and taps do not see it. */
 static void rx_unfolded(struct pmd_host *host, const struct link_in *in, const struct nic_rx_frame *frame,
 			uint64_t now_ns)
 {

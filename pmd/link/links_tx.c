@@ -12,7 +12,7 @@
 #include "tap.h"
 
 /* A consumer that makes no progress for DEAF_NS, although its ring has packets, may have missed its bell. After
- * STOPPED_NS it counts as stopped. STOPPED_NS must not be shorter: if processes outnumber cores, a consumer can be off
+ * STOPPED_NS it counts as stopped. Do not reduce STOPPED_NS: if processes outnumber cores, a consumer can be off
  * the CPU for tens of milliseconds, and programs that send datagrams to a running process expect them to arrive. */
 #define DEAF_NS	     2000000
 #define STOPPED_NS   500000000
@@ -20,7 +20,7 @@
 #define PATH_WORDS   (NIC_PATHS_MAX / 64)
 #define STRAYS_PART  2 /* forwarded strays fill at most 1/STRAYS_PART of a ring */
 
-/** Note the consumer's progress. @return whether the consumer has made no progress since the last call, although the
+/** Record the consumer's progress. @return whether the consumer has made no progress since the last call, although the
  *  ring had packets. */
 static inline bool link_stands_still(struct link_out *out, uint64_t now_ns)
 {
@@ -35,7 +35,7 @@ static inline bool link_stands_still(struct link_out *out, uint64_t now_ns)
 }
 
 /** Wake the consumer if it sleeps, or if it has made no progress for longer than DEAF_NS: it may have missed its bell.
- *  Read the consumer's head only at that interval, because the consumer writes that cache line all the time. */
+ *  Until then, do not read the consumer's head, because the consumer writes that cache line all the time. */
 static inline void link_wake(struct pmd_links *l, struct link_out *out, uint64_t now_ns)
 {
 	bool sleeps = ring_must_wake(&out->ring);
@@ -75,7 +75,7 @@ static void link_wait(struct pmd_links *l, uint32_t path, uint64_t now_ns)
 	    !(pmd_unlikely(l->host->taps) && pmd_tap_tx_paths(l->host, path / 64, now_ns) >> path % 64 & 1))
 		return;
 	link_wake(l, out, now_ns);
-	link_stands_still(out, now_ns); /* link_wake does not check for progress each time */
+	link_stands_still(out, now_ns); /* record progress: not every call of link_wake does that */
 	still_ns = pmd_clock_age(now_ns, out->moved_ns);
 	if (still_ns > STOPPED_NS)
 		link_lose(l, path, now_ns);

@@ -18,7 +18,7 @@
 #define BTH_DEST_QPN 5
 #define BTH_LEN	     12
 
-#define HELD		   PMD_LIMITER_BURST /* packets held at once: the limiter permits no more per burst */
+#define HELD		   PMD_LIMITER_BURST /* maximum number of held packets: the limiter permits no more at once */
 #define FOUND		   64u
 #define FOUND_NS	   50000000 /* how long an entry of the cache is valid */
 #define IS_SERVICE(target) ((target) >= NIC_SERVICE_QPN)

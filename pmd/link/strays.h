@@ -30,10 +30,10 @@ void pmd_strays_close(struct pmd_strays *strays);
  *  port, and the NIC may tell the packet's sender so. */
 bool pmd_strays_take(struct pmd_strays *strays, const struct nic_rx_frame *frame);
 
-/** Whether held packets wait for a link. `strays` may be NULL. */
+/** Whether packets are being held until their links exist. `strays` may be NULL. */
 bool pmd_strays_wait(const struct pmd_strays *strays);
 
-/** Make the links that held packets wait for, then forward or drop these packets. */
+/** Create the links for which packets are being held, then forward or drop those packets. */
 void pmd_strays_settle(struct pmd_strays *strays, uint64_t now_ns);
 
 #endif

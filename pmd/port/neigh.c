@@ -224,8 +224,8 @@ static void start_asking(struct neigh *n, struct neigh_entry *e, uint64_t now_ns
 }
 
 /** Get the entry of an address that is used now, and ask for its MAC if that is due. @param packet true: there is a
- *  packet for the address; false: the address is only resolved in advance. After a failure we send no request for
- *  NEIGH_FAILED_NS. The exception is the first packet for an address that only neigh_resolve() has asked for so far. */
+ *  packet for the address; false: the address is only resolved in advance. For NEIGH_FAILED_NS after a failure, we
+ *  send no request. The exception is the first packet for an address that only neigh_resolve() has asked for so far. */
 static struct neigh_entry *use(struct neigh *n, const struct nic_gid *addr, bool packet, uint64_t now_ns)
 {
 	struct neigh_entry *e = find(n, addr);
@@ -307,8 +307,8 @@ void neigh_clear(struct neigh *n)
 
 /* ---- receive ------------------------------------------------------------------------------------------------ */
 
-/** Store the MAC that a received frame gives for an address. @param for_us the frame asked for our address. Then create
- *  an entry if the address has none, because we will send to the address. */
+/** Store the MAC that a received frame gives for address `addr`. If the frame asked for our address (`for_us`) and
+ *  `addr` has no entry, create one, because we will send to `addr`. */
 static void heard(struct neigh *n, const struct nic_gid *addr, const uint8_t mac[6], bool for_us, uint64_t now_ns)
 {
 	struct neigh_entry *e;

@@ -60,7 +60,7 @@ void neigh_init(struct neigh *n, const struct nic_gid *self, const uint8_t mac[6
 enum neigh_verdict {
 	NEIGH_READY,  /* *mac has been filled in */
 	NEIGH_QUEUED, /* the packet waits in the table, which owns it until it is released or dropped */
-	NEIGH_REFUSED /* no recent answer, or too many packets wait: counted; the caller still owns the packet */
+	NEIGH_REFUSED /* no recent answer, or too many packets wait. Is counted; the caller still owns the packet */
 };
 
 /** Look up the MAC for a packet to an on-link address, or queue the packet until the MAC is known. */

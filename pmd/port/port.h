@@ -3,8 +3,8 @@
  * port.h - the engine's interface to a port: burst receive, burst transmit, a way to sleep (pmd-internal).
  *
  * A port sends and receives the IP packets of one device. Packets to transmit are mbufs: frame->cookie is a struct
- * rte_mbuf, and frame->data points into it, with PMD_TX_HEADROOM free bytes before the data. All functions are called
- * under the engine's lock.
+ * rte_mbuf, and frame->data points into it, with PMD_TX_HEADROOM free bytes before the data. The port sets the mbuf's
+ * data_len and pkt_len. All functions are called under the engine's lock.
  */
 #ifndef PMD_PORT_H
 #define PMD_PORT_H
@@ -17,9 +17,9 @@
 struct rte_mempool;
 struct pmd_port;
 
-#define PMD_RX_BURST	64 /* the most frames that an rx_burst can be asked for */
+#define PMD_RX_BURST	64 /* maximum number of frames that an rx_burst can be asked for */
 #define PMD_RX_VAIN	64 /* an rx_burst gives up after about this many packets if it has kept no packet */
-#define PMD_TX_BURST	64 /* the most frames that a tx_burst can be given */
+#define PMD_TX_BURST	64 /* maximum number of frames that a tx_burst can be given */
 #define PMD_TX_HEADROOM 64 /* free bytes before each IP packet to transmit, for the link layer's header */
 
 /* Bytes of a full-size packet besides one MTU of payload: IP, UDP, BTH, RETH, immediate data, ICRC. With a security key
@@ -28,6 +28,7 @@ struct pmd_port;
 #define PMD_OVERHEAD_V6	 (40 + 8 + 12 + 16 + 4 + 4)
 #define PMD_OVERHEAD_KEY 4
 
+/** What a port does. A function may be NULL only if its comment says so. */
 struct pmd_port_ops {
 	/** Receive up to n packets. Their bytes stay valid until the next rx_burst of this port. The work is bounded:
 	 *  if rx_burst has examined about PMD_RX_VAIN packets and has kept no packet, it gives up and sets `more`,
@@ -50,7 +51,7 @@ struct pmd_port_ops {
 	/** Join a multicast group: from now on the port also receives the group's packets, even those that this host
 	 *  sends. NULL: the port has no multicast. @return 0 or a negative errno. */
 	int (*join)(struct pmd_port *port, const struct nic_gid *group);
-	/** Leave a group that was joined. */
+	/** Leave a group that was joined. NULL if `join` is NULL. */
 	void (*leave)(struct pmd_port *port, const struct nic_gid *group);
 	/** Update those statistics that are counted elsewhere (in the kernel, in the neighbour table). May be NULL. */
 	void (*stats)(struct pmd_port *port);
@@ -95,7 +96,7 @@ static inline const struct pmd_port_stats *pmd_port_stats_now(struct pmd_port *p
 int pmd_port_udp_create(unsigned function, struct pmd_port **out, char *err, size_t err_len);
 /** Whether the port has a socket for GID table entry `index`. */
 bool pmd_port_udp_has(const struct pmd_port *port, unsigned index);
-/** Add the socket of the address in GID table entry `index`, or of a multicast group in an entry behind the table. The
+/** Add the socket of the address in GID table entry `index`, or of a multicast group in an entry after that table. The
  * port owns the socket, and closes it if this call fails. */
 int pmd_port_udp_add(struct pmd_port *port, unsigned index, const struct nic_gid *gid, uint32_t scope, int fd);
 /** Close the socket in entry `index`: the device no longer has the address, or leaves the group. */

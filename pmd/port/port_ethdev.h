@@ -7,7 +7,7 @@
 #include "neigh.h"
 #include "port.h"
 
-#define ETHDEV_LOCAL 256 /* the most packets to our own address that can wait for rx_burst */
+#define ETHDEV_LOCAL 256 /* maximum number of packets to our own address that can wait for rx_burst */
 
 struct port_ethdev {
 	struct pmd_port port;

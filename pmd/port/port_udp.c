@@ -141,10 +141,10 @@ static void udp_retire(struct port_udp *u, struct udp_socket *s, bool was_wait_f
 	s->fd = -1;
 }
 
-/** Find the most bytes that a QP may have in flight. They must fit into the receiver's buffer, which is assumed to be
- *  as large as ours: the kernel silently drops what does not fit, and go-back-N then retransmits everything. Use a
- *  quarter of the buffer, because the kernel also charges its overhead to the buffer. Several QPs share the buffer, and
- *  shrink their windows on loss. */
+/** Find the maximum number of bytes that a QP may have in flight. These bytes must fit into the receiver's buffer,
+ *  because the kernel silently drops what does not fit, and go-back-N then retransmits everything. We assume that the
+ *  receiver's buffer is as large as ours. Use a quarter of the buffer, because the kernel also charges its overhead to
+ *  the buffer. Several QPs share the buffer, and shrink their windows on loss. */
 static uint32_t udp_inflight(int fd)
 {
 	socklen_t len = sizeof(int);
@@ -190,7 +190,7 @@ int pmd_port_udp_add(struct pmd_port *port, unsigned index, const struct nic_gid
 		port->max_inflight = udp_inflight(fd);
 	u->open |= UINT64_C(1) << index;
 	u->tx_last = index;
-	if (u->split.left == 0) /* else rx_last is the socket that the rest of the datagram came from */
+	if (u->split.left == 0) /* otherwise rx_last stays the socket of the datagram that is being split */
 		u->rx_last = index;
 	return 0;
 }

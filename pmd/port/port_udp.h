@@ -41,10 +41,10 @@ struct port_udp {
 	uint64_t open, hot;			/* bits: open sockets; sockets that every burst visits */
 	unsigned rx_last, tx_last; /* indices of the socket that last received and of the socket that last sent */
 	unsigned dropped;	   /* datagrams dropped in this burst */
-	int epoll_fd; /* watches all sockets; -1: not created before a second socket is added or a socket is removed */
-	int retired_fd;	     /* former wait_fd, now a duplicate of epoll_fd; -1: none */
-	uint64_t looked_ns;  /* when epoll last checked the sockets that are not hot */
-	uint64_t drops_gone; /* sum of the drops of removed sockets */
+	int epoll_fd;		   /* watches all sockets; -1 until a second socket is added or a socket is removed */
+	int retired_fd;		   /* former wait_fd, now a duplicate of epoll_fd; -1: none */
+	uint64_t looked_ns;	   /* when epoll last checked the sockets that are not hot */
+	uint64_t drops_gone;	   /* sum of the drops of removed sockets */
 	bool said_too_long, said_unreachable;
 	struct udp_peer peers[UDP_PEERS]; /* direct-mapped */
 	struct udp_split split;		  /* remaining packets of the last datagram */

@@ -272,8 +272,8 @@ static unsigned udp_send_run(struct port_udp *u, const struct nic_tx_frame *f, u
 	return 1;
 }
 
-/** Whether a packet is a SEND, WRITE, READ or atomic request of RC. Responses do not count: the order among them
- *  matters. */
+/** Whether a packet is a SEND, WRITE, READ or atomic request of RC. Responses do not count, because ACKs and other
+ *  responses must stay in order. */
 static bool is_request(const struct nic_tx_frame *f)
 {
 	uint8_t opcode = f->data[f->bth];

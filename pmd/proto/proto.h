@@ -70,7 +70,7 @@ enum proto_type {
 	PROTO_ADOPTED,
 	PROTO_TOOL,
 	PROTO_TEXT,	   /* a part of a text, not terminated */
-	PROTO_END,	   /* int32_t: 0 or a negative errno; with an errno, the text, if any, is an error sentence */
+	PROTO_END,	   /* int32_t: 0 or a negative errno, in which case preceding PROTO_TEXT is an error message */
 	PROTO_KEEPER,	   /* found only in a keeper's receive queue: see struct proto_keeper */
 	PROTO_FAULT,	   /* text, from the daemon to a function: a command to the fault stage, see fault.h */
 	PROTO_SERVICES,	   /* uint32_t ..., from a function to the daemon: all services (proto_service) */
@@ -117,7 +117,7 @@ enum proto_follow { PROTO_FOLLOW_NONE, PROTO_FOLLOW_V6, PROTO_FOLLOW_ALL };
 struct proto_join {
 	struct nic_gid gid;
 	char iface[16];	 /* interface whose addresses the device follows; "" with PROTO_FOLLOW_NONE */
-	uint32_t follow; /* enum proto_follow; NONE: the function's GID table is gid only */
+	uint32_t follow; /* enum proto_follow; NONE: the function's GID table contains only `gid` */
 };
 
 /** The device as a function sees it. Carries descriptors: the keeper if `keeper` is 1, then a socket for each bit of
@@ -164,7 +164,7 @@ struct proto_owner {
 struct proto_keeper {
 	struct {
 		struct nic_gid gid;
-		uint16_t index; /* number of the socket among its address's sockets: its function's number */
+		uint16_t index; /* position among the sockets of the address = number of the socket's function */
 		uint16_t entry; /* the address's index in the GID table; functions continue to use this index */
 	} entries[PROTO_KEEPER_ENTRIES];
 };
@@ -284,8 +284,8 @@ const char *proto_pid_str(pid_t pid, char *out, size_t len);
 
 enum proto_holder {
 	PROTO_HOLDER_NONE,    /* no process listens */
-	PROTO_HOLDER_IT,      /* the process in question listens */
-	PROTO_HOLDER_UNSEEN,  /* a process of the same user, outside our PID namespace, listens: perhaps that one */
+	PROTO_HOLDER_IT,      /* process `who` of proto_holder() listens */
+	PROTO_HOLDER_UNSEEN,  /* a process of the same user, outside our PID namespace, listens: it may be `who` */
 	PROTO_HOLDER_OTHER,   /* another process listens */
 	PROTO_HOLDER_UNKNOWN, /* unknown: the listener's backlog is full, or we have no free descriptor */
 };

@@ -36,7 +36,7 @@
 #include "spawn.h"
 
 #define STACK_BYTES  65536 /* stack of each of the two children; signals are blocked, so no handler runs on it */
-#define READY_MS     30000 /* a new session may be kept off the CPU for 15 s: see STARVED_MS in control_join.c */
+#define READY_MS     30000 /* the daemon's new session may get no CPU for 15 s: see STARVED_MS in control_join.c */
 #define SENTENCE_MAX 512
 
 #ifndef UROCED_INSTALLED

@@ -206,8 +206,8 @@ bool pmd_udp_socket_is(int fd, const struct nic_gid *gid)
 	       memcmp(&self.sin6_addr, &expected.sin6_addr, sizeof(self.sin6_addr)) == 0;
 }
 
-/** There are two conditions. GRO must be on, because GSO pays only if the receiver gets the packets coalesced. The
- * kernel must support GSO: then it lets us set UDP_SEGMENT to 0 on the socket. */
+/** GRO must be on for the socket, because GSO pays only if the receiver gets the packets coalesced. The kernel must
+ * also support GSO: then it lets us set UDP_SEGMENT to 0 on the socket. */
 bool pmd_udp_socket_gso(int fd)
 {
 	int gro = 0, off = 0;

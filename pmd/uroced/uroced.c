@@ -208,7 +208,7 @@ static int daemon_claim(struct daemon *d, char *err, size_t err_len)
 
 	d->key = d->fixed[0];
 	if (find_device(d, naming, gids_naming(d, naming), false, &key))
-		d->key = key; /* that device has functions but no daemon: become its daemon */
+		d->key = key; /* a device with functions but no daemon has our address: become its daemon */
 	pmd_name_daemon(&d->key, &name);
 	d->key_fd = proto_listen(&name);
 	if (d->key_fd < 0) {

@@ -29,7 +29,7 @@
 
 #define DAEMON_SLOTS   (PROTO_FUNCTION_MAX + 1) /* slots 1 to 254 are functions; slot 0 is the daemon itself */
 #define DAEMON_CLIENTS 64
-#define CM_EARLY_MAX   32 /* more than the limiter (limiter.h) lets pass while a request waits */
+#define CM_EARLY_MAX   32 /* maximum number of waiting requests; the limiter (limiter.h) admits fewer in EARLY_NS */
 
 struct nic_cm;
 struct sockaddr_in6;
@@ -103,7 +103,7 @@ struct daemon {
 	uint32_t follow; /* enum proto_follow */
 	uint32_t scope;	 /* index of the interface */
 	bool port_up, stay, leave;
-	/* Exit, because we lack descriptors to take over the sockets: functions keep their sockets if we exit. */
+	/* We lack descriptors to take over the sockets. Exit: the functions then keep their sockets. */
 	bool give_up;
 	struct proto_policy policy;
 	char allow[64]; /* the --allow option, as text */

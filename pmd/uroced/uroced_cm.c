@@ -34,10 +34,10 @@
 
 #define ID_BITS	    24	   /* the same as in engine_cm.c */
 #define RECORDS_MAX 32768u /* as many connections as a function can have */
-#define ADOPTED_MAX 65536u /* connections of all functions that have ended */
+#define ADOPTED_MAX 65536u /* maximum number of adopted connections, over all functions that have ended */
 #define CHUNK	    128u   /* records read at a time */
 #define ADOPTED_NS                                                                                                     \
-	60000000000u /* we forget the connections of a number this long after the last function with it ended */
+	60000000000u /* this long after a number's last function has ended, we forget the number's connections */
 #define BUSY_NS	   10000000000u /* how long these connections keep an otherwise idle daemon running */
 #define EARLY_NS   100000000u	/* how long a request waits for a function that serves its service */
 #define MAD_OFFSET 20u		/* BTH and DETH come before the MAD */
@@ -213,8 +213,8 @@ static void hand_on(struct daemon *d, unsigned n, const struct proto_mad *m)
 }
 
 /** Pass the packet to every function whose file of records we have, and to the CM instances of functions that have
- * ended. A function that could not make its file does not get the packet: it learns that the peer gave up when it
- * answers the peer's request. */
+ * ended. A function that could not make its file does not get the packet. Only when it answers the peer's request does
+ * it learn that the peer gave up. */
 static void hand_to_all(struct daemon *d, const struct proto_mad *m)
 {
 	for (unsigned n = 1; n < DAEMON_SLOTS; n++)
@@ -330,7 +330,7 @@ static void message(struct daemon *d, const struct proto_mad *m)
 		request(d, m, what.service_id);
 	else if (what.local_id != 0)
 		answer(d, m, what.local_id);
-	else /* a REJ whose sender never learned our ID: the function that the REJ concerns knows the sender's ID */
+	else /* a REJ from a peer that never learned our ID: one of the functions knows the peer's ID */
 		hand_to_all(d, m);
 }
 

@@ -26,10 +26,10 @@
 #include "uroced_wanted.h"
 
 #define LET_GO_NS   10000000u  /* time for functions to close their old sockets */
-#define BLOCKED_NS  500000000u /* until we check again whether other processes have closed the sockets */
-#define RETRY_NS    100000000u /* between the first retries; a new IPv6 address is tentative for a second or two */
+#define BLOCKED_NS  500000000u /* delay until we check again whether other processes have closed the sockets */
+#define RETRY_NS    100000000u /* delay of the first retries; a new IPv6 address is tentative for a second or two */
 #define RETRIES_MAX 50
-#define SLOW_NS	    2000000000u /* between later retries; another process can release the UDP port at any time */
+#define SLOW_NS	    2000000000u /* delay of later retries; another process can release the UDP port at any time */
 
 int gids_find(const struct daemon *d, const struct nic_gid *gid)
 {
@@ -291,7 +291,7 @@ static void gids_begin_anew(struct daemon *d)
  *  asked, and while another process (such as another user's function) has some of the sockets: we could not bind the
  *  addresses again, and our functions would lose their sockets for nothing. To detect sockets of other processes, we
  *  compare the kernel's number of sockets with the number that our functions can have. We do not compare if a function
- *  sent a keeper: even an unusable keeper contains sockets, and we do not know how many. */
+ *  sent a keeper: the kernel also counts the sockets in an unusable keeper, and we do not know how many these are. */
 static bool sockets_are_lost(const struct daemon *d, const struct wanted *wanted)
 {
 	bool any = false, foreign = slots_any_foreign(d);
@@ -393,7 +393,7 @@ int gids_follow(struct daemon *d, const char *iface, uint32_t follow)
 	int rc;
 
 	if (d->follow >= follow || (d->iface[0] && strcmp(d->iface, iface) != 0))
-		return 0; /* no change: a device follows one interface, and never fewer addresses than before */
+		return 0; /* no change: a device keeps its interface, and never follows fewer addresses than before */
 	if (if_nametoindex(iface) == 0)
 		return -ENODEV;
 	rc = iface_addresses(iface, false, &addresses, &up);

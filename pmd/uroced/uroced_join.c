@@ -163,7 +163,9 @@ int slots_join(struct daemon *d, int fd, const struct ucred *peer, const struct 
 	tools_joined(d, n);
 	d->stats.joins++;
 	daemon_rewatch(d, fd, EPOLLIN, SOURCE(SOURCE_FUNCTION, n, 0));
-	if (d->keeper_generation != keeper) /* a later daemon must not recover the old keeper: send the new one */
+	/* The keeper was replaced during the join: send the new one to all functions, so that no later daemon recovers
+	 * the old one. */
+	if (d->keeper_generation != keeper)
 		slots_tell(d);
 	return 0;
 }

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * uroced_keeper.c - the keeper (see struct proto_keeper), which preserves the UDP sockets if the daemon is killed, and
- * recovery from the keeper of a previous daemon.
+ * uroced_keeper.c - fills the keeper (see struct proto_keeper), which preserves the UDP sockets if the daemon is
+ * killed, and recovers the sockets from the keeper of a previous daemon.
  *
  * Functions of our own user and of root get the keeper. Functions of other admitted users do not get it: with the
  * sockets in it, they could read other functions' datagrams.
  *
  * Sockets in a keeper are descriptors in flight, which the kernel counts per user: a program cannot pass a descriptor
- * when the user has more in flight than the program's limit on open files. So keepers may use only half of the limit
- * that we were started with, which is also the limit of the user's other programs. We lower our own limit to that half
- * while we send. Then the kernel does the check for us, and it takes into account all keepers of the user and all other
+ * when the user has more in flight than the program's limit on open files. The limit that we were started with
+ * is also the limit of the user's other programs. So keepers may use only half of it. We lower our own limit to that
+ * half while we send, so that the kernel does the check for us: it counts all keepers of the user and all other
  * descriptors in flight. The kernel does not apply the limit to users with CAP_SYS_RESOURCE. If the sockets do not fit,
- * the keeper stays empty, which `uroce status` reports, and we try again later.
+ * the keeper stays empty, `uroce status` reports this, and we try again after a delay (AGAIN_NS).
  *
  * Owns: daemon.keeper and its state.
  */
@@ -30,7 +30,7 @@
 
 #define KEEPER_BYTES	    (1 << 20) /* requested send buffer; the kernel may grant less */
 #define KEEPER_MESSAGES_MAX (NIC_GID_TABLE_LEN * DAEMON_SLOTS)
-#define AGAIN_NS	    100000000u /* until we try again to fill the keeper; doubles each time */
+#define AGAIN_NS	    100000000u /* delay before we retry to fill the keeper; doubles with each retry */
 #define AGAIN_DOUBLES	    6	       /* up to 6.4 s between tries */
 #define WHOLE_TRIES	    10	       /* retries while an ending daemon still has sockets open: 0.2 s in all */
 #define WHOLE_PAUSE_NS	    20000000
@@ -223,8 +223,8 @@ void keeper_status(const struct daemon *d, struct keeper_status *out)
 
 /* ---- after a restart ------------------------------------------------------------------------------------ */
 
-/** @return the GID table entry of an address found in a keeper. A missing entry is created, at its old index if that is
- *  free; -1: there is no room, or the address is no host address. */
+/** @return the index of the GID table entry for an address found in a keeper. If there is no such entry, it is created:
+ *  at its old index if that is free, else at another. -1: the table is full, or the address is no host address. */
 static int recover_entry(struct daemon *d, const struct nic_gid *gid, unsigned entry)
 {
 	int at = gids_find(d, gid);
@@ -326,10 +326,10 @@ static int recover_all(struct daemon *d, int keeper)
 }
 
 /** Repeat recover_all() until no socket is missing, or the tries are used up. If sockets are missing, sockets that we
- *  bind would not have the numbers we assume. Sockets can be missing permanently: a function that was stopped while
- *  daemons were replaced has an old keeper without the sockets of later functions. But a retry can help: a daemon just
- *  killed may still have a socket open that is in no keeper, or another reader of the keeper may have moved the peek
- *  offset. All keepers share the tries, since we serve no client during recovery. */
+ *  bind would not have the numbers we assume. A retry helps in two cases: a daemon that was just killed may still
+ *  hold a socket that is in no keeper, and closes it soon; or another reader may have moved the keeper's peek offset. A
+ *  retry does not help if a function was stopped while daemons were replaced: its keeper is old, and lacks the sockets
+ *  of functions that joined since. All keepers share the tries, since we serve no client during recovery. */
 static int recover_whole(struct daemon *d, int keeper)
 {
 	const struct timespec pause = {.tv_nsec = WHOLE_PAUSE_NS};
@@ -353,9 +353,9 @@ int keeper_recover(struct daemon *d, int keeper)
 	rc = recover_whole(d, keeper);
 	PMD_POINT(daemon_recovered);
 	if (rc == -EMFILE) {
-		/* Out of descriptors. Without all old sockets, new sockets would not have the numbers we assume; and if
-		 * functions are sent an empty GID table, they close their sockets. If the daemon exits, functions keep
-		 * their sockets. */
+		/* Out of descriptors. Without all old sockets, new sockets would not have the numbers we assume. If we
+		 * sent functions an empty GID table, they would close their sockets. So the daemon exits, and functions
+		 * keep their sockets. */
 		d->stats.keeper_failures++;
 		gids_forget(d);
 		d->give_up = true;

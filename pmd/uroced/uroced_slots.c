@@ -25,10 +25,10 @@
 #include "uroced_slots.h"
 
 #define STAYED_NS      10000000000u /* after this time an adoption counts as a success */
-#define LOOK_NS	       20000000	    /* until a function that was not adopted is asked again; doubles each time */
+#define LOOK_NS	       20000000	    /* delay before the next offer to a function not adopted; doubles each time */
 #define LOOK_DOUBLES   8	    /* up to 5 s between tries */
 #define UNASKED_MISSES 12	    /* tries (about 20 s) after which we stop waiting for a function */
-#define UNTOLD_NS      20000000000u /* after our start, time for functions to tell us their services */
+#define UNTOLD_NS      20000000000u /* time that functions have after our start to tell us their services */
 #define TELL_AGAIN_NS  100000000u
 
 void slot_command(struct slot *s)
@@ -57,8 +57,8 @@ static int slot_entry(const struct daemon *d, const struct slot *s, unsigned i)
 	return pmd_gid_is_none(&d->gids[i].gid) ? -1 : (int)i;
 }
 
-/** Whether we send the keeper to the function, and trust the keeper that it sends. A process with all sockets can read
- *  other functions' datagrams, so functions of other users do not get the keeper. */
+/** Whether we send the keeper to the function, and trust a keeper that the function sends to us. A process that has all
+ *  sockets can read other functions' datagrams, so functions of other users do not get the keeper. */
 static bool slot_is_trusted(const struct slot *s)
 {
 	return s->peer.uid == geteuid() || s->peer.uid == 0;
@@ -172,7 +172,7 @@ static void slot_look(struct daemon *d, unsigned n)
 		slot_ask(d, n, fd);
 	else if (fd == -ECONNREFUSED)
 		slot_free(d, n);
-	else /* a process listens, but its backlog is full, or we have no free descriptor */
+	else /* the backlog of the process that listens is full, or we have no free descriptor */
 		slot_leave_alone(d, &d->slots[n]);
 }
 

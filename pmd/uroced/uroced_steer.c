@@ -7,7 +7,7 @@
  * socket by the leading byte of the destination QPN. The daemon passes each function the descriptors of the function's
  * sockets; from then on, only the function receives from these sockets. The daemon keeps all sockets open, because the
  * last socket of a group would move into the place of a closed one. The daemon receives the datagrams for free numbers
- * and for its own number, 0. It handles the messages to queue pair 1 in them, and drops and counts all other datagrams.
+ * and for its own number, 0. Among these, it handles the messages to queue pair 1, and drops and counts the rest.
  *
  * Datagrams for a service (QPN: 0xff, then a 16-bit port) go to the function that serves the port: functions report
  * their ports, and the program lists them. The program has room for many ports, but not for every possible port: it
@@ -39,16 +39,16 @@
 #include "uroced.h"
 
 #define BTH_DEST_QPN	   5
-/* The most ports of each kind that the program lists. The ports of one kind fit into 20 KiB, the kernel's usual limit
- * for a program. If the ports of both kinds do not fit together, steer_attach() lists fewer. */
+/* Maximum number of ports of each kind that the program lists. This many ports of one kind fit into 20 KiB, the
+ * kernel's usual limit for a program. If the ports of both kinds together do not fit, steer_attach() lists fewer. */
 #define STEER_SERVICES_MAX 512 /* ports of reliable datagrams */
 #define STEER_PORTS_MAX	   512 /* ports of the connection manager */
-/* Each of these ports takes two instructions of the program. This is the room for all other instructions. */
+/* Room for all instructions of the program except those for the listed ports, which take two instructions each. */
 #define STEER_FRAME	   40
 
 #define DRAIN_BURST 64
-#define DRAIN_BYTES 4096  /* bytes received of each datagram, the rest is discarded: enough for 14 merged messages */
-#define FLUSH_MAX   65536 /* maximum datagrams to flush: a socket buffer holds fewer, so later ones arrived meanwhile */
+#define DRAIN_BYTES 4096  /* maximum bytes read of each datagram (14 merged messages fit); the rest is discarded */
+#define FLUSH_MAX   65536 /* limit of steer_flush(): a socket buffer holds fewer datagrams, so any others are new */
 
 #ifndef SO_ATTACH_REUSEPORT_CBPF
 #define SO_ATTACH_REUSEPORT_CBPF 51
@@ -310,7 +310,7 @@ void steer_services_changed(struct daemon *d)
 			d->stats.unsteered_services++;
 }
 
-/** Receive up to DRAIN_BURST datagrams. @return how many there were. */
+/** Receive up to DRAIN_BURST datagrams. @return how many were received. */
 static unsigned drain(struct daemon *d, unsigned entry, unsigned slot)
 {
 	uint8_t data[DRAIN_BYTES];

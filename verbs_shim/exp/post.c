@@ -130,8 +130,8 @@ static int translate(const struct shim_qp *qp, const struct ibv_exp_send_wr *wr,
 		     struct nic_send_wr *out)
 {
 	const uint64_t known = IBV_EXP_SEND_IP_CSUM | IBV_EXP_SEND_EXT_ATOMIC_INLINE | IBV_EXP_SEND_WITH_CALC |
-			       IBV_EXP_SEND_WAIT_EN_LAST; /* ignored on requests to which they do not apply; exception:
-							     WITH_CALC, which is refused there */
+			       IBV_EXP_SEND_WAIT_EN_LAST; /* on requests to which a flag does not apply, the flag is
+							     ignored, except WITH_CALC, which is refused */
 	uint64_t flags = wr->exp_send_flags & ~known;
 	bool calculates = wr->exp_send_flags & IBV_EXP_SEND_WITH_CALC;
 

@@ -5,8 +5,8 @@
  */
 #include "shim.h"
 
-/* Remove the flags that the NIC does not need: the optional rights, which are hints, the huge-page flag, and the
- * on-demand flag, because the CPU faults pages in wherever the NIC accesses memory. */
+/* Remove the flags that the NIC does not need: the optional rights (they are only hints), the huge-page flag, and the
+ * on-demand flag. All regions are on demand, because the CPU faults pages in wherever the NIC accesses memory. */
 uint32_t shim_access_translate(unsigned access)
 {
 	return access & ~(unsigned)(IBV_ACCESS_OPTIONAL_RANGE | IBV_ACCESS_HUGETLB | IBV_ACCESS_ON_DEMAND);

@@ -5,8 +5,8 @@
 
 #include <stdbool.h>
 
-/** The target of a trampoline. If the real library lacks this function, calls set errno to ENOSYS, and return NULL
- * if fails_null is set and ENOSYS otherwise. */
+/** The target of a trampoline. If the real library lacks this function, calls set errno to ENOSYS. They return NULL if
+ * `fails_null` is set, otherwise ENOSYS. */
 struct shim_tramp {
 	const char *name, *version;
 	bool fails_null;

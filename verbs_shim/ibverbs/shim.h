@@ -46,7 +46,7 @@ struct shim_event_queue {
 	struct shim_event_source *head, *tail;
 	uint32_t n;	  /* events in the list */
 	uint32_t counted; /* the eventfd's count, plus what threads have read from it but not yet subtracted here */
-	uint32_t waiting; /* threads in pmd_wait(): each takes one event, so the eventfd does not count that event */
+	uint32_t waiting; /* threads in pmd_wait(): each takes one event, which the eventfd does not count */
 	bool ready;	  /* whether n > 0; atomic: pmd_wait() reads it without the lock */
 	int fd;		  /* EFD_SEMAPHORE; -1 once closed */
 	unsigned forks;	  /* pmd_forks() when it was made */
@@ -131,7 +131,7 @@ struct shim_pd {
 	struct ibv_pd ibv;
 	struct nic_pd *nic;
 	struct shim_link link;
-	struct shim_pd *parent; /* set in a parent domain: the PD whose nic it shares */
+	struct shim_pd *parent; /* in a parent domain: the PD whose `nic` the domain shares; else NULL */
 	struct shim_td *td;
 	bool imported, unimported;
 	atomic_uint users; /* counts a PD's parent domains, and the objects of an imported PD or of a parent domain */
@@ -183,7 +183,7 @@ struct shim_cq {
 	struct nic_cq *nic;
 	struct shim_link link;
 	struct shim_event_source comp, async;
-	struct nic_wc wc;	 /* the current completion, which ibv_wc_read_* read */
+	struct nic_wc wc;	 /* the current completion: ibv_wc_read_* return its fields */
 	struct nic_cq_note note; /* note about the current completion; its clock is pmd_clock_steady_ns() */
 	bool keeps_notes;
 	pthread_mutex_t poll_lock; /* held from ibv_start_poll to ibv_end_poll, unless `single` */

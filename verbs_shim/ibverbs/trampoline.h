@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * trampoline.h - assembly macros: aliases, and tail jumps that look their target up at the first call (tramp.c). The
- * jumps preserve all argument registers, except those for floating point, which no function of the real library takes.
+ * jumps preserve all argument registers except the floating-point ones: no function of the real library has
+ * floating-point arguments.
  */
 /* clang-format off */
 #ifndef TRAMPOLINE_H

@@ -11,7 +11,7 @@ int shim_close_xrcd(struct ibv_xrcd *xrcd);
 struct ibv_qp *shim_target_create(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr);
 struct ibv_qp *shim_open_qp(struct ibv_context *context, struct ibv_qp_open_attr *attr);
 /** Detach a structure from the NIC's QP, if other structures share that QP. Engine lock held. @return false: no other
- * structure shares the QP, and the caller must destroy it. */
+ * structure shares the QP, so the caller must destroy the QP. */
 bool shim_target_leave(struct shim_qp *qp);
 /** Stop using the NIC's object of a domain; its last user frees it. Engine lock held. */
 void shim_xrcd_drop(struct shim_xrcd *xrcd);

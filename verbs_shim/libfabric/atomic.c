@@ -272,7 +272,7 @@ static ssize_t atomic_readwritev(struct fid_ep *fid, const struct fi_ioc *iov, v
 			       .key = key,
 			       .datatype = datatype,
 			       .op = op,
-			       .flags = ep->tx_flags & ~FI_INJECT, /* default FI_INJECT is for calls without results */
+			       .flags = ep->tx_flags & ~FI_INJECT, /* FI_INJECT is for calls without results */
 			       .context = context};
 
 	return atomic_request(ep, &a);
@@ -318,7 +318,7 @@ static ssize_t atomic_compwritev(struct fid_ep *fid, const struct fi_ioc *iov, v
 			       .key = key,
 			       .datatype = datatype,
 			       .op = op,
-			       .flags = ep->tx_flags & ~FI_INJECT, /* default FI_INJECT is for calls without results */
+			       .flags = ep->tx_flags & ~FI_INJECT, /* FI_INJECT is for calls without results */
 			       .context = context};
 
 	return atomic_request(ep, &a);

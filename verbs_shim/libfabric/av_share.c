@@ -128,7 +128,8 @@ static int table_join(struct ufi_share *share, const struct stat *st)
 {
 	struct shared_table head;
 
-	if (st->st_size == 0) /* not initialized: no opener that could initialize the table was alone yet */
+	/* The table is not initialized yet. Only an opener that is the file's only user can initialize it. */
+	if (st->st_size == 0)
 		return share->read_only ? -FI_ENOENT : -FI_EAGAIN;
 	if (pread(share->fd, &head, sizeof(head), 0) != sizeof(head) || head.magic != MAGIC || head.room > ROOM_MOST ||
 	    (size_t)st->st_size < table_len(head.room))
@@ -194,10 +195,11 @@ int ufi_share_open(const struct ufi_domain *domain, const char *name, bool read_
 void ufi_share_close(struct ufi_share *share)
 {
 	munmap(share->table, table_len(share->room));
-	if (share->forks == pmd_forks()) { /* a forked child shares the lock with its parent, which keeps it */
+	if (share->forks == pmd_forks()) { /* a forked child must leave the lock to its parent */
 		if (lock_use(share->fd, F_WRLCK, false))
 			shm_unlink(share->name);
-		lock_use(share->fd, F_UNLCK, false); /* else a forked child's descriptor would keep the lock */
+		/* close() does not release the lock while a forked child still has the file open. */
+		lock_use(share->fd, F_UNLCK, false);
 	}
 	close(share->fd);
 	free(share);

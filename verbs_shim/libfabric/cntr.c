@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * cntr.c - counters (fi_cntr(3)), which count successful and failed completions of the endpoints bound to them. The NIC
- * keeps the values (trigger.h) and starts work when a value reaches its threshold. Values change only with the engine's
- * lock held, and so a waiter misses no change.
+ * keeps the values (trigger.h) and starts triggered work when a value reaches the work's threshold. Values change only
+ * with the engine's lock held, and so a waiter misses no change.
  */
 #include "provider.h"
 

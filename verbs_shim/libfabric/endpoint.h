@@ -38,7 +38,7 @@ struct ufi_core {
 	struct ufi_core *next_of_srx;
 	bool tx_shared, rx_shared; /* opened with FI_SHARED_CONTEXT, so a shared context must be bound */
 	bool tx_selective, rx_selective;
-	bool reads_first; /* requests that would overtake an RMA read wait for the read */
+	bool reads_first; /* a request that would overtake an RMA read waits until the read is done */
 	uint64_t caps;
 	size_t tx_size, rx_size, min_multi_recv;
 	uint32_t reads;		     /* RMA reads in flight */

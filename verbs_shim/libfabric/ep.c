@@ -61,7 +61,8 @@ static int ep_create(struct ufi_core *core)
 	};
 	int rc;
 
-	if (init.max_tx < UFI_TX_TAKEN && !init.datagrams) /* a datagram queue allocates all its entries at once */
+	/* The size of a datagram queue is not raised: such a queue allocates all its entries at once. */
+	if (init.max_tx < UFI_TX_TAKEN && !init.datagrams)
 		init.max_tx = UFI_TX_TAKEN;
 	if (init.max_rx < UFI_RX_TAKEN)
 		init.max_rx = UFI_RX_TAKEN;

@@ -246,7 +246,7 @@ void ufi_ep_forget(struct ufi_core *core, fi_addr_t fi_addr)
 
 	if (fi_addr < core->n_peers)
 		core->peers[fi_addr] = NULL;
-	/* Find the peer by its address: if it is known only from its messages, core->peers does not contain it. */
+	/* Find the peer by its address: a peer that is known only from its messages is not in core->peers. */
 	peer = core->rdm ? nic_rdm_peer_find(core->rdm, &addr) : NULL;
 	if (peer && nic_rdm_peer_user(peer) == fi_addr)
 		nic_rdm_peer_set_user(peer, ufi_av_find(core->av, &addr));

@@ -117,8 +117,8 @@ static int mr_mode(uint32_t version, const struct fi_domain_attr *d)
 		return MR_SCALABLE;
 	if (mode & MR_BASIC || FI_VERSION_LT(version, FI_VERSION(1, 5)))
 		return MR_BASIC;
-	/* 0 means that the application chooses keys and addresses memory by offset. An application that does not
-	 * support FI_MR_PROV_KEY gets this mode, whatever other modes it supports. */
+	/* 0 means: the application chooses keys, and memory is addressed by offset. An application that does not
+	 * support FI_MR_PROV_KEY gets mode 0, whatever other modes it supports. */
 	if (ufi_params.scalable_mr || !(mode & FI_MR_PROV_KEY) || mode & ~(MR_BASIC_BITS | FI_MR_LOCAL))
 		return 0;
 	return mode & MR_BASIC_BITS;

@@ -10,11 +10,11 @@
 
 struct ufi_request {
 	struct fid handle;
-	struct ufi_pep *pep; /* the passive endpoint that received the request; NULL: answered */
+	struct ufi_pep *pep; /* the passive endpoint that received the request; NULL: the request has been answered */
 	struct ufi_request *next;
 	uint32_t number; /* the NIC's number of the request */
 	struct nic_rdm_addr from;
-	bool given; /* an endpoint was opened for the request, and frees it on closing */
+	bool given; /* an endpoint that was opened for the request is still open: do not free the request yet */
 };
 
 struct ufi_pep {

@@ -122,7 +122,8 @@ int ufi_recv_check(const struct ufi_core *core, uint64_t has, const struct ufi_r
 	bool claims = r->flags & (FI_PEEK | FI_CLAIM | FI_DISCARD);
 	uint64_t caps = FI_RECV | (r->flags & (FI_MSG | FI_TAGGED));
 
-	if ((has & caps) != caps || core->srx) /* srx: receives must be posted to this shared context */
+	/* If core->srx is set, receives must be posted to that shared context instead. */
+	if ((has & caps) != caps || core->srx)
 		return -FI_EOPNOTSUPP;
 	if (!core->rq)
 		return -FI_EOPBADSTATE;
@@ -160,7 +161,8 @@ static int recv_peek(struct ufi_ep *ep, const struct ufi_recv *r, const struct n
 	rc = nic_rdm_rq_peek(core->rq, request, &found);
 	if (rc && rc != -ENOMSG)
 		return rc;
-	owner = rc ? teller : nic_rdm_peer_owner(found.peer); /* peer is not NULL: tagged messages always have a peer */
+	/* found.peer is not NULL: tagged messages always have a peer. */
+	owner = rc ? teller : nic_rdm_peer_owner(found.peer);
 	ufi_done_peek(owner->rx_cq ? owner : teller, r, rc ? NULL : &found);
 	return 0;
 }
@@ -212,7 +214,7 @@ ssize_t ufi_recv(struct ufi_ep *ep, const struct ufi_recv *r)
 	if (!ufi_enter(core->domain))
 		return -FI_EIO;
 	if (r->flags & FI_PEEK)
-		pmd_progress(core->domain->engine, 1); /* before any lookup: pmd_progress may release the lock */
+		pmd_progress(core->domain->engine, 1); /* before any lookup, because this may release the lock */
 	rc = recv_translate(core, r, &ufi_at_once, &request);
 	if (!rc)
 		rc = r->flags & FI_PEEK ? recv_peek(ep, r, &request) : nic_rdm_rq_recv(core->rq, &request);

@@ -89,7 +89,7 @@ extern struct ufi_params ufi_params;
 #define UFI_SRX_LACKS FI_DIRECTED_RECV
 
 #define UFI_MIN_MULTI_RECV 64	 /* the default, in bytes */
-#define UFI_QUEUE_MAX	   16384 /* limit of requests in flight, and of posted receives */
+#define UFI_QUEUE_MAX	   16384 /* maximum queue size (requests in flight, or posted receives) that can be requested */
 /** The NIC accepts at least this many requests (TX) and receives (RX), even if the endpoint's queue size is smaller.
  * The memory for them is touched only on use. MPI applications assume that there is no limit: an application that first
  * posts all its receives or sends would hang at a small limit. */
@@ -141,7 +141,7 @@ socklen_t ufi_addr_to_sockaddr(const struct nic_rdm_addr *addr, union ufi_sockad
 /** Convert a sockaddr to an address. @return false: neither IPv4 nor IPv6, or too short for its family. */
 bool ufi_addr_from_sockaddr(const void *sockaddr, size_t len, struct nic_rdm_addr *out);
 bool ufi_addr_is_any(const struct nic_rdm_addr *addr);
-/** Get the port of a local address, which must be the wildcard address or this GID. @return 0, -FI_EINVAL,
+/** Get the port of a socket address, whose IP address must be the wildcard address or `gid`. @return 0, -FI_EINVAL,
  * -FI_EADDRNOTAVAIL. */
 int ufi_addr_local(const void *sockaddr, size_t len, const struct nic_gid *gid, uint16_t *port);
 /** Copy an address to new memory, which the caller frees. @return 0, -FI_ENOMEM. */
@@ -155,8 +155,9 @@ int ufi_addr_copy_out(const struct nic_rdm_addr *addr, void *out, size_t *len);
 
 /* ---- locks of objects ----------------------------------------------------------------------------------- */
 
-/** A mutex that a forked child does not lock in objects inherited from its parent. If a thread of the parent held the
- *  mutex at the fork, nobody in the child would ever unlock it. The child can only close such objects. */
+/** The mutex of an object. A forked child does not lock the mutexes of objects that it inherited from its parent: if a
+ *  thread of the parent held such a mutex at the fork, nobody in the child would ever unlock it. The child can only
+ *  close such objects. */
 struct ufi_lock {
 	pthread_mutex_t mutex;
 	unsigned forks; /* pmd_forks() when the object was made */
@@ -234,11 +235,11 @@ int ufi_domain_open(struct fid_fabric *fabric, struct fi_info *info, struct fid_
 void ufi_fabric_progress(struct ufi_fabric *fabric);
 /** Whether one of the fabric's engines moved packets when it last made progress. No lock held. */
 bool ufi_fabric_moves(struct ufi_fabric *fabric);
-/** Functions for the operations of struct fi_ops that an object does not support. */
+/** Functions that an object sets in its struct fi_ops for operations that it does not support. */
 int ufi_no_bind(struct fid *fid, struct fid *bfid, uint64_t flags);
 int ufi_no_control(struct fid *fid, int command, void *arg);
 int ufi_no_ops_open(struct fid *fid, const char *name, uint64_t flags, void **ops, void *context);
-/** Functions for the operations of struct fi_ops_ep that an object does not support, and a table of them. */
+/** The same for struct fi_ops_ep, and a table of these functions. */
 int ufi_no_tx_ctx(struct fid_ep *sep, int index, struct fi_tx_attr *attr, struct fid_ep **tx_ep, void *context);
 int ufi_no_rx_ctx(struct fid_ep *sep, int index, struct fi_rx_attr *attr, struct fid_ep **rx_ep, void *context);
 ssize_t ufi_no_size_left(struct fid_ep *ep);
@@ -322,7 +323,7 @@ struct ufi_av {
 	uint32_t lowest;	 /* no word of `taken` before this one has a free index */
 	struct ufi_share *share; /* NULL: the table is private to this process; else the shared table assigns indices */
 	uint32_t pending;	 /* all entries of the shared table before this index have been taken over */
-	uint32_t removals;	 /* how many of the shared table's removals were made in this table too */
+	uint32_t removals;	 /* number of the shared table's removals that were applied to this table */
 	struct ufi_core *endpoints;
 	atomic_uint users;
 };
@@ -398,7 +399,7 @@ struct ufi_cntr {
 	struct ufi_wait wait;
 	struct list node;			      /* links the counter into the domain's list */
 	struct nic_trig_cntr trig;		      /* changed with the engine lock held, read without it */
-	atomic_uint_fast64_t value_seen, errors_seen; /* the values that the application has seen last */
+	atomic_uint_fast64_t value_seen, errors_seen; /* the values that the application last saw */
 	atomic_uint users;
 };
 

@@ -3,7 +3,7 @@
  * request.c - connection requests to a passive endpoint (fi_cm(3)). Each request is reported as an event with a struct
  * fi_info whose handle identifies the request; an endpoint opened with this fi_info can accept the request. Handles are
  * looked up, never dereferenced, because an application can use a handle after its request is freed. An endpoint can
- * also be opened with the handle of a passive endpoint, whose port it then takes over.
+ * also be opened with the handle of a passive endpoint. The new endpoint then takes over the passive endpoint's port.
  *
  * Owns: requests. Once an endpoint is opened for a request, the endpoint and this file share the ownership.
  */

@@ -89,13 +89,13 @@ int ufi_recv_check(const struct ufi_core *core, uint64_t has, const struct ufi_r
 int ufi_rma_check(const struct ufi_core *core, const struct ufi_rma *r);
 int ufi_atomic_check(const struct ufi_core *core, const struct ufi_atomic *a);
 /** Post a checked request to the NIC. Engine lock held; the caller rings the doorbell afterwards. @return as
- * nic_rdm_send; -FI_EINVAL also for an unknown peer; -FI_ENOTCONN. */
+ * nic_rdm_send; or -FI_EINVAL: the peer is unknown; or -FI_ENOTCONN. */
 int ufi_send_post(struct ufi_core *core, const struct ufi_send *s, const struct ufi_way *way);
 int ufi_recv_post(struct ufi_core *core, const struct ufi_recv *r, const struct ufi_way *way);
 int ufi_rma_post(struct ufi_core *core, const struct ufi_rma *r, const struct ufi_way *way);
 int ufi_atomic_post(struct ufi_core *core, const struct ufi_atomic *a, const struct ufi_way *way);
 
-/** Queue a request with FI_TRIGGER, which starts when a counter reaches its threshold (trigger.c). */
+/** Queue a request that has FI_TRIGGER: the request starts when a counter reaches a threshold (trigger.c). */
 ssize_t ufi_trigger_send(struct ufi_core *core, const struct ufi_send *s);
 ssize_t ufi_trigger_recv(struct ufi_core *core, const struct ufi_recv *r);
 ssize_t ufi_trigger_rma(struct ufi_core *core, const struct ufi_rma *r);
@@ -131,8 +131,8 @@ ssize_t ufi_call_end(struct ufi_core *core, int rc);
 
 /** A nic_rdm_init.done callback; ctx is the struct ufi_core. */
 void ufi_done(void *ctx, const struct nic_rdm_done *done);
-/** Report a completion to the endpoint's queue and counters. This code, not the NIC, finds the failures that the
- * statuses below stand for. Except with UFI_STATUS_NO_SOURCE, the request was never in flight. */
+/** Report a completion to the endpoint's queue and counters. The statuses below stand for failures that
+ * this code finds, not the NIC. Except with UFI_STATUS_NO_SOURCE, the failed request was never in flight. */
 #define UFI_STATUS_NO_MESSAGE  0x200u
 #define UFI_STATUS_NO_SOURCE   0x201u
 #define UFI_STATUS_NO_PEER     0x202u

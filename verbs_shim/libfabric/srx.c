@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * srx.c - shared receive contexts (fi_endpoint(3)): a queue of receives that several endpoints use. The code that posts
- * receives treats a context as an endpoint that can do nothing else. A receive completes at the endpoint where its
+ * receives treats a context as an endpoint that can only post receives. A receive completes at the endpoint where its
  * message arrived. A receive that ends without a message completes at the first bound endpoint that has a completion
  * queue for receives.
  */

@@ -3,8 +3,9 @@
  * trigger.c - triggered operations (fi_trigger(3)): requests with FI_TRIGGER, whose context names the counter and
  * threshold that start them. Once started, they are ordinary requests.
  *
- * FI_INJECT is refused: the application could reuse the buffer when the call returns, but the request would still wait
- * then. Inject calls cannot be triggered, because they have no context that could name a counter.
+ * FI_INJECT is refused: the application could reuse the buffer when the call returns, but the request would read the
+ * buffer later, when it starts. Inject calls cannot be triggered, because they have no context that could name a
+ * counter.
  */
 #include "work.h"
 
@@ -28,7 +29,7 @@ static int condition(const struct ufi_core *core, uint64_t flags, const void *co
 	return ufi_work_cntr(core->domain, trigger->trigger.threshold.cntr, cntr);
 }
 
-/** Queue the copy of a request. @param work NULL: no memory for the copy. */
+/** Queue `work`, the copy of a request. @param work NULL: there was no memory for the copy. */
 static ssize_t wait_for(struct ufi_work *work, struct ufi_cntr *cntr, uint64_t threshold)
 {
 	return work ? ufi_work_queue(work, cntr, threshold, NULL, NULL) : -FI_ENOMEM;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * wait.c - sleeping until a queue or counter has an event. A thread arms the object just before it sleeps, so events
- * cost nothing extra while threads poll. Threads that wait in the provider sleep on a futex, which each wake-up
- * increments: all threads wake, and those that find no event sleep again. Applications that wait by their own means get
- * an eventfd.
+ * cost nothing extra while threads poll. Threads that wait in the provider sleep on a futex. Each wake-up increments
+ * the futex word and wakes all threads; those that find no event sleep again. Applications that wait by their own means
+ * get an eventfd.
  *
  * A spurious wake-up is harmless, a lost one is not. Therefore an object is armed, and its descriptor drained, only
  * with the object's lock held and no event pending.

@@ -64,7 +64,7 @@ uint64_t ufi_deadline(int timeout_ms);
  * of object, only check the deadline. @return 0: there may be an event, check; -FI_ETIMEDOUT; -FI_EINTR. */
 int ufi_wait_sleep(struct ufi_wait *wait, struct ufi_fabric *fabric, unsigned begun, uint64_t deadline_ns);
 
-/** One interval of a sleep that can consist of several. */
+/** One interval of a sleep. A sleep can consist of several intervals. */
 struct ufi_nap {
 	struct timespec time, *timeout; /* timeout points to time; NULL: sleep until woken */
 	bool looks;			/* the interval ends before the deadline: make progress, then sleep again */

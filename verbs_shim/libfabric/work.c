@@ -311,7 +311,7 @@ static void work_fail(struct ufi_work *w, uint32_t status)
 static uint32_t status_of(int err)
 {
 	switch (-err) {
-	case FI_EINVAL: /* all other arguments were checked when the work was queued */
+	case FI_EINVAL: /* the peer is unknown; all other arguments were checked when the work was queued */
 		return UFI_STATUS_NO_PEER;
 	case FI_ENOTCONN:
 		return UFI_STATUS_UNCONNECTED;
@@ -324,7 +324,7 @@ static uint32_t status_of(int err)
 	}
 }
 
-/* The nic_trig_work.fire callback. Deferred work can complete, and be freed, during the call of post. */
+/* The nic_trig_work.fire callback. Deferred work can complete, and be freed, while post() runs. */
 static int fire(struct nic_trig_work *trig)
 {
 	struct ufi_work *w = container_of(trig, struct ufi_work, trig);

@@ -31,7 +31,7 @@ struct ufi_work {
 	struct ufi_cntr *trigger;      /* NULL: the work has started */
 	struct ufi_cntr *completion;   /* NULL: no counter */
 	struct fi_deferred_work *user; /* NULL: a triggered operation */
-	uint32_t slot;		       /* index in the domain's slots, which `user` stores too */
+	uint32_t slot;		       /* index of the work's slot in the domain; `user` stores this index too */
 	bool repeats;		       /* completes several times; the last completion has the flag NIC_RDM_MULTI */
 	enum nic_rdm_kind kind;
 	uint64_t flags;

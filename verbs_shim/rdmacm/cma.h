@@ -2,12 +2,13 @@
 /*
  * cma.h - connections as librdmacm expects them from a kernel (private to verbs_shim/rdmacm): ids, addresses, routes,
  * port spaces, events. Below it are the connection managers of the devices (nic_cm.h, engine_cm.h); above it the
- * command ABI (ucma_abi.c) and the descriptor of /dev/infiniband/rdma_cm (device.c). Nothing here interposes anything.
+ * command ABI (ucma_abi.c) and the descriptor of /dev/infiniband/rdma_cm (device.c). No code here interposes functions
+ * of the C library.
  *
  * Locks, outermost first: an id's `op`, held during each command on the id; the lock of the device list
- * (cma_device.c); an engine's lock (pmd_lock); cma_lock. Commands, which hold an id's `op`, change the members of the
- * id from `state` on. Events of the id's connection change these members too, while they hold only the engine's lock. A
- * thread that holds both locks therefore sees no change. cma_lock guards the rest: the files, the queued events, and
+ * (cma_device.c); an engine's lock (pmd_lock); cma_lock. The members of an id from `state` on change in two ways: by
+ * commands, which hold the id's `op`, and by events of the id's connection, which hold only the engine's lock. These
+ * members do not change while a thread holds both locks. cma_lock guards the rest: the files, the queued events, and
  * the table of ids. No thread can be cancelled while it holds cma_lock.
  *
  * Calls return 0 or the negative errno that the kernel would return.
@@ -26,8 +27,8 @@
 
 #define CMA_AF_IB 27 /* AF_IB, the family of InfiniBand addresses, which are not supported */
 
-/* The kernel's values. CMA_RESPONSE_TIMEOUT and CMA_PACKET_LIFE are exponents: 4.096 us * 2^n. CMA_RETRIES is how often
- * a message is sent again. */
+/* The kernel's values. CMA_RESPONSE_TIMEOUT and CMA_PACKET_LIFE are exponents: 4.096 us * 2^n. CMA_RETRIES is the
+ * number of times that a message is resent. */
 #define CMA_RESPONSE_TIMEOUT 20
 #define CMA_RETRIES	     15
 #define CMA_PACKET_LIFE	     16
@@ -107,7 +108,7 @@ struct cma_id {
 	uint32_t refs;
 	uint32_t events_reported;
 	uint32_t backlog; /* number of requests that can still be queued before the program reads one */
-	/* memory for the events of its connection, which must not be lost */
+	/* allocated in advance, so that no event of the id's connection is lost for lack of memory */
 	struct cma_event *spare[CMA_CONN_EVENTS];
 	uint32_t n_spare;
 
@@ -232,7 +233,7 @@ int cma_front_open(const struct pmd_device *device, struct pmd_engine **out);
 
 /** Find the device that has an address, and open it. @return 0, -ENODEV, another negative errno */
 int cma_device_by_address(const struct cma_addr *addr, struct cma_device **out);
-/** Whether a device has the address. A device that cannot be opened counts only for its configured address. */
+/** Whether a device has the address. If a device cannot be opened, only its configured address is considered. */
 bool cma_device_has(const struct cma_addr *addr);
 /** Find the device and the source address by which to reach `dst`, and open the device.
  *  @param src in: the source address to use; zeroes mean any. out: the source address that was chosen.

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * cma_bind.c - binds ids to ports, and listens on the ports. A port belongs to a port space of one device. To bind the
- * wildcard address, an id binds the same port number on every device. If no device has a loopback address that an id
- * binds, the id binds the wildcard address instead, as in a kernel. The engines keep the port spaces (engine_cm.h).
+ * wildcard address, an id binds the same port number on every device. If no device has the loopback address that an
+ * id is to bind, the id binds the wildcard address instead, as in a kernel. The engines keep the port spaces
+ * (engine_cm.h).
  */
 #include <errno.h>
 #include <stdlib.h>

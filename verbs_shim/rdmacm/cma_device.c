@@ -338,8 +338,9 @@ static bool ethdev_reaches(const struct cma_device *d, const struct nic_gid *gid
 /** Find a device for a destination that is an address of this host. Prefer the device that has the address. Otherwise,
  *  take a device that uses the kernel's sockets, because the kernel delivers datagrams between the addresses of the
  * host.
- *  @param loopback whether the destination is a loopback address. If so, take only a device with a loopback address;
- *  otherwise, take a device with a loopback address only if there is no other. devices_lock held. */
+ *  @param loopback whether the destination is a loopback address. If true, the device's own address must be a
+ *  loopback address too. If false, a device with a loopback address is taken only as a last resort.
+ *  devices_lock held. */
 static struct cma_device *find_local(const struct cma_addr *dst, bool loopback, struct cma_addr *src)
 {
 	struct cma_device *d = find_by_gid(&dst->gid), *found = NULL;

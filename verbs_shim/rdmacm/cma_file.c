@@ -7,8 +7,8 @@
  * event sleeps in the kernel, under the kernel's rules for signals. The socket needs only one descriptor. It has an
  * inode of its own, by which copies of the descriptor are recognized.
  *
- * State: all files, by inode. System calls are made directly, except for the wait, because the C library's functions
- * are cancellation points, and programs interpose them (librspreload).
+ * State: all files, by inode. System calls are made directly, because the C library's functions are cancellation
+ * points, and programs interpose them (librspreload). Only the wait for an event calls the C library.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -2,7 +2,8 @@
 /*
  * cma_mcast.c - multicast groups that ids have joined. As with a kernel's RoCE device, there is no subnet administrator
  * to ask: the join succeeds at once, and its event tells the program how to send to the group. The interface joins the
- * group when librdmacm attaches the id's QP (ibv_attach_mcast), which it does unless the program only sends.
+ * group when librdmacm attaches the id's QP (ibv_attach_mcast). librdmacm attaches the QP unless the program only
+ * sends.
  *
  * State: all memberships. cma_lock guards them.
  */

@@ -25,8 +25,8 @@ union command {
 #define UPTO(type, member) (offsetof(struct type, member) + sizeof(((struct type *)0)->member))
 #define WHOLE(type)	   sizeof(struct type), sizeof(struct type)
 
-/* `size`: how many bytes of a command are read at most; in_min: how many the command must have; out_min: how many bytes
- * the program's buffer for the answer must have. */
+/* `size`: maximum number of bytes of a command that are read. `in_min`: minimum size of the command in bytes.
+ * `out_min`: minimum size in bytes of the program's buffer for the answer. */
 static const struct {
 	const char *name;
 	size_t size, in_min, out_min;

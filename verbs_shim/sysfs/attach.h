@@ -26,7 +26,7 @@ struct uroce_sysfs_source {
 /** Set the source of live values; `source` must stay valid. If source->size is not this library's
  * sizeof(struct sysfs_live), the source is ignored, and the tree shows idle devices. */
 void uroce_sysfs_attach(const struct uroce_sysfs_source *source);
-/** With +1 this thread bypasses the hooks and sees the kernel's files; -1 ends this. */
+/** Call with +1: from then on, this thread bypasses the hooks and sees the kernel's files. Call with -1 to end this. */
 void uroce_sysfs_bypass(int change);
 
 #endif

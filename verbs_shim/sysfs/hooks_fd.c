@@ -81,7 +81,7 @@ int sysfs_cm_open(int flags)
 		errno = ENODEV;
 		return -1;
 	}
-	if (owner == 0) /* another library's constructor opens the device before ours runs */
+	if (owner == 0) /* owner_init() has not run yet: another library's constructor opens the device */
 		owner_set();
 	fd = s->open(flags);
 	if (fd >= FDS) {

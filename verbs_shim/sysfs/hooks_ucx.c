@@ -35,8 +35,8 @@ static void *module_open(void)
 }
 
 /* Find libuct's function where RTLD_NEXT does not find it. If a module of MPI loaded libuct, libuct can be outside the
- * global scope. In a bundle, libuct can have another name; the caller of the hook then depends on libuct, so dlsym
- * searches the caller's library and its dependencies. */
+ * global scope. In a bundle, libuct can have another name. Then search the library that called the hook: it depends on
+ * libuct, and dlsym also searches a library's dependencies. */
 static void *elsewhere(void *caller)
 {
 	void *lib = dlopen("libuct.so.0", RTLD_LAZY | RTLD_NOLOAD);

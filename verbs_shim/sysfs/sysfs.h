@@ -134,7 +134,7 @@ void sysfs_live_world(struct sysfs_world *w);
 /** Open an attribute of a device that is open in this process. @return the descriptor; -1: open the file in the tree
  * instead. */
 int sysfs_live_open(const char *path, int flags);
-extern bool sysfs_live_any; /* live descriptors have been handed out; atomic */
+extern bool sysfs_live_any; /* sysfs_live_open() has returned a descriptor; accessed atomically */
 /** To be called before a read. If the descriptor is one from sysfs_live_open() and the read starts at offset 0,
  * update the content, as sysfs does. @param offset where the read starts; negative: at the descriptor's current offset.
  */

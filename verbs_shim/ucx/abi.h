@@ -38,7 +38,7 @@ struct ucs_linear_func {
 	double c, m; /* c + m * x */
 };
 
-/** A class object of libucs. Only that of uct_base_iface is used here. */
+/** A class object of libucs. The only class used here is that of uct_base_iface. */
 struct ucs_class {
 	const char *name;
 	size_t size;
@@ -63,7 +63,7 @@ struct uct_completion {
 /** A request that waits for resources. func returns UCS_OK when it has been sent. */
 struct uct_pending_req {
 	ucs_status_t (*func)(struct uct_pending_req *self);
-	char priv[40]; /* belongs to the transport while the request waits */
+	char priv[40]; /* memory that the transport may use while the request waits */
 };
 
 struct uct_iov {
@@ -243,8 +243,8 @@ struct uct_base_iface {
 	} am[UCT_AM_ID_MAX];
 };
 
-/** The addresses that UCX 1.18 passes to is_reachable_v2() and ep_is_connected(). For the latter, UCX passes only the
- *  first three members. */
+/** The addresses that UCX 1.18 passes to is_reachable_v2() and ep_is_connected(). To ep_is_connected(), UCX passes
+ *  only the first three members. */
 struct uct_reachable_params {
 	uint64_t field_mask;
 	const void *device_addr, *iface_addr;

@@ -60,8 +60,8 @@ bool ux_ep_connects(struct uct_ep *tl_ep, const void *dev_addr, const void *ifac
 	return wanted.port == addr.port && !memcmp(&wanted.gid, &addr.gid, sizeof(addr.gid));
 }
 
-/* The NIC keeps the operations in flight, and may still read and write their buffers. UCX expects every transport to
- * report them as canceled now. */
+/* The operations stay in flight in the NIC, which may still read and write their buffers. However, UCX expects every
+ * transport to report them as canceled now. */
 void ux_ep_destroy(struct uct_ep *tl_ep)
 {
 	struct ux_ep *ep = ux_ep_of(tl_ep);

@@ -319,7 +319,8 @@ ucs_status_t ux_iface_open(struct uct_md *md, struct uct_worker *worker, const s
 
 	if (!(params->field_mask & UCT_IFACE_PARAM_OPEN_MODE) || !(params->open_mode & UCT_IFACE_OPEN_MODE_DEVICE))
 		return UCS_ERR_UNSUPPORTED;
-	/* Received messages lie back to back, unaligned, but UCX expects invalid alignments to be refused. */
+	/* Check the requested alignment only because UCX expects an invalid one to be refused. Received messages lie
+	 * back to back, unaligned. */
 	status = ux_libs.am_alignment(params, SIZE_MAX, 0, 0, &align, &align_offset);
 	if (status || !align || align & (align - 1))
 		return status ? status : UCS_ERR_INVALID_PARAM;

@@ -10,7 +10,7 @@
 
 #include "ucx.h"
 
-#define TAKE 32u /* most messages to deliver per call */
+#define TAKE 32u /* maximum number of messages to deliver per call */
 
 /* ---- the NIC's callback, engine lock held --------------------------------------------------------------- */
 

@@ -21,12 +21,12 @@
 #include "list.h"
 #include "nic_rdm.h"
 
-#define UX_OPS		4096u		   /* most operations in flight on an interface */
+#define UX_OPS		4096u		   /* maximum number of operations in flight on an interface */
 #define UX_SHORT_MAX	NIC_RDM_INJECT_MAX /* bytes of "short" operations */
 #define UX_BCOPY_MAX	NIC_RDM_EAGER_MAX  /* bytes of "bcopy" operations, and of every active message */
-#define UX_ZCOPY_MAX	(1ull << 30)	   /* bytes of a PUT or GET in place */
-#define UX_HEADER_MAX	256u		   /* bytes of the header of an active message in place */
-#define UX_IOV_MAX	NIC_RDM_IOV_MAX	   /* segments of a PUT or GET; the header of a message takes one */
+#define UX_ZCOPY_MAX	(1ull << 30)	   /* bytes of a "zcopy" PUT or GET */
+#define UX_HEADER_MAX	256u		   /* bytes of the header of a "zcopy" active message */
+#define UX_IOV_MAX	NIC_RDM_IOV_MAX	   /* segments of a PUT, GET or message; a message's header takes one */
 #define UX_BUFFERS	8u		   /* receive buffers of an interface; each takes many messages */
 #define UX_BUFFER_BYTES (256u << 10)	   /* bytes of a receive buffer */
 #define UX_NO_ID	UINT8_MAX
@@ -129,7 +129,7 @@ struct ux_iface {
 	uint16_t port;
 	uint32_t in_flight; /* operations of all endpoints, flushes not counted */
 	uint32_t fences;    /* number of fences of all endpoints so far */
-	bool full;	    /* the NIC took no more; cleared when an operation ends */
+	bool full;	    /* the NIC refused an operation for lack of room; cleared when an operation ends */
 	int failure_level;  /* enum ucs_log_level: how to log the loss of a peer, if UCX handles the loss */
 	uint32_t token;	    /* random; only messages that carry this number are delivered */
 	struct ux_op *ops;
@@ -150,7 +150,7 @@ struct ux_iface {
 	uint64_t strange; /* number of messages that were not for this interface */
 };
 
-/** The offset of our part of an interface. UCX's part precedes it; UCX's class contains the size of that part. */
+/** The offset of our part of an interface. UCX's part comes first; UCX's class contains the size of UCX's part. */
 static inline size_t ux_base_size(void)
 {
 	return (ux_libs.base_class->size + 63) & ~(size_t)63;

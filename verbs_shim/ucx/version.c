@@ -20,7 +20,7 @@ struct config_1_18 {
 	uint8_t flags;
 };
 
-/** Size of our configuration structures: more than the structures of either version, which UCX fills in. */
+/** Size of our configuration structures, which UCX fills in: more than the structures of either version need. */
 #define CONFIG_BYTES 256u
 
 /* The members of a component that precede its configurations. In 1.18 one more function follows them. */
@@ -238,7 +238,7 @@ static struct {
 
 const void *ux_internal_ops = &internal_ops;
 
-/* ---- the entries ------------------------------------------------------------------------------------------ */
+/* ---- the components and transports ----------------------------------------------------------------------- */
 
 static struct component_1_13 component_1_13 = {
 	.name = "uroce",

@@ -9,7 +9,7 @@ enum ibv_exp_atomic_cap {
 	IBV_EXP_ATOMIC_NONE = IBV_ATOMIC_NONE,
 	IBV_EXP_ATOMIC_HCA = IBV_ATOMIC_HCA,
 	IBV_EXP_ATOMIC_GLOB = IBV_ATOMIC_GLOB,
-	IBV_EXP_ATOMIC_HCA_REPLY_BE = IBV_EXP_START_ENUM, /* atomics only on QPs with results in network byte order */
+	IBV_EXP_ATOMIC_HCA_REPLY_BE = IBV_EXP_START_ENUM, /* only QPs with big-endian results have atomics */
 };
 
 enum ibv_exp_device_cap_flags {
@@ -95,7 +95,7 @@ enum ibv_exp_device_attr_comp_mask {
 	IBV_EXP_DEVICE_ATTR_COMP_MASK_2 = (int)0x80000000u,
 };
 
-#define IBV_EXP_DEVICE_ATTR_RESERVED (1ULL << 32) /* comp_mask with all fields: this value minus one */
+#define IBV_EXP_DEVICE_ATTR_RESERVED (1ULL << 32) /* the comp_mask that has all fields is this value minus 1 */
 
 enum ibv_exp_device_attr_comp_mask_2 {
 	IBV_EXP_DEVICE_ATTR_UMR_FIXED_SIZE_CAPS = 1 << 0,
@@ -111,7 +111,7 @@ struct ibv_exp_device_calc_cap {
 struct ibv_exp_ext_atomics_params {
 	uint64_t log_atomic_arg_sizes;	/* sizes whose results have the byte order that exp_atomic_cap reports */
 	uint32_t max_fa_bit_boundary;	/* widest operand that masked fetch-and-add can divide into fields, in bits */
-	uint32_t log_max_atomic_inline; /* log2 of the maximum operand bytes in a work request */
+	uint32_t log_max_atomic_inline; /* log2 of the maximum number of operand bytes in a work request */
 };
 
 struct ibv_exp_masked_atomic_params {
