@@ -15,10 +15,15 @@
 
 #include "ucx.h"
 
-/** The address of a device. */
+/* A device address. UCX gets the address of a peer's device in one of two ways: from the worker address that the peer
+ * has packed, in this layout, or from a connection of rdma_cm. In the second case the address has the layout of UCX's
+ * RoCE transports: FROM_RDMA_CM is set in its first byte, the GID follows, and other fields take the place of `host`.
+ */
+#define FROM_RDMA_CM 0x08
 struct device_addr {
+	uint8_t form; /* 0, or flags of the RoCE transports */
 	uint8_t gid[16];
-	uint64_t host; /* loopback address: identifies the host and its network namespace; other address: 0 */
+	uint8_t host[8]; /* loopback address: identifies the host and its network namespace; other address: 0 */
 };
 
 struct iface_addr {
@@ -61,8 +66,11 @@ static uint64_t host_number(void)
 
 static void device_address(const struct ux_md *md, struct device_addr *out)
 {
+	uint64_t host = is_loopback(md->device.gid.raw) ? host_number() : 0;
+
+	out->form = 0;
 	memcpy(out->gid, md->device.gid.raw, sizeof(out->gid));
-	out->host = is_loopback(out->gid) ? host_number() : 0;
+	memcpy(out->host, &host, sizeof(host));
 }
 
 static ucs_status_t get_device_address(struct uct_iface *iface, void *out)
@@ -89,11 +97,12 @@ static ucs_status_t get_address(struct uct_iface *tl_iface, void *out)
 
 struct nic_rdm_addr ux_address(const void *dev_addr, const void *iface_addr, uint32_t *token)
 {
+	const struct device_addr *device = dev_addr;
 	const struct iface_addr *in = iface_addr;
 	struct nic_rdm_addr addr;
 	uint16_t port;
 
-	memcpy(addr.gid.raw, dev_addr, sizeof(addr.gid.raw));
+	memcpy(addr.gid.raw, device->gid, sizeof(addr.gid.raw));
 	memcpy(&port, in->port, sizeof(port));
 	addr.port = be16toh(port);
 	if (token) {
@@ -103,21 +112,28 @@ struct nic_rdm_addr ux_address(const void *dev_addr, const void *iface_addr, uin
 	return addr;
 }
 
+/** Whether the hosts of both addresses can talk to each other. A connection of rdma_cm shows that they can. */
+static bool hosts_fit(const struct device_addr *ours, const struct device_addr *theirs)
+{
+	return theirs->form & FROM_RDMA_CM || !memcmp(ours->host, theirs->host, sizeof(ours->host));
+}
+
 bool ux_iface_is_near(const struct uct_iface *iface, const void *dev_addr)
 {
+	const struct device_addr *theirs = dev_addr;
 	struct device_addr ours;
 
 	device_address(ux_iface_of(iface)->md, &ours);
-	return !memcmp(&ours, dev_addr, sizeof(ours));
+	return hosts_fit(&ours, theirs) && !memcmp(ours.gid, theirs->gid, sizeof(ours.gid));
 }
 
 int ux_iface_reaches(const struct uct_iface *iface, const void *dev_addr)
 {
-	struct device_addr ours, theirs;
+	const struct device_addr *theirs = dev_addr;
+	struct device_addr ours;
 
 	device_address(ux_iface_of(iface)->md, &ours);
-	memcpy(&theirs, dev_addr, sizeof(theirs));
-	return ours.host == theirs.host && is_ipv4(ours.gid) == is_ipv4(theirs.gid);
+	return hosts_fit(&ours, theirs) && is_ipv4(ours.gid) == is_ipv4(theirs->gid);
 }
 
 static int is_reachable(const struct uct_iface *iface, const void *dev_addr, const void *iface_addr)
