@@ -20,7 +20,8 @@
 
 static bool is_atomic(const struct wr *wr)
 {
-	return (wr_is_read_atomic(wr) && wr->opcode != NIC_WR_RDMA_READ) || wr->opcode == NIC_WR_ELEMENTS;
+	return (wr_is_read_atomic(wr) && wr->opcode != NIC_WR_RDMA_READ && !wr_is_placing(wr)) ||
+	       wr->opcode == NIC_WR_ELEMENTS;
 }
 
 /** Apply an operation to one element. Numbers are little-endian. */
@@ -149,7 +150,7 @@ static struct wr *find(struct node *node, unsigned cell)
 	for (unsigned q = 0; q < sim->qps; q++) {
 		struct qp *qp = &sim->qp[q];
 
-		if (qp->type != NIC_QPT_RC || qp->peer->node != node)
+		if (!qp_is_reliable(qp) || qp->peer->node != node)
 			continue;
 		for (uint32_t i = qp->posted; i-- > 0;)
 			if (explains(qp->sq[i], node, cell))

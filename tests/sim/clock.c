@@ -93,7 +93,7 @@ static void stop_end(struct sim *sim, void *arg)
 	for (unsigned i = 0; i < sim->qps; i++) {
 		const struct qp *qp = &sim->qp[i];
 
-		if (qp->type == NIC_QPT_RC && qp->life == QP_UP && qp->peer->node == node && qp->node != node &&
+		if (qp_is_reliable(qp) && qp->life == QP_UP && qp->peer->node == node && qp->node != node &&
 		    qp->wire.acked < qp->wire.sent)
 			sim_fail(sim, "silence", "QP %06x: %llu PSNs wait for a peer that has been silent for minutes",
 				 qp->qpn, (unsigned long long)(qp->wire.sent - qp->wire.acked));

@@ -28,6 +28,8 @@ static const uint8_t wc_opcode[] = {
 	[NIC_WR_MASKED_CMP_AND_SWP] = NIC_WC_MASKED_COMP_SWAP,
 	[NIC_WR_MASKED_FETCH_AND_ADD] = NIC_WC_MASKED_FETCH_ADD,
 	[NIC_WR_NOP] = NIC_WC_SEND,
+	[NIC_WR_FLUSH] = NIC_WC_FLUSH,
+	[NIC_WR_ATOMIC_WRITE] = NIC_WC_ATOMIC_WRITE,
 };
 
 static bool status_allowed(const struct qp *qp, const struct wr *wr, uint32_t status)
@@ -42,7 +44,7 @@ static bool status_allowed(const struct qp *qp, const struct wr *wr, uint32_t st
 	case NIC_WC_WR_FLUSH_ERR:
 		return qp->flush_due || qp->trouble || qp->recv_failed || qp->scq->dead || qp->rcq->dead;
 	case NIC_WC_RETRY_EXC_ERR: /* perhaps by an error of the peer that its program has not polled yet */
-		return qp->type == NIC_QPT_RC && wr->opcode != NIC_WR_NOP &&
+		return qp_is_reliable(qp) && wr->opcode != NIC_WR_NOP &&
 		       (!sim->clean || !sim->patient || qp->peer->err_expected || clock_excuses(qp) ||
 			nic_qp_state(qp->peer->qp) == NIC_QPS_ERR);
 	case NIC_WC_RNR_RETRY_EXC_ERR:
@@ -83,8 +85,10 @@ static void finish(struct wr *wr, uint32_t status)
 		enable_check(qp, 0, wr->index);
 	if (success && wr->opcode == NIC_WR_RDMA_READ)
 		check_read(wr);
-	if (success && wr->opcode <= NIC_WR_RDMA_WRITE_WITH_IMM && qp->type == NIC_QPT_RC)
+	if (success && wr_is_write(wr) && qp_is_reliable(qp))
 		target_written(wr);
+	if (success && wr->opcode == NIC_WR_FLUSH)
+		place_flushed(wr);
 	atomics_completed(wr, success);
 	window_completed(wr, success);
 	wr_release(wr);

@@ -14,7 +14,7 @@ static void kill_some_qp(struct sim *sim)
 	if (qp->life != QP_UP || node_is_stopped(qp->node, NULL, NULL) ||
 	    (qp->peer != NULL && node_is_stopped(qp->peer->node, NULL, NULL)))
 		return;
-	if (qp->type == NIC_QPT_RC && rng_chance(&sim->control, 300)) {
+	if (qp_is_reliable(qp) && rng_chance(&sim->control, 300)) {
 		qp_drain(qp);
 		return;
 	}
@@ -147,7 +147,7 @@ static const struct qp *restless(const struct sim *sim)
 
 		if (qp->life == QP_DEAD || qp_settled(qp))
 			continue;
-		if (qp->life != QP_UP || qp->posted != qp->done || qp->in_flight > 0)
+		if (qp->life != QP_UP || qp->posted != qp->done || qp->in_flight > 0 || tags_waits(&sim->qp[i]))
 			return qp;
 	}
 	return NULL;

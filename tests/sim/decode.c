@@ -19,7 +19,10 @@ static void mark_headers(struct decoded *d)
 
 	d->response =
 		(op >= DOP_READ_FIRST && op <= DOP_ATOMIC_ACK) || op == DOP_EXT_ATOMIC_ACK || op == DOP_ELEMENTS_ACK;
-	d->has_reth = op == DOP_WRITE_FIRST || op == DOP_WRITE_ONLY || op == DOP_WRITE_ONLY_IMM || op == DOP_READ_REQ;
+	d->has_reth = op == DOP_WRITE_FIRST || op == DOP_WRITE_ONLY || op == DOP_WRITE_ONLY_IMM || op == DOP_READ_REQ ||
+		      op == DOP_FLUSH || op == DOP_ATOMIC_WRITE;
+	d->has_feth = op == DOP_FLUSH;
+	d->has_srqn = d->service == 5 && !d->response;
 	d->has_atomic = op == DOP_CMP_SWAP || op == DOP_FETCH_ADD;
 	d->has_ext = op == DOP_MASKED_CMP_SWAP || op == DOP_MASKED_FETCH_ADD;
 	d->has_element = op == DOP_ELEMENTS || op == DOP_FETCH_ELEMENTS;
@@ -34,6 +37,8 @@ static unsigned extension_length(const struct decoded *d)
 	unsigned n = 0;
 
 	n += d->service == 3 ? 8 : 0;
+	n += d->has_srqn ? 4 : 0;
+	n += d->has_feth ? 4 : 0;
 	n += d->has_reth ? 16 : 0;
 	n += d->has_atomic ? 28 : 0;
 	n += d->has_ext ? 16 : 0;
@@ -51,6 +56,14 @@ static void read_extensions(struct decoded *d, const uint8_t *p)
 		d->qkey = (uint32_t)be(p, 4);
 		d->src_qpn = (uint32_t)be(p + 5, 3);
 		p += 8;
+	}
+	if (d->has_srqn) {
+		d->srqn = (uint32_t)be(p + 1, 3);
+		p += 4;
+	}
+	if (d->has_feth) {
+		d->feth = (uint32_t)be(p, 4);
+		p += 4;
 	}
 	if (d->has_reth || d->has_atomic || d->has_ext || d->has_element) {
 		d->va = be(p, 8);
@@ -149,8 +162,8 @@ const char *decode_name(uint8_t opcode)
 		"?",
 		"?",
 		"?",
-		"?",
-		"?",
+		"FLUSH",
+		"ATOMIC WRITE",
 		"?",
 		"?",
 	};

@@ -15,11 +15,11 @@ struct decoded {
 	unsigned bth;	 /* offset of the BTH */
 	uint8_t opcode;	 /* as on the wire */
 	uint8_t op;	 /* enum decoded_op */
-	uint8_t service; /* high three bits: 0 RC, 1 UC, 3 UD, 6 extended RC */
+	uint8_t service; /* high three bits: 0 RC, 1 UC, 3 UD, 5 XRC, 6 extended RC */
 	bool se, ackreq;
 	uint32_t qpn, psn;
 	bool response; /* READ response, ACK, atomic ACK */
-	bool has_reth, has_atomic, has_ext, has_element, has_aeth, has_imm, has_ieth;
+	bool has_reth, has_atomic, has_ext, has_element, has_aeth, has_imm, has_ieth, has_feth, has_srqn;
 	uint64_t va;
 	uint32_t rkey, dma_len;
 	uint64_t swap_add, compare, orig;
@@ -28,6 +28,8 @@ struct decoded {
 	uint32_t element_count;
 	uint8_t syndrome;
 	uint32_t msn, imm, ieth, qkey, src_qpn;
+	uint32_t feth;	  /* FLUSH: types and level */
+	uint32_t srqn;	  /* XRC requests */
 	unsigned payload; /* offset of the payload */
 	unsigned payload_len;
 };
@@ -57,6 +59,8 @@ enum decoded_op {
 	DOP_FETCH_ADD,
 	DOP_SEND_LAST_INV = 0x16,
 	DOP_SEND_ONLY_INV = 0x17,
+	DOP_FLUSH = 0x1c,
+	DOP_ATOMIC_WRITE = 0x1d,
 	DOP_MASKED_CMP_SWAP = 0x20, /* this and the next two opcodes: 0xc0, 0xc1, 0xc2 */
 	DOP_MASKED_FETCH_ADD,
 	DOP_EXT_ATOMIC_ACK,

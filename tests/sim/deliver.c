@@ -26,6 +26,13 @@ static bool is_untouched(const struct rwr *r, uint32_t from)
 	return true;
 }
 
+static uint32_t expected_opcode(const struct wr *wr)
+{
+	if (wr->qp->tags == TAGS_SENDER)
+		return wr->tm.kind == MESSAGE_NO_TAG ? NIC_WC_TM_NO_TAG : NIC_WC_TM_RECV;
+	return wr->opcode == NIC_WR_RDMA_WRITE_WITH_IMM ? NIC_WC_RECV_RDMA_WITH_IMM : NIC_WC_RECV;
+}
+
 /** @return what is wrong with the completion of receive r for this message; NULL: nothing. */
 static const char *message_fault(const struct wr *wr, const struct rwr *r, const struct nic_wc *wc)
 {
@@ -33,7 +40,7 @@ static const char *message_fault(const struct wr *wr, const struct rwr *r, const
 	bool write = wr->opcode == NIC_WR_RDMA_WRITE_WITH_IMM, inv = wr->opcode == NIC_WR_SEND_WITH_INV;
 	bool imm = write || wr->opcode == NIC_WR_SEND_WITH_IMM;
 
-	if (wc->opcode != (write ? NIC_WC_RECV_RDMA_WITH_IMM : NIC_WC_RECV))
+	if (wc->opcode != expected_opcode(wr))
 		return "opcode";
 	if (imm != ((wc->wc_flags & NIC_WC_WITH_IMM) != 0) || inv != ((wc->wc_flags & NIC_WC_WITH_INV) != 0))
 		return "flags";
@@ -45,17 +52,16 @@ static const char *message_fault(const struct wr *wr, const struct rwr *r, const
 		if (slot_gone(&r->seg[i]))
 			return NULL;
 	/* On UC the receive buffer may still hold bytes of an earlier message that was lost in part. */
-	if (wr->qp->type == NIC_QPT_RC && !is_untouched(r, write ? 0 : wr->len))
+	if (qp_is_reliable(wr->qp) && !is_untouched(r, write ? 0 : wr->len))
 		return "bytes beyond the message";
 	if (write)
 		return NULL;
 	if (wr->len > r->cap || !slots_collect(r->seg, r->segs, data, wr->len))
 		return "buffer length";
-	return pattern_check(wr->uid, 0, data, wr->len) ? NULL : "data";
+	return tags_payload_is(wr, 0, data, wr->len) ? NULL : "data";
 }
 
-/** @return whether every packet of the message has reached the receiver and, on RC, every earlier packet as well. */
-static bool has_arrived(const struct qp *qp, const struct wr *wr)
+bool deliver_arrived(const struct qp *qp, const struct wr *wr)
 {
 	const struct wire *w = &qp->peer->wire;
 	uint64_t end = wr->first + wr->psns;
@@ -63,7 +69,18 @@ static bool has_arrived(const struct qp *qp, const struct wr *wr)
 	for (uint64_t i = wr->first; i < end; i++)
 		if ((w->psn[i].flags & PSN_DELIVERED) == 0)
 			return false;
-	return qp->type != NIC_QPT_RC || w->prefix >= end;
+	return !qp_is_reliable(qp) || w->prefix >= end;
+}
+
+struct wr *deliver_next(const struct qp *qp, const struct rwr *r)
+{
+	for (uint32_t i = qp->scan; i < qp->peer->posted; i++) {
+		struct wr *wr = qp->peer->sq[i];
+
+		if (wr->message && !wr->delivered && (qp->type != NIC_QPT_XRC_TGT || r->srq == &qp->node->xrc[wr->xrc]))
+			return wr;
+	}
+	return NULL;
 }
 
 /** RC: check that the message is the next one in order, and that the data of all earlier WRITEs is in memory. */
@@ -71,16 +88,14 @@ static void deliver_rc(struct qp *qp, struct rwr *r, const struct nic_wc *wc)
 {
 	struct qp *peer = qp->peer;
 	struct sim *sim = qp->sim;
+	struct wr *wr = deliver_next(qp, r);
 	const char *fault;
-	struct wr *wr = NULL;
 
-	while (qp->scan < peer->posted && !sim->failed) {
-		wr = peer->sq[qp->scan++];
-		if (wr->opcode <= NIC_WR_RDMA_WRITE_WITH_IMM && wr->must == 0)
-			target_written(wr);
-		if (wr->message)
+	for (uint32_t i = qp->scan; i < peer->posted && !sim->failed; i++) {
+		if (wr_is_write(peer->sq[i]) && peer->sq[i]->must == 0)
+			target_written(peer->sq[i]);
+		if (peer->sq[i] == wr)
 			break;
-		wr = NULL;
 	}
 	if (sim->failed)
 		return;
@@ -97,13 +112,18 @@ static void deliver_rc(struct qp *qp, struct rwr *r, const struct nic_wc *wc)
 			 qp->qpn, r->id, wc->byte_len, wr->id, wr->opcode, wr->len, fault);
 		return;
 	}
-	if (!has_arrived(qp, wr))
+	if (!deliver_arrived(qp, wr))
 		sim_fail(sim, "delivery_early", "QP %06x: WR %u is received, and not all of it has arrived", qp->qpn,
 			 wr->id);
 	wr->delivered = true;
+	while (qp->scan < peer->posted && (peer->sq[qp->scan]->delivered || !peer->sq[qp->scan]->message) &&
+	       peer->sq[qp->scan]->index <= wr->index)
+		qp->scan++;
 	sim->stats.deliveries++;
 	if (wr->opcode == NIC_WR_SEND_WITH_INV)
 		window_invalidated(qp, wr->ex);
+	if (qp->tags == TAGS_RECEIVER)
+		tags_untagged(qp, wr);
 }
 
 /** UC: check that this is a whole message that was not delivered before (on a network that duplicates or reorders: any
@@ -117,7 +137,7 @@ static void deliver_uc(struct qp *qp, struct rwr *r, const struct nic_wc *wc)
 	for (uint32_t i = any ? 0 : qp->scan; i < peer->posted; i++) {
 		struct wr *wr = peer->sq[i];
 
-		if (!wr->message || !has_arrived(qp, wr) || message_fault(wr, r, wc) != NULL)
+		if (!wr->message || !deliver_arrived(qp, wr) || message_fault(wr, r, wc) != NULL)
 			continue;
 		/* If `any`, skip the check of memory: a late copy of an older WRITE may have overwritten the data. */
 		if (wr->opcode == NIC_WR_RDMA_WRITE_WITH_IMM && !any)
@@ -135,9 +155,11 @@ static struct qp *receiver_of(struct cq *cq, const struct rwr *r, const struct n
 {
 	struct qp *qp = node_qp(cq->node, wc->qp_num);
 
-	if (qp == NULL || qp->rcq != cq || (r->qp != NULL ? r->qp != qp : r->srq != qp->srq))
+	if (qp == NULL)
 		return NULL;
-	return qp;
+	if (qp->type == NIC_QPT_XRC_TGT)
+		return r->srq != NULL && r->srq->cq == cq ? qp : NULL;
+	return qp->rcq == cq && (r->qp != NULL ? r->qp == qp : r->srq == qp->srq) ? qp : NULL;
 }
 
 /** RC: whether the peer has posted a WRITE with immediate data whose access to memory may be refused: that fails the
@@ -146,7 +168,7 @@ static bool immediate_may_fail(const struct qp *qp)
 {
 	const struct qp *peer = qp->peer;
 
-	for (uint32_t i = qp->scan; qp->type == NIC_QPT_RC && i < peer->posted; i++)
+	for (uint32_t i = qp->scan; qp_is_reliable(qp) && i < peer->posted; i++)
 		if (peer->sq[i]->opcode == NIC_WR_RDMA_WRITE_WITH_IMM &&
 		    (peer->sq[i]->must | peer->sq[i]->may) & BIT(NIC_WC_REM_ACCESS_ERR))
 			return true;
@@ -155,8 +177,9 @@ static bool immediate_may_fail(const struct qp *qp)
 
 static bool receive_status_allowed(const struct qp *qp, const struct rwr *r, uint32_t status)
 {
+	/* an XRC target fails one receive at most, and may have completed earlier ones of other SRQs */
 	if (qp->recv_failed)
-		return status == NIC_WC_WR_FLUSH_ERR;
+		return status == (r->srq == qp->failed_srq ? NIC_WC_WR_FLUSH_ERR : NIC_WC_SUCCESS);
 	if (status == NIC_WC_SUCCESS)
 		return true; /* deliver_rc checks whether the message had to fail */
 	if (status == NIC_WC_WR_FLUSH_ERR)
@@ -187,6 +210,8 @@ void deliver_cq(struct cq *cq, const struct nic_wc *wc)
 	struct rwr *r = recv_of(sim, wc);
 	struct qp *qp = r == NULL ? NULL : receiver_of(cq, r, wc);
 
+	if (tags_complete(cq, wc))
+		return;
 	if (qp == NULL) {
 		sim_fail(sim, "receive", "node %u: completion %llx with QPN %06x belongs to nothing", cq->node->index,
 			 (unsigned long long)wc->wr_id, wc->qp_num);
@@ -210,11 +235,15 @@ void deliver_cq(struct cq *cq, const struct nic_wc *wc)
 		sim->stats.errors += wc->status != NIC_WC_WR_FLUSH_ERR;
 		sim->stats.flushed += wc->status == NIC_WC_WR_FLUSH_ERR;
 		qp->recv_failed = true;
+		qp->failed_srq = r->srq;
 		recv_release(r);
+		tags_broken(qp);
 		qp_break(qp, "error on a receive");
 		return;
 	}
-	if (qp->type == NIC_QPT_RC)
+	if (qp->tags == TAGS_SENDER)
+		tags_fin(qp, r, wc);
+	else if (qp_is_reliable(qp))
 		deliver_rc(qp, r, wc);
 	else if (qp->type == NIC_QPT_UC)
 		deliver_uc(qp, r, wc);
@@ -226,7 +255,7 @@ void deliver_cq(struct cq *cq, const struct nic_wc *wc)
 /** All CQs are empty and the pair is idle: each message that succeeded must have been received. */
 void delivered_check(struct qp *qp)
 {
-	if (qp->type != NIC_QPT_RC || qp->peer->rcq->dead || qp->scq->dead || qp->emptied)
+	if (!qp_is_reliable(qp) || qp->peer->rcq->dead || qp->scq->dead || qp->emptied)
 		return;
 	for (uint32_t i = 0; i < qp->done && !qp->sim->failed; i++) {
 		const struct wr *wr = qp->sq[i];
@@ -241,15 +270,14 @@ void delivered_check(struct qp *qp)
 bool deliver_is_solicited(struct cq *cq, const struct nic_wc *wc)
 {
 	struct rwr *r = recv_of(cq->node->sim, wc);
+	const struct wr *wr;
 	struct qp *qp;
 
 	if (wc->status != NIC_WC_SUCCESS)
 		return true;
 	qp = r == NULL ? NULL : receiver_of(cq, r, wc);
-	if (qp == NULL || qp->type != NIC_QPT_RC)
+	if (qp == NULL || !qp_is_reliable(qp))
 		return false;
-	for (uint32_t i = qp->scan; i < qp->peer->posted; i++)
-		if (qp->peer->sq[i]->message)
-			return qp->peer->sq[i]->solicited;
-	return false;
+	wr = deliver_next(qp, r);
+	return wr != NULL && wr->solicited;
 }

@@ -124,6 +124,8 @@ static void print_stats(const struct sim_stats *s)
 	       "pieces of "
 	       "work triggered\n",
 	       S(resets), S(deregs), S(windows), S(overflows), S(triggers));
+	printf("%llu ranges written to the medium by FLUSH, %llu tags matched, %llu rendezvous\n", S(flushes),
+	       S(matches), S(rendezvous));
 	printf("%llu jumps of clocks, %llu nodes stopped\n", S(clock_jumps), S(stops));
 #undef S
 }

@@ -56,9 +56,13 @@ static const struct {
 	unsigned pd;
 } bank_rows[SIM_BANKS] = {
 	[BANK_TARGET] = {128 << 10,
-			 NIC_ACCESS_LOCAL_WRITE | NIC_ACCESS_REMOTE_WRITE | NIC_ACCESS_REMOTE_READ | NIC_ACCESS_MW_BIND,
+			 NIC_ACCESS_LOCAL_WRITE | NIC_ACCESS_REMOTE_WRITE | NIC_ACCESS_REMOTE_READ |
+				 NIC_ACCESS_MW_BIND | NIC_ACCESS_FLUSH_GLOBAL | NIC_ACCESS_FLUSH_PERSISTENT,
 			 0},
-	[BANK_TARGET_FRAIL] = {64 << 10, NIC_ACCESS_LOCAL_WRITE | NIC_ACCESS_REMOTE_WRITE | NIC_ACCESS_REMOTE_READ, 0},
+	[BANK_TARGET_FRAIL] = {64 << 10,
+			       NIC_ACCESS_LOCAL_WRITE | NIC_ACCESS_REMOTE_WRITE | NIC_ACCESS_REMOTE_READ |
+				       NIC_ACCESS_FLUSH_GLOBAL | NIC_ACCESS_FLUSH_PERSISTENT,
+			       0},
 	[BANK_LOCAL] = {384 << 10, NIC_ACCESS_LOCAL_WRITE, 0},
 	[BANK_LOCAL_FRAIL] = {64 << 10, NIC_ACCESS_LOCAL_WRITE, 0},
 	[BANK_STATIC] = {32 << 10, NIC_ACCESS_REMOTE_READ, 0},
@@ -205,6 +209,12 @@ void slot_fill(const struct slot *slot, uint64_t uid, uint32_t offset)
 
 	pattern_fill(uid, offset, mem, slot->len);
 	memcpy(slot->bank->shadow + SIM_EDGE + slot->off, mem, slot->len);
+}
+
+void slot_put(const struct slot *slot, uint32_t off, uint8_t byte)
+{
+	slot_mem(slot)[off] = byte;
+	slot->bank->shadow[SIM_EDGE + slot->off + off] = byte;
 }
 
 /** Free a slot: its bytes get SIM_FREE_BYTE and may not be written from now on. */

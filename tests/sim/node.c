@@ -82,6 +82,7 @@ bool node_init(struct sim *sim, unsigned index)
 		.key = sim->opts.keyed ? key : NULL,
 		.random = node_random,
 		.route = node_route,
+		.persist = place_persist,
 		.ctx = node,
 	};
 
@@ -252,7 +253,10 @@ void node_rx(struct sim *sim, void *arg)
 	if (qp != NULL)
 		qp->in_flight--;
 	before = refused(node->nic);
+	node->arriving = qp != NULL && qp->incarnation == f->incarnation ? qp : NULL;
+	node->arriving_psn = d.psn;
 	taken = hand_in(node, f);
+	node->arriving = NULL;
 	if (taken && intact && qp != NULL && qp->incarnation == f->incarnation)
 		wire_received(&d, qp);
 	if (taken && f->forged)
@@ -436,7 +440,7 @@ void cq_drain(struct cq *cq)
 	int n;
 
 	do {
-		int want = 1 + (int)rng_below(&cq->rng, 16);
+		int want = cq->one_by_one ? 1 : 1 + (int)rng_below(&cq->rng, 16);
 
 		memset(wc, 0xee, sizeof(wc));
 		n = nic_cq_poll(cq->cq, want, wc);

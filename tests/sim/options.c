@@ -102,6 +102,17 @@ static void choose_clocks(struct sim_opts *o, uint64_t seed)
 	o->clock_drift = PICK(0, 0, 0, 1);
 }
 
+/** Like the clock options, those of later operations come from a stream of their own. */
+static void choose_later(struct sim_opts *o, uint64_t seed)
+{
+	struct rng later, *rng = &later;
+
+	rng_init(rng, seed, STREAM_PLACE, 0);
+	o->places = PICK(0, 0, 0, 300, 700);
+	o->xrc_pairs = PICK(0, 0, 0, 1, 2);
+	o->tag_pairs = PICK(0, 0, 0, 1, 2);
+}
+
 void sim_opts_choose(struct sim_opts *opts, uint64_t seed, const struct sim_overrides *overrides)
 {
 	struct rng rng;
@@ -113,6 +124,7 @@ void sim_opts_choose(struct sim_opts *opts, uint64_t seed, const struct sim_over
 	choose_times(opts, &rng);
 	choose_faults(opts, &rng);
 	choose_clocks(opts, seed);
+	choose_later(opts, seed);
 #define SIM_OPTION(name, sentence)                                                                                     \
 	if (overrides != NULL && overrides->set[SIM_OPT_##name])                                                       \
 		opts->name = overrides->value[SIM_OPT_##name];

@@ -11,13 +11,24 @@
 
 #include <stdlib.h>
 
-static struct cq *cq_for(struct node *node, struct rng *rng)
+#define CQ_DEPTH 4096
+
+/** What a QP of a pair is for. */
+struct role {
+	enum nic_qp_type type;
+	int tags;
+};
+
+/** RC or XRC. */
+bool qp_is_reliable(const struct qp *qp)
+{
+	return qp->type != NIC_QPT_UC && qp->type != NIC_QPT_UD;
+}
+
+/** @return a new CQ; NULL: the NIC refused it. */
+static struct cq *cq_new(struct node *node, uint32_t depth)
 {
 	const struct sim_opts *o = &node->sim->opts;
-	uint32_t depth = o->cq_small ? 4 + (uint32_t)rng_below(rng, 28) : 4096;
-
-	if (node->cqs == SIM_CQS || (node->cqs > 0 && (o->shared_cq || rng_chance(rng, 300))))
-		return &node->cq[rng_below(rng, node->cqs)];
 	struct cq *cq = &node->cq[node->cqs];
 
 	cq->node = node;
@@ -30,47 +41,98 @@ static struct cq *cq_for(struct node *node, struct rng *rng)
 	return cq;
 }
 
+static struct cq *cq_for(struct node *node, struct rng *rng)
+{
+	const struct sim_opts *o = &node->sim->opts;
+	uint32_t depth = o->cq_small ? 4 + (uint32_t)rng_below(rng, 28) : CQ_DEPTH;
+
+	if (node->cqs >= SIM_CQS - SIM_XRC_SRQS - 1 || (node->cqs > 0 && (o->shared_cq || rng_chance(rng, 300))))
+		return &node->cq[rng_below(rng, node->cqs)];
+	return cq_new(node, depth);
+}
+
+void srq_begin(struct srq *srq, struct node *node, unsigned stream)
+{
+	const struct sim_opts *o = &node->sim->opts;
+	bool first = srq == &node->srq; /* the others are smaller, so that the node's memory is enough for all */
+	uint32_t most = first ? 2048 : 1024;
+
+	srq->node = node;
+	srq->depth = first || o->rq_depth < 8 ? o->rq_depth * 2 : 16;
+	srq->cap = o->max_len < most ? o->max_len : most;
+	rng_init(&srq->rng, o->seed, STREAM_RECV, stream);
+	srq_kick(srq, 0);
+}
+
 static bool srq_for(struct node *node)
 {
-	struct sim *sim = node->sim;
 	struct srq *srq = &node->srq;
 
 	if (node->has_srq)
 		return true;
-	srq->node = node;
-	srq->depth = sim->opts.rq_depth * 2;
-	srq->cap = sim->opts.max_len < 2048 ? sim->opts.max_len : 2048;
-	rng_init(&srq->rng, sim->opts.seed, STREAM_RECV, 1000 + node->index);
+	srq_begin(srq, node, 1000 + node->index);
 	node->has_srq = true;
-	srq_kick(srq, 0);
 	return nic_srq_create(node->pd[0], srq->depth, SIM_SEGS, 0, srq, &srq->srq) == 0;
 }
 
-static bool qp_create(struct sim *sim, unsigned index, enum nic_qp_type type, struct node *node, struct rng *rng)
+/** The node's XRC domain and its SRQs. Their CQs do not overflow: that would end the domain's targets one by one. */
+static bool xrcd_for(struct node *node)
+{
+	if (node->xrcd != NULL)
+		return true;
+	if (nic_xrcd_alloc(node->nic, &node->xrcd) != 0)
+		return false;
+	for (unsigned i = 0; i < SIM_XRC_SRQS; i++) {
+		struct srq *srq = &node->xrc[i];
+
+		srq_begin(srq, node, 2000 + node->index * SIM_XRC_SRQS + i);
+		srq->cq = cq_new(node, CQ_DEPTH);
+		if (srq->cq == NULL || nic_srq_create_xrc(node->pd[0], node->xrcd, srq->cq->cq, srq->depth, SIM_SEGS, 0,
+							  srq, &srq->srq) != 0)
+			return false;
+	}
+	return true;
+}
+
+static struct srq *tags_for(struct node *node)
+{
+	struct cq *cq = node->tags == NULL ? cq_new(node, CQ_DEPTH) : NULL;
+
+	return cq == NULL && node->tags == NULL ? NULL : tags_srq(node, cq);
+}
+
+static bool qp_create(struct sim *sim, unsigned index, const struct role *role, struct node *node, struct rng *rng)
 {
 	struct qp *qp = &sim->qp[index];
-	bool srq = type == NIC_QPT_RC && sim->opts.srq;
+	enum nic_qp_type type = role->type;
+	bool srq = type == NIC_QPT_RC && sim->opts.srq && role->tags == TAGS_NONE, target = type == NIC_QPT_XRC_TGT;
+	bool tags = role->tags == TAGS_RECEIVER;
 
-	*qp = (struct qp){.sim = sim, .node = node, .index = index, .type = type};
+	*qp = (struct qp){.sim = sim, .node = node, .index = index, .type = type, .tags = role->tags};
 	rng_init(&qp->rng, sim->opts.seed, STREAM_WORK, index);
 	rng_init(&qp->recv_rng, sim->opts.seed, STREAM_RECV, index);
 	rng_init(&qp->pair_rng, sim->opts.seed, STREAM_PAIR, index);
 	qp->scq = cq_for(node, rng);
 	qp->rcq = rng_chance(rng, 500) ? qp->scq : cq_for(node, rng);
-	if (qp->scq == NULL || qp->rcq == NULL || (srq && !srq_for(node)))
+	if (qp->scq == NULL || qp->rcq == NULL || (srq && !srq_for(node)) || (target && !xrcd_for(node)))
 		return false;
-	qp->srq = srq ? &node->srq : NULL;
+	qp->srq = srq ? &node->srq : target ? &node->xrc[0] : tags ? tags_for(node) : NULL;
+	if (tags && qp->srq == NULL)
+		return false;
+	qp->rcq = tags ? qp->srq->cq : qp->rcq;
 	for (unsigned recv = 0; recv < 2 && sim->opts.managed > 0; recv++)
-		qp->managed[recv] = !(recv && srq) && rng_chance(rng, sim->opts.managed);
+		qp->managed[recv] = !(recv && (srq || type == NIC_QPT_XRC_INI)) && !target && !tags &&
+				    rng_chance(rng, sim->opts.managed);
 	struct nic_qp_init init = {
 		.type = type,
-		.pd = node->pd[0],
-		.send_cq = qp->scq->cq,
-		.recv_cq = qp->rcq->cq,
-		.srq = srq ? node->srq.srq : NULL,
+		.pd = target ? NULL : node->pd[0],
+		.send_cq = target ? NULL : qp->scq->cq,
+		.recv_cq = target ? NULL : qp->rcq->cq,
+		.srq = srq || tags ? qp->srq->srq : NULL,
+		.xrcd = target ? node->xrcd : NULL,
 		.cap = {sim->opts.sq_depth, sim->opts.rq_depth, SIM_SEGS, SIM_SEGS, (uint32_t)rng_below(rng, 3) * 64},
 		.sq_sig_all = sim->opts.sig_all,
-		.cross_channel = sim->opts.waits > 0 || sim->opts.managed > 0,
+		.cross_channel = !target && (sim->opts.waits > 0 || sim->opts.managed > 0),
 		.managed_send = qp->managed[0],
 		.managed_recv = qp->managed[1],
 		.max_atomic_arg = type == NIC_QPT_RC ? 32 : 0,
@@ -82,8 +144,9 @@ static bool qp_create(struct sim *sim, unsigned index, enum nic_qp_type type, st
 	qp->cap = init.cap;
 	qp->qpn = nic_qp_num(qp->qp);
 	qp->access = NIC_ACCESS_REMOTE_WRITE | NIC_ACCESS_REMOTE_READ | NIC_ACCESS_REMOTE_ATOMIC;
-	if (sim->opts.errors > 0 && rng_chance(rng, 200))
+	if (role->tags == TAGS_NONE && sim->opts.errors > 0 && rng_chance(rng, 200))
 		qp->access &= ~(NIC_ACCESS_REMOTE_WRITE << rng_below(rng, 3));
+	qp->access |= NIC_ACCESS_FLUSH_GLOBAL | NIC_ACCESS_FLUSH_PERSISTENT;
 	qp->qkey = 0x11000000 + (uint32_t)index;
 	return true;
 }
@@ -113,7 +176,7 @@ static int to_rtr(struct qp *qp)
 		a.rq_psn = qp->peer->sq_psn;
 		mask |= NIC_QP_AV | NIC_QP_PATH_MTU | NIC_QP_DEST_QPN | NIC_QP_RQ_PSN;
 	}
-	if (qp->type == NIC_QPT_RC)
+	if (qp_is_reliable(qp))
 		mask |= NIC_QP_MAX_DEST_RD_ATOMIC | NIC_QP_MIN_RNR_TIMER;
 	return nic_qp_modify(qp->qp, &a, mask);
 }
@@ -125,11 +188,11 @@ static int to_rts(struct qp *qp)
 				.sq_psn = qp->sq_psn,
 				.timeout = (uint8_t)o->timeout,
 				.retry_cnt = (uint8_t)o->retry_cnt,
-				.rnr_retry = (uint8_t)o->rnr_retry,
+				.rnr_retry = qp->tags == TAGS_RECEIVER ? 7 : (uint8_t)o->rnr_retry,
 				.max_rd_atomic = (uint8_t)o->rd_atomic};
 	uint32_t mask = NIC_QP_STATE | NIC_QP_SQ_PSN;
 
-	if (qp->type == NIC_QPT_RC)
+	if (qp_is_reliable(qp))
 		mask |= NIC_QP_TIMEOUT | NIC_QP_RETRY_CNT | NIC_QP_RNR_RETRY | NIC_QP_MAX_QP_RD_ATOMIC;
 	return nic_qp_modify(qp->qp, &a, mask);
 }
@@ -168,14 +231,14 @@ static struct node *any_node(struct sim *sim, struct rng *rng)
 	return &sim->node[rng_below(rng, sim->nodes)];
 }
 
-static bool pair_create(struct sim *sim, enum nic_qp_type type, struct rng *rng)
+static bool pair_create(struct sim *sim, struct role role, struct role other, struct rng *rng)
 {
 	struct node *a = any_node(sim, rng), *b = any_node(sim, rng);
 	unsigned i = sim->qps;
 
 	if (a == b && !rng_chance(rng, 200)) /* occasionally a NIC is connected to itself */
 		b = &sim->node[(a->index + 1) % sim->nodes];
-	if (!qp_create(sim, i, type, a, rng) || !qp_create(sim, i + 1, type, b, rng))
+	if (!qp_create(sim, i, &role, a, rng) || !qp_create(sim, i + 1, &other, b, rng))
 		return false;
 	sim->qp[i].peer = &sim->qp[i + 1];
 	sim->qp[i + 1].peer = &sim->qp[i];
@@ -186,15 +249,28 @@ static bool pair_create(struct sim *sim, enum nic_qp_type type, struct rng *rng)
 bool qps_init(struct sim *sim)
 {
 	struct rng rng;
-	unsigned total = 2 * sim->opts.rc_pairs + 2 * sim->opts.uc_pairs + sim->opts.ud_qps;
+	const struct role rc = {.type = NIC_QPT_RC}, uc = {.type = NIC_QPT_UC}, ud = {.type = NIC_QPT_UD},
+			  ini = {.type = NIC_QPT_XRC_INI}, tgt = {.type = NIC_QPT_XRC_TGT},
+			  sender = {NIC_QPT_RC, TAGS_SENDER}, receiver = {NIC_QPT_RC, TAGS_RECEIVER};
+	unsigned total = 2 * (sim->opts.rc_pairs + sim->opts.uc_pairs + sim->opts.xrc_pairs + sim->opts.tag_pairs) +
+			 sim->opts.ud_qps;
 
 	rng_init(&rng, sim->opts.seed, STREAM_SETUP, 0);
 	sim->qp = sim_alloc(sim, total * sizeof(*sim->qp));
-	for (unsigned i = 0; i < sim->opts.rc_pairs + sim->opts.uc_pairs; i++)
-		if (!pair_create(sim, i < sim->opts.rc_pairs ? NIC_QPT_RC : NIC_QPT_UC, &rng))
+	for (unsigned i = 0; i < sim->opts.rc_pairs; i++)
+		if (!pair_create(sim, rc, rc, &rng))
+			return false;
+	for (unsigned i = 0; i < sim->opts.uc_pairs; i++)
+		if (!pair_create(sim, uc, uc, &rng))
+			return false;
+	for (unsigned i = 0; i < sim->opts.tag_pairs; i++)
+		if (!pair_create(sim, sender, receiver, &rng))
+			return false;
+	for (unsigned i = 0; i < sim->opts.xrc_pairs; i++)
+		if (!pair_create(sim, ini, tgt, &rng))
 			return false;
 	for (unsigned i = 0; i < sim->opts.ud_qps; i++, sim->qps++)
-		if (!qp_create(sim, sim->qps, NIC_QPT_UD, any_node(sim, &rng), &rng))
+		if (!qp_create(sim, sim->qps, &ud, any_node(sim, &rng), &rng))
 			return false;
 	for (unsigned i = 0; i < sim->qps; i++) {
 		struct qp *qp = &sim->qp[i];
@@ -259,7 +335,7 @@ void qp_drain(struct qp *qp)
 	struct nic_qp_attr a = {.qp_state = NIC_QPS_SQD, .en_sqd_async_notify = true};
 	int rc;
 
-	if (qp->draining || nic_qp_state(qp->qp) != NIC_QPS_RTS)
+	if (qp->draining || qp->tags == TAGS_RECEIVER || nic_qp_state(qp->qp) != NIC_QPS_RTS)
 		return;
 	qp->draining = true;
 	sim_log(qp->sim, "    drain QP %06x", qp->qpn);
@@ -315,12 +391,18 @@ static void qp_restart(struct qp *qp)
 	qp->sim->stats.resets++;
 }
 
-static void drain_both_cqs(struct qp *qp)
+static void cq_empty(struct cq *cq)
 {
-	for (int i = 0; i < 64 && !qp->sim->failed && !qp->scq->dead && nic_cq_count(qp->scq->cq) > 0; i++)
-		cq_drain(qp->scq);
-	for (int i = 0; i < 64 && !qp->sim->failed && !qp->rcq->dead && nic_cq_count(qp->rcq->cq) > 0; i++)
-		cq_drain(qp->rcq);
+	for (int i = 0; i < 64 && !cq->node->sim->failed && !cq->dead && nic_cq_count(cq->cq) > 0; i++)
+		cq_drain(cq);
+}
+
+static void drain_cqs(struct qp *qp)
+{
+	cq_empty(qp->scq);
+	cq_empty(qp->rcq);
+	for (unsigned i = 0; i < SIM_XRC_SRQS && qp->type == NIC_QPT_XRC_TGT; i++)
+		cq_empty(qp->node->xrc[i].cq);
 }
 
 static bool pair_dead(const struct qp *qp)
@@ -360,7 +442,7 @@ static void pair_step(struct sim *sim, void *arg)
 			qp_to_err(both[i]);
 	for (unsigned i = 0; i < n; i++) {
 		both[i]->break_step = 1;
-		drain_both_cqs(both[i]);
+		drain_cqs(both[i]);
 		if (!pair_dead(qp) && !sim->failed && !drained(both[i]))
 			sim_fail(sim, "flush_complete",
 				 "QP %06x is in ERR: %u of %u sends, %u of %u receives completed", both[i]->qpn,

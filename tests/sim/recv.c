@@ -44,8 +44,10 @@ static bool rwr_fill(struct node *node, struct rwr *r, uint32_t cap, struct rng 
 	uint32_t left = cap;
 	unsigned want = 1 + (unsigned)rng_below(rng, rng_chance(rng, 300) ? SIM_SEGS : 1);
 	/* SRQ receives never use memory that may be deregistered: an SRQ outlives its QPs, and a bad receive would
-	 * break whichever QP uses it. */
-	bool frail = r->srq == NULL && node->sim->opts.dereg && rng_chance(rng, 100);
+	 * break whichever QP uses it. Nor do receives for the ends of rendezvous, which are told apart by their data.
+	 */
+	bool may_end = r->srq == NULL && r->qp->tags == TAGS_NONE;
+	bool frail = may_end && node->sim->opts.dereg && rng_chance(rng, 100);
 
 	r->cap = cap;
 	if (cap == 0 && rng_chance(rng, 500))
@@ -69,7 +71,8 @@ static bool rwr_fill(struct node *node, struct rwr *r, uint32_t cap, struct rng 
  * message gets REM_OP_ERR. @return whether it gets them. */
 static bool plant_bad_key(struct qp *qp, struct rwr *r)
 {
-	if (qp == NULL || qp->type != NIC_QPT_RC || r->cap == 0 || !rng_chance(&qp->recv_rng, qp->sim->opts.errors / 2))
+	if (qp == NULL || qp->type != NIC_QPT_RC || qp->tags != TAGS_NONE || r->cap == 0 ||
+	    !rng_chance(&qp->recv_rng, qp->sim->opts.errors / 2))
 		return false;
 	r->must = r->may = BIT(NIC_WC_LOC_PROT_ERR);
 	qp->err_expected = qp->peer->err_expected = qp->trouble = true;
@@ -87,7 +90,7 @@ static int rwr_post(struct node *node, struct qp *qp, struct rwr *r)
 	for (unsigned i = 0; i < r->segs; i++)
 		sge[i] = (struct nic_sge){slot_iova(&r->seg[i]), r->seg[i].len,
 					  bank_lkey(r->seg[i].bank) ^ (bad ? 0x5500u : 0)};
-	rc = qp != NULL ? nic_post_recv(qp->qp, &wr) : nic_post_srq_recv(node->srq.srq, &wr);
+	rc = qp != NULL ? nic_post_recv(qp->qp, &wr) : nic_post_srq_recv(r->srq->srq, &wr);
 	sim_log(node->sim, "    post recv %u, %u bytes -> %d", r->id, r->cap, rc);
 	node_kick(node);
 	return rc;
@@ -102,6 +105,8 @@ static uint32_t choose_cap(struct qp *qp)
 
 	if (qp->type == NIC_QPT_UD)
 		return 40 + (sim_mtu(sim) < max ? sim_mtu(sim) : max) - (rng_chance(&qp->recv_rng, 100) ? 7 : 0);
+	if (qp->tags == TAGS_SENDER) /* it receives the ends of rendezvous */
+		return NIC_TM_HEADERS + (uint32_t)rng_below(&qp->recv_rng, 64);
 	if (qp->type == NIC_QPT_UC)
 		return max < 2048 ? max : 2048;
 	if (peer->messages > qp->rposted) {
@@ -180,7 +185,7 @@ void recv_kick(struct qp *qp, uint64_t delay_ns)
 {
 	struct sim *sim = qp->sim;
 
-	if (qp->srq != NULL || qp->recv_scheduled)
+	if (qp->srq != NULL || qp->recv_scheduled || qp->type == NIC_QPT_XRC_INI)
 		return;
 	qp->recv_scheduled = true;
 	if (sim->opts.rnr && rng_chance(&qp->recv_rng, 300))

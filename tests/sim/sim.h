@@ -10,6 +10,8 @@
  *   recv.c     receive WRs                                                    window.c  type 2 memory windows
  *   complete.c, deliver.c  completion oracles                                 atomics.c the history of every cell
  *   trigger.c  work triggered by counters                                     enable.c  managed queues
+ *   tags.c     SRQs that match tags
+ *   place.c    ATOMIC WRITE and FLUSH
  *   wire.c, wire_resp.c    packet oracles                                     control.c deregistration, kills, cuts
  *   clock.c    clocks that jump, drift, and keep running while their node is stopped
  *
@@ -21,17 +23,20 @@
 #include "decode.h"
 #include "nic.h"
 #include "nic_elem.h"
+#include "nic_tm.h"
+#include "nic_xrc.h"
 #include "options.h"
 #include "rng.h"
 #include "streams.h"
 
-#define SIM_NODES   4
-#define SIM_BANKS   7
-#define SIM_CELLS   12
-#define SIM_SEGS    4
-#define SIM_CHAIN   6
-#define SIM_WINDOWS 2
-#define SIM_CQS	    20
+#define SIM_NODES    4
+#define SIM_BANKS    7
+#define SIM_CELLS    12
+#define SIM_SEGS     4
+#define SIM_CHAIN    6
+#define SIM_WINDOWS  2
+#define SIM_XRC_SRQS 2
+#define SIM_CQS	     23
 
 /* Fill bytes of memory that nothing may write. */
 #define SIM_FREE_BYTE 0xa5 /* memory not handed out */
@@ -92,6 +97,9 @@ struct target {
 
 /* ---- work requests ----------------------------------------------------------------------------------- */
 
+/* Of a message to an SRQ that matches tags: values of the header's opcode. */
+enum message_kind { MESSAGE_NO_TAG, MESSAGE_RENDEZVOUS, MESSAGE_FIN, MESSAGE_EAGER };
+
 /** A send WR, from post to the end of the run. */
 struct wr {
 	uint32_t id, index; /* id: index in sim->wrs; index: position in qp->sq */
@@ -130,6 +138,19 @@ struct wr {
 	unsigned deliveries;
 	bool undeliverable; /* UD: sent with a wrong Q_Key */
 	struct window *window;
+	unsigned xrc; /* XRC: the SRQ of the peer's node that takes the request, and the number by which it is named */
+	uint32_t srqn;
+	struct {
+		uint32_t off, len; /* the range, from the beginning of the target on */
+		uint8_t type, level;
+	} flush;
+	struct {
+		enum message_kind kind;
+		uint64_t tag;
+		uint32_t off, len; /* rendezvous: the data, in the static bank */
+		bool matched, read, finished;
+	} tm;		    /* messages to an SRQ that matches tags */
+	unsigned persisted; /* FLUSH: how often the target's NIC wrote its range to the medium */
 };
 
 /** A receive WR. */
@@ -147,6 +168,7 @@ struct rwr {
 struct srq {
 	struct node *node;
 	struct nic_srq *srq;
+	struct cq *cq; /* XRC and tags: its completions; NULL: they go to the CQ of the QP */
 	uint32_t depth, posted, cap;
 	bool scheduled;
 	struct rng rng;
@@ -204,6 +226,11 @@ struct qp {
 	struct nic_qp *qp;
 	struct nic_qp_cap cap;
 	uint32_t qpn, sq_psn;
+	enum {
+		TAGS_NONE,
+		TAGS_SENDER,
+		TAGS_RECEIVER
+	} tags; /* RC; the receiver is on its node's SRQ that matches tags */
 	struct qp *peer;
 	struct cq *scq, *rcq;
 	struct srq *srq;
@@ -220,6 +247,7 @@ struct qp {
 	uint32_t in_flight; /* frames on the wire towards this QP */
 
 	bool send_failed, recv_failed;	/* an error completion occurred */
+	const struct srq *failed_srq;	/* XRC target: the SRQ of the receive that failed */
 	bool err_expected;		/* this QP may legitimately go to ERR */
 	bool flush_due;			/* the application moved the QP to ERR */
 	bool trouble;			/* a request of the peer, or a receive of this QP, may put this QP into ERR */
@@ -245,6 +273,7 @@ struct cq {
 	struct nic_cq *cq;
 	struct rng rng;
 	bool armed, armed_solicited, dead, poll_scheduled;
+	bool one_by_one;		   /* the notes about its entries are read */
 	uint32_t since_arm;		   /* entries that were in the CQ when it was armed, and are still there */
 	uint32_t interval_ns, empty_polls; /* polling slows down while the CQ is empty */
 };
@@ -279,6 +308,9 @@ struct node {
 	unsigned cqs;
 	struct srq srq;
 	bool has_srq;
+	struct nic_xrcd *xrcd; /* NULL: no XRC target yet */
+	struct srq xrc[SIM_XRC_SRQS];
+	struct tags *tags;     /* NULL: no QP matches tags */
 	struct nic_cq *ticks;  /* the CQ that WAITs count */
 	struct nic_qp *ticker; /* in ERR, so that each WR posted to it adds a CQE */
 	struct nic_qp *runner; /* enables WRs of managed queues */
@@ -288,7 +320,9 @@ struct node {
 	struct rng rng, nic_rng;
 	unsigned overflows;
 	struct triggers *triggers; /* NULL: none in this run */
-	bool amid;		   /* a call into the NIC is in progress */
+	struct qp *arriving;	   /* the QP whose packet the NIC is handed now; NULL: none */
+	uint32_t arriving_psn;
+	bool amid; /* a call into the NIC is in progress */
 };
 
 struct frame {
@@ -321,9 +355,9 @@ struct event {
 };
 
 struct sim_stats {
-	uint64_t frames, lost, doubled, flipped, reordered, completions, errors, flushed, resets, retransmits,
-		ud_delivered, uc_delivered, deliveries, atomics, windows, deregs, overflows, triggers, events, forged,
-		clock_jumps, stops;
+	uint64_t flushes, matches, rendezvous, frames, lost, doubled, flipped, reordered, completions, errors, flushed,
+		resets, retransmits, ud_delivered, uc_delivered, deliveries, atomics, windows, deregs, overflows,
+		triggers, events, forged, clock_jumps, stops;
 };
 
 struct sim {
@@ -400,6 +434,8 @@ bool bank_alloc(struct bank *bank, uint32_t len, struct rng *rng, struct slot *o
 void slot_free(struct slot *slot);
 bool slots_collect(const struct slot *seg, unsigned segs, uint8_t *out, uint32_t len);
 bool slot_gone(const struct slot *slot);
+/** The application writes a byte into a slot. */
+void slot_put(const struct slot *slot, uint32_t off, uint8_t byte);
 uint8_t *slot_mem(const struct slot *slot);
 uint64_t slot_iova(const struct slot *slot);
 void slot_grant(const struct slot *slot);
@@ -413,12 +449,13 @@ void memory_check(struct sim *sim);
 
 /* target.c */
 struct target *target_new(struct qp *qp, struct bank *bank, uint32_t len);
-void target_written(struct wr *wr);
+void target_written(const struct wr *wr);
 void target_unref(struct wr *wr, bool success);
 void target_release_all(struct qp *qp, bool keep_windows);
 bool target_holds(const struct target *t, const uint8_t *data, unsigned from, unsigned to);
 
 /* qp.c */
+bool qp_is_reliable(const struct qp *qp);
 bool qps_init(struct sim *sim);
 void qp_break(struct qp *qp, const char *why);
 bool qp_settled(const struct qp *qp);
@@ -435,6 +472,7 @@ bool wr_gather(struct wr *wr, uint32_t len, bool fill);
 void wr_release(struct wr *wr);
 uint32_t work_length(struct qp *qp);
 bool wrong_plant(struct wr *wr);
+void wr_written(struct wr *wr);
 bool datagram_post(struct qp *qp);
 void datagram_deliver(struct qp *qp, struct rwr *r, const struct nic_wc *wc);
 void work_close(struct qp *qp);
@@ -455,6 +493,32 @@ void triggers_completed(struct node *node, uint32_t qpn, bool success);
 /** Run the final oracles, if nothing has failed, and release the counters. */
 void triggers_end(struct node *node);
 
+/* tags.c */
+/** @return the node's SRQ that matches tags, created with this CQ if need be; NULL: the NIC refused it. */
+struct srq *tags_srq(struct node *node, struct cq *cq);
+/** Make a message for the peer's SRQ: choose its kind and tag, and write its header over its payload. */
+void tags_stamp(struct wr *wr);
+/** @return whether these are the bytes of the WR's payload from `off` on. */
+bool tags_payload_is(const struct wr *wr, uint32_t off, const uint8_t *data, uint32_t len);
+/** @return false: the completion is not of a tagged buffer, nor of an operation on one. */
+bool tags_complete(struct cq *cq, const struct nic_wc *wc);
+/** An untagged buffer got a message. */
+void tags_untagged(struct qp *qp, struct wr *wr);
+/** A receive of an untagged buffer was flushed: perhaps an unexpected message broke off. */
+void tags_broken(struct qp *qp);
+/** The sender of rendezvous messages got a message. */
+void tags_fin(struct qp *qp, const struct rwr *r, const struct nic_wc *wc);
+/** @return whether the QP, a sender, waits for the end of a rendezvous. */
+bool tags_waits(struct qp *qp);
+
+/* place.c */
+/** Post an ATOMIC WRITE or a FLUSH. */
+bool place_post(struct qp *qp);
+/** The NIC of the node writes a range to the medium behind it. */
+bool place_persist(void *node, void *addr, uint64_t len);
+/** A FLUSH has completed with success. */
+void place_flushed(const struct wr *wr);
+
 /* window.c */
 bool window_work(struct qp *qp);
 void window_completed(struct wr *wr, bool success);
@@ -467,9 +531,16 @@ void recv_start(struct sim *sim);
 void recv_kick(struct qp *qp, uint64_t delay_ns);
 struct rwr *recv_of(struct sim *sim, const struct nic_wc *wc);
 void recv_release(struct rwr *r);
+/** Fill in an SRQ whose receives have this random stream, and schedule the first of them. */
+void srq_begin(struct srq *srq, struct node *node, unsigned stream);
 void srq_kick(struct srq *srq, uint64_t delay_ns);
 
 /* complete.c, deliver.c */
+/** @return the next message in order that the QP has not received, or on XRC the next for the SRQ of `r`; NULL: there
+ * is none. */
+struct wr *deliver_next(const struct qp *qp, const struct rwr *r);
+/** @return whether every packet of the message has reached the receiver and, on RC, every earlier packet as well. */
+bool deliver_arrived(const struct qp *qp, const struct wr *wr);
 bool complete_tail(struct qp *qp);
 void complete_none(struct qp *qp);
 void complete(struct cq *cq, const struct nic_wc *wc);
@@ -495,6 +566,8 @@ bool wr_is_masked_atomic(const struct wr *wr);
 bool wr_is_elements(const struct wr *wr);
 uint32_t wr_elements_data(const struct wr *wr);
 bool wr_is_read_atomic(const struct wr *wr);
+bool wr_is_placing(const struct wr *wr);
+bool wr_is_write(const struct wr *wr);
 void wire_response_received(struct qp *requester, const struct decoded *d);
 uint64_t wire_number(const struct qp *qp, uint32_t psn);
 

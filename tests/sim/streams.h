@@ -21,6 +21,7 @@ enum sim_stream {
 	STREAM_TRIGGER,
 	STREAM_LINK_FORGE,
 	STREAM_CLOCK,
+	STREAM_PLACE,
 };
 
 #endif

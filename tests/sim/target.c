@@ -31,11 +31,15 @@ static bool among(const struct target *t, uint32_t at, uint8_t byte, unsigned fr
 	return false;
 }
 
-/** @return whether every byte of data comes from one of the writes [from, to). */
+/** @return whether every byte of data comes from one of the writes [from, to). What fits in one packet is written and
+ * read at once, so all of it comes from the same write. */
 bool target_holds(const struct target *t, const uint8_t *data, unsigned from, unsigned to)
 {
-	if (from < t->writes && pattern_check(t->uid[from], 0, data, t->slot.len))
-		return true;
+	for (unsigned i = from; i < to && i < t->writes; i++)
+		if (pattern_check(t->uid[i], 0, data, t->slot.len))
+			return true;
+	if (t->slot.len <= sim_mtu(t->slot.bank->node->sim))
+		return t->slot.len == 0;
 	for (uint32_t i = 0; i < t->slot.len; i++)
 		if (!among(t, i, data[i], from, to))
 			return false;
@@ -43,7 +47,7 @@ bool target_holds(const struct target *t, const uint8_t *data, unsigned from, un
 }
 
 /** A WRITE completed with success, or a later message of its QP was received: its data must be there. */
-void target_written(struct wr *wr)
+void target_written(const struct wr *wr)
 {
 	struct target *t = wr->target;
 	struct sim *sim = wr->qp->sim;
@@ -74,7 +78,7 @@ void target_unref(struct wr *wr, bool success)
 	t->refs--;
 	if (!success)
 		t->failed = true;
-	if (t->refs > 0 || t->failed || !t->retired || t->window != NULL || qp->type != NIC_QPT_RC)
+	if (t->refs > 0 || t->failed || !t->retired || t->window != NULL || !qp_is_reliable(qp))
 		return;
 	for (p = &qp->targets; *p != t; p = &(*p)->next)
 		;

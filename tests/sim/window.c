@@ -11,7 +11,7 @@ struct window *window_usable(struct qp *qp)
 {
 	struct window *w;
 
-	if (qp->type != NIC_QPT_RC || !qp->sim->opts.windows)
+	if (qp->type != NIC_QPT_RC || qp->tags != TAGS_NONE || !qp->sim->opts.windows)
 		return NULL;
 	w = &qp->peer->windows[rng_below(&qp->rng, SIM_WINDOWS)];
 	return w->state == WINDOW_BOUND ? w : NULL;

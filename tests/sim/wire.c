@@ -64,7 +64,18 @@ bool wr_is_read_atomic(const struct wr *wr)
 {
 	return wr->opcode == NIC_WR_RDMA_READ || wr->opcode == NIC_WR_ATOMIC_CMP_AND_SWP ||
 	       wr->opcode == NIC_WR_ATOMIC_FETCH_AND_ADD || wr_is_masked_atomic(wr) ||
-	       wr->opcode == NIC_WR_FETCH_ELEMENTS;
+	       wr->opcode == NIC_WR_FETCH_ELEMENTS || wr_is_placing(wr);
+}
+
+/** FLUSH and ATOMIC WRITE: a READ response without data answers them. */
+bool wr_is_placing(const struct wr *wr)
+{
+	return wr->opcode == NIC_WR_FLUSH || wr->opcode == NIC_WR_ATOMIC_WRITE;
+}
+
+bool wr_is_write(const struct wr *wr)
+{
+	return wr->opcode <= NIC_WR_RDMA_WRITE_WITH_IMM || wr->opcode == NIC_WR_ATOMIC_WRITE;
 }
 
 /** @return the opcode (low five bits) that packet k of a WR must have. */
@@ -99,6 +110,10 @@ static int expected_op(const struct wr *wr, uint64_t k)
 		return DOP_MASKED_CMP_SWAP;
 	case NIC_WR_MASKED_FETCH_AND_ADD:
 		return DOP_MASKED_FETCH_ADD;
+	case NIC_WR_FLUSH:
+		return DOP_FLUSH;
+	case NIC_WR_ATOMIC_WRITE:
+		return DOP_ATOMIC_WRITE;
 	case NIC_WR_ELEMENTS:
 		return DOP_ELEMENTS;
 	case NIC_WR_FETCH_ELEMENTS:
@@ -163,6 +178,18 @@ static const char *elements_fault(const struct wr *wr, const struct decoded *d, 
 	return NULL;
 }
 
+/** Like packet_fault(), for a FLUSH. One of the whole region has no range (A19). */
+static const char *flush_fault(const struct wr *wr, const struct decoded *d)
+{
+	bool range = wr->flush.level == NIC_FLUSH_RANGE;
+
+	if (d->feth != (wr->flush.type | (uint32_t)wr->flush.level << 4))
+		return "FETH";
+	if (d->va != (range ? wr->remote_addr : 0) || d->dma_len != (range ? wr->flush.len : 0) || d->rkey != wr->rkey)
+		return "RETH";
+	return d->payload_len == 0 ? NULL : "payload in a FLUSH";
+}
+
 /** @return what is wrong with packet k of a WR; NULL: nothing. */
 static const char *packet_fault(const struct wr *wr, uint64_t k, const struct decoded *d, const uint8_t *frame)
 {
@@ -172,10 +199,14 @@ static const char *packet_fault(const struct wr *wr, uint64_t k, const struct de
 
 	if (d->op != expected_op(wr, k))
 		return "opcode";
-	if (wr->qp->type != NIC_QPT_RC && d->ackreq)
+	if (!qp_is_reliable(wr->qp) && d->ackreq)
 		return "AckReq on an unacknowledged service";
 	if (d->se != (last && wr->solicited && wr->message))
 		return "solicited event bit";
+	if (d->has_srqn && d->srqn != wr->srqn)
+		return "XRCETH";
+	if (d->op == DOP_FLUSH)
+		return flush_fault(wr, d);
 	if (d->op == DOP_READ_REQ) {
 		if (d->va != wr->remote_addr + done || d->rkey != wr->rkey)
 			return "RETH address or key";
@@ -205,7 +236,7 @@ static const char *packet_fault(const struct wr *wr, uint64_t k, const struct de
 		return "payload length";
 	/* Check the payload even if the WR's memory has been deregistered meanwhile. That memory was then overwritten,
 	 * so a wrong payload shows that the NIC still reads it. */
-	return pattern_check(wr->uid, done, frame + d->payload, d->payload_len) ? NULL : "payload";
+	return tags_payload_is(wr, done, frame + d->payload, d->payload_len) ? NULL : "payload";
 }
 
 static uint64_t packet_hash(const struct decoded *d, const uint8_t *frame)
@@ -253,7 +284,7 @@ static void check_first_sending(struct qp *qp, struct wr *wr, uint64_t n, const 
 	if (qp->drained)
 		sim_fail(sim, "drained", "QP %06x: PSN %u sent for the first time after SQ_DRAINED", qp->qpn, d->psn);
 	/* A READ longer than the window may be sent only when no other request is unacknowledged. */
-	if (qp->type == NIC_QPT_RC && end - w->acked > window && !(d->op == DOP_READ_REQ && w->acked == n))
+	if (qp_is_reliable(qp) && end - w->acked > window && !(d->op == DOP_READ_REQ && w->acked == n))
 		sim_fail(sim, "window", "QP %06x: %llu PSNs unacknowledged, window %llu", qp->qpn,
 			 (unsigned long long)(end - w->acked), (unsigned long long)window);
 	for (uint32_t i = qp->done; i < wr->index; i++)
@@ -282,7 +313,7 @@ static void check_resending(struct qp *qp, const struct wr *wr, uint64_t n, cons
 	if (d->op != DOP_READ_REQ && p->hash != 0 && p->hash != hash)
 		sim_fail(sim, "resend_identical", "QP %06x: PSN %u differs from its first transmission", qp->qpn,
 			 d->psn);
-	if (qp->type != NIC_QPT_RC)
+	if (!qp_is_reliable(qp))
 		sim_fail(sim, "psn_order", "QP %06x: PSN %u sent twice on an unreliable service", qp->qpn, d->psn);
 	if (wr->done)
 		sim_fail(sim, "send_after_completion", "QP %06x: PSN %u sent after WR %u completed", qp->qpn, d->psn,
@@ -327,6 +358,18 @@ static void request_sent(struct qp *qp, const struct decoded *d, const uint8_t *
 		w->sent = end;
 }
 
+static bool service_fits(const struct qp *to, uint8_t service)
+{
+	switch (to->type) {
+	case NIC_QPT_RC:
+		return service == 0 || service == 6;
+	case NIC_QPT_UC:
+		return service == 1;
+	default:
+		return service == 5;
+	}
+}
+
 /** A NIC sends a frame to `to` (NULL if the destination QP is unknown). */
 void wire_sent(struct node *from, const struct decoded *d, const uint8_t *frame, struct qp *to)
 {
@@ -343,12 +386,11 @@ void wire_sent(struct node *from, const struct decoded *d, const uint8_t *frame,
 	}
 	if (to->peer->emptied)
 		sim_fail(sim, "reset_silent", "QP %06x is in RESET and sent PSN %u", to->peer->qpn, d->psn);
-	else if (to->peer->node != from ||
-		 (d->service != (to->type == NIC_QPT_RC ? 0 : 1) && (to->type != NIC_QPT_RC || d->service != 6)))
+	else if (to->peer->node != from || !service_fits(to, d->service))
 		sim_fail(sim, "packet", "QP %06x is sent a packet of another service or from a stranger", to->qpn);
-	else if (d->response)
+	else if (d->response && to->tags != TAGS_RECEIVER)
 		wire_response_sent(to, d);
-	else
+	else if (!d->response && to->peer->tags != TAGS_RECEIVER) /* those are requests of the NIC, for rendezvous */
 		request_sent(to->peer, d, frame);
 }
 

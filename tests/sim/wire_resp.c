@@ -82,7 +82,7 @@ void wire_response_sent(struct qp *qp, const struct decoded *d)
 	struct wire *w = &qp->wire;
 	uint64_t n = wire_number(qp, d->psn);
 
-	if (qp->type != NIC_QPT_RC) {
+	if (!qp_is_reliable(qp)) {
 		sim_fail(sim, "uc_silent", "QP %06x is sent a response", qp->qpn);
 		return;
 	}
@@ -102,6 +102,7 @@ void wire_response_sent(struct qp *qp, const struct decoded *d)
 	const struct wr *wr = w->psn[n].wr;
 	bool extended = wr_is_masked_atomic(wr) && wr->len != 8;
 	unsigned want = wr->opcode == NIC_WR_RDMA_READ	      ? d->op
+			: wr_is_placing(wr)		      ? DOP_READ_ONLY
 			: wr->opcode == NIC_WR_FETCH_ELEMENTS ? DOP_ELEMENTS_ACK
 			: extended			      ? DOP_EXT_ATOMIC_ACK
 							      : DOP_ATOMIC_ACK;
@@ -110,6 +111,9 @@ void wire_response_sent(struct qp *qp, const struct decoded *d)
 	    (wr->opcode == NIC_WR_RDMA_READ && (d->op < DOP_READ_FIRST || d->op > DOP_READ_ONLY)))
 		sim_fail(sim, "response", "QP %06x: %s for PSN %u, which is another operation", qp->qpn,
 			 decode_name(d->opcode), d->psn);
+	if (wr_is_placing(wr) && d->payload_len > 0)
+		sim_fail(sim, "response", "QP %06x: %u bytes answer a FLUSH or an ATOMIC WRITE", qp->qpn,
+			 d->payload_len);
 	if ((w->psn[n].flags & PSN_REPLIED) == 0 && n < w->replied)
 		sim_fail(sim, "response_order", "QP %06x: first response for PSN %u after one for a later PSN", qp->qpn,
 			 d->psn);
@@ -146,7 +150,7 @@ void wire_end(struct qp *qp)
 {
 	struct wire *w = &qp->wire;
 
-	if (qp->type == NIC_QPT_RC && qp->life == QP_UP && !qp->err_expected && !qp->peer->err_expected &&
+	if (qp_is_reliable(qp) && qp->life == QP_UP && !qp->err_expected && !qp->peer->err_expected &&
 	    w->ackreq_in > w->answered)
 		sim_fail(qp->sim, "ackreq_answered", "QP %06x: PSN number %llu asked for an ACK and got none", qp->qpn,
 			 (unsigned long long)w->ackreq_in - 1);

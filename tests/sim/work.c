@@ -30,6 +30,10 @@ struct wr *wr_new(struct qp *qp, uint32_t opcode)
 	wr->chain_to = UINT32_MAX;
 	wr->remote = qp->peer == NULL ? NULL : qp->peer->node;
 	wr->ex = (uint32_t)rng_u64(&qp->rng);
+	if (qp->type == NIC_QPT_XRC_INI) {
+		wr->xrc = (unsigned)rng_below(&qp->rng, SIM_XRC_SRQS);
+		wr->srqn = nic_srq_num(wr->remote->xrc[wr->xrc].srq);
+	}
 	wr->message = opcode == NIC_WR_SEND || opcode == NIC_WR_SEND_WITH_IMM || opcode == NIC_WR_SEND_WITH_INV ||
 		      opcode == NIC_WR_RDMA_WRITE_WITH_IMM;
 	return wr;
@@ -70,6 +74,8 @@ bool wr_gather(struct wr *wr, uint32_t len, bool fill)
 		left -= piece;
 	}
 	wr->len = len;
+	if (fill && wr->message)
+		tags_stamp(wr);
 	return true;
 }
 
@@ -119,7 +125,7 @@ static void choose_flags(struct wr *wr)
 	if (wr->signaled)
 		wr->flags |= NIC_SEND_SIGNALED;
 	wr->signaled |= sim->opts.sig_all;
-	if (qp->type == NIC_QPT_RC && rng_chance(&qp->rng, sim->opts.fence))
+	if (qp_is_reliable(qp) && rng_chance(&qp->rng, sim->opts.fence))
 		wr->flags |= NIC_SEND_FENCE;
 	wr->solicited = wr->message && rng_chance(&qp->rng, 300);
 	if (wr->solicited)
@@ -148,7 +154,8 @@ static void fill_request(const struct wr *wr, struct nic_send_wr *out, struct ni
 				    .num_sge = wr->segs,
 				    .opcode = wr->opcode,
 				    .flags = wr->flags,
-				    .ex = wr->ex};
+				    .ex = wr->ex,
+				    .srqn = wr->srqn};
 	for (unsigned i = 0; i < wr->segs; i++) {
 		sge[i] = (struct nic_sge){slot_iova(&wr->seg[i]), wr->seg[i].len, bank_lkey(wr->seg[i].bank)};
 		if ((wr->flags & NIC_SEND_INLINE) != 0)
@@ -175,6 +182,12 @@ static void fill_request(const struct wr *wr, struct nic_send_wr *out, struct ni
 		out->masked.rkey = wr->rkey;
 	} else if (wr_is_elements(wr)) {
 		fill_elements(wr, out, data);
+	} else if (wr->opcode == NIC_WR_FLUSH) {
+		out->flush.remote_addr = wr->remote_addr;
+		out->flush.rkey = wr->rkey;
+		out->flush.length = wr->flush.len;
+		out->flush.type = wr->flush.type;
+		out->flush.level = wr->flush.level;
 	} else if (wr->qp->type == NIC_QPT_UD) {
 		out->ud.ah = wr->ah;
 		out->ud.remote_qpn = wr->ud_to->qpn;
@@ -226,8 +239,8 @@ bool wr_post(struct wr *wr)
 	int rc;
 
 	choose_flags(wr);
-	if (wr->must == 0 && wr->len > 0 && wr->len <= qp->cap.max_inline_data && wr->opcode <= NIC_WR_SEND_WITH_IMM &&
-	    rng_chance(&qp->rng, 500))
+	if (wr->must == 0 && wr->len > 0 && wr->len <= qp->cap.max_inline_data &&
+	    (wr->opcode <= NIC_WR_SEND_WITH_IMM || wr->opcode == NIC_WR_ATOMIC_WRITE) && rng_chance(&qp->rng, 500))
 		wr->flags |= NIC_SEND_INLINE;
 	wr->posted_ns = sim->now_ns;
 	queue_wr(wr);
@@ -291,6 +304,21 @@ static struct target *choose_target(struct qp *qp, uint32_t len, struct window *
 	return target_new(qp, &qp->peer->node->bank[frail ? BANK_TARGET_FRAIL : BANK_TARGET], len);
 }
 
+/** A WR that writes to its target was posted. */
+void wr_written(struct wr *wr)
+{
+	struct target *t = wr->target;
+	struct qp *qp = wr->qp;
+
+	/* A fenced WRITE waits for the READs before it, so these READs do not see its data (10.8.3.3). */
+	for (uint32_t i = qp->done; (wr->flags & NIC_SEND_FENCE) != 0 && i < wr->index; i++)
+		if (qp->sq[i]->target == t && qp->sq[i]->chain_to == UINT32_MAX)
+			qp->sq[i]->chain_to = t->writes;
+	wr->chain_from = t->writes;
+	t->uid[t->writes++] = wr->uid;
+	t->refs++;
+}
+
 static bool post_write(struct qp *qp, uint32_t opcode)
 {
 	struct wr *wr = wr_new(qp, opcode);
@@ -310,14 +338,8 @@ static bool post_write(struct qp *qp, uint32_t opcode)
 	wr->rkey = t->rkey;
 	if (!wrong_plant(wr))
 		return false;
-	/* A fenced WRITE waits for the READs before it, so these READs do not see its data (10.8.3.3). */
-	if (wr_post(wr) && (wr->flags & NIC_SEND_FENCE) != 0)
-		for (uint32_t i = qp->done; i < wr->index; i++)
-			if (qp->sq[i]->target == t && qp->sq[i]->chain_to == UINT32_MAX)
-				qp->sq[i]->chain_to = t->writes;
-	wr->chain_from = t->writes;
-	t->uid[t->writes++] = wr->uid;
-	t->refs++;
+	if (wr_post(wr))
+		wr_written(wr);
 	return !qp->sim->failed;
 }
 
@@ -462,9 +484,9 @@ static bool post_elements(struct qp *qp)
 
 static bool post_atomic(struct qp *qp, uint32_t opcode)
 {
-	if (qp->sim->opts.elements > 0 && rng_chance(&qp->rng, qp->sim->opts.elements))
+	if (qp->type == NIC_QPT_RC && qp->sim->opts.elements > 0 && rng_chance(&qp->rng, qp->sim->opts.elements))
 		return post_elements(qp);
-	if (qp->sim->opts.masked > 0 && rng_chance(&qp->rng, qp->sim->opts.masked))
+	if (qp->type == NIC_QPT_RC && qp->sim->opts.masked > 0 && rng_chance(&qp->rng, qp->sim->opts.masked))
 		return post_masked(qp, opcode == NIC_WR_ATOMIC_CMP_AND_SWP ? NIC_WR_MASKED_CMP_AND_SWP
 									   : NIC_WR_MASKED_FETCH_AND_ADD);
 
@@ -493,7 +515,9 @@ static bool allowed(const struct qp *qp, uint32_t opcode)
 {
 	if ((qp->sim->opts.mask_ops >> opcode & 1) != 0)
 		return false;
-	return qp->type == NIC_QPT_RC || opcode <= NIC_WR_SEND_WITH_IMM;
+	if (qp->tags == TAGS_SENDER && (opcode == NIC_WR_SEND_WITH_IMM || opcode == NIC_WR_RDMA_WRITE_WITH_IMM))
+		return false;
+	return qp_is_reliable(qp) || opcode <= NIC_WR_SEND_WITH_IMM;
 }
 
 /** Post a NOP or a WAIT; the oracles treat both alike. For each WAIT, one CQE is added to the awaited CQ after a random
@@ -532,10 +556,13 @@ static bool post_one(struct qp *qp)
 		return post_nothing(qp);
 	if (qp->type == NIC_QPT_UD)
 		return datagram_post(qp);
-	if (qp->type == NIC_QPT_RC && qp->sim->opts.windows && rng_chance(&qp->rng, 100))
+	if (qp->type == NIC_QPT_RC && qp->tags == TAGS_NONE && qp->sim->opts.windows && rng_chance(&qp->rng, 100))
 		return window_work(qp);
 	if (!allowed(qp, opcode))
 		return true;
+	if (opcode <= NIC_WR_RDMA_WRITE_WITH_IMM && qp_is_reliable(qp) && qp->sim->opts.places > 0 &&
+	    rng_chance(&qp->rng, qp->sim->opts.places))
+		return place_post(qp);
 	switch (opcode) {
 	case NIC_WR_SEND:
 	case NIC_WR_SEND_WITH_IMM:
@@ -576,12 +603,17 @@ static void work_event(struct sim *sim, void *arg)
 		work_kick(qp, rng_below(&qp->rng, rng_chance(&qp->rng, 50) ? 50000 : 3000));
 }
 
+static bool posts(const struct qp *qp)
+{
+	return qp->type != NIC_QPT_XRC_TGT && qp->tags != TAGS_RECEIVER;
+}
+
 bool work_triggered(struct qp *qp)
 {
 	struct sim *sim = qp->sim;
 
 	/* Leave the last operation to work_event, which posts it and then starts the end of the run. */
-	if (sim->ending || qp->life != QP_UP || qp->emptied || sim->ops_left <= 1)
+	if (sim->ending || !posts(qp) || qp->life != QP_UP || qp->emptied || sim->ops_left <= 1)
 		return true;
 	if (qp->posted - qp->done >= sim->opts.sq_depth)
 		return false;
@@ -592,7 +624,7 @@ bool work_triggered(struct qp *qp)
 
 void work_kick(struct qp *qp, uint64_t delay_ns)
 {
-	if (qp->work_scheduled || qp->sim->ending)
+	if (qp->work_scheduled || qp->sim->ending || !posts(qp))
 		return;
 	qp->work_scheduled = true;
 	sched_at(qp->sim, qp->sim->now_ns + delay_ns, work_event, qp);

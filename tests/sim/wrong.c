@@ -10,8 +10,8 @@ static uint64_t bank_end(const struct bank *bank)
 	return bank->iova + bank->size;
 }
 
-/** Choose a remote range that must be refused with a remote access error. */
-static void wrong_range(struct wr *wr, struct rng *rng, uint32_t right)
+/** Choose a remote range of `len` bytes that must be refused with a remote access error. */
+static void wrong_range(struct wr *wr, struct rng *rng, uint32_t right, uint32_t len)
 {
 	struct node *node = wr->remote;
 	struct bank *good = &node->bank[right == NIC_ACCESS_REMOTE_ATOMIC ? BANK_CELLS : BANK_TARGET];
@@ -32,13 +32,13 @@ static void wrong_range(struct wr *wr, struct rng *rng, uint32_t right)
 		break;
 	case 2: /* one byte or one word past the end */
 	case 3:
-		wr->remote_addr = bank_end(good) - wr->len + step;
+		wr->remote_addr = bank_end(good) - len + step;
 		break;
 	case 4: /* before the start */
 		wr->remote_addr = good->iova - step;
 		break;
 	case 5: /* wraps around */
-		wr->remote_addr = UINT64_MAX - wr->len + 1;
+		wr->remote_addr = UINT64_MAX - len + 1;
 		wr->remote_addr &= ~7ull;
 		break;
 	case 6: /* far outside the region */
@@ -49,6 +49,9 @@ static void wrong_range(struct wr *wr, struct rng *rng, uint32_t right)
 		wr->rkey = bank_rkey(good);
 		wr->remote_addr = (good->iova + 7) & ~7ull;
 	}
+	if (wr->opcode == NIC_WR_ATOMIC_WRITE) /* aligned, so that nothing but the range is wrong, and as far outside */
+		wr->remote_addr =
+			wr->remote_addr < good->iova ? wr->remote_addr & ~7ull : (wr->remote_addr + 7) & ~7ull;
 }
 
 /** Make a SEND longer than the receive that it will consume. */
@@ -72,9 +75,9 @@ static bool wrong_length(struct wr *wr)
 
 static void drop_target(struct wr *wr)
 {
-	/* A READ moved to a wrong range no longer uses its target, so drop the READ's reference to the target. A WRITE
-	 * has no reference to drop here, because it gets one only after this call. */
-	if (wr->opcode == NIC_WR_RDMA_READ && wr->target != NULL) {
+	/* A READ or FLUSH moved to a wrong range no longer uses its target, so drop its reference to the target. A
+	 * WRITE has no reference to drop here, because it gets one only after this call. */
+	if ((wr->opcode == NIC_WR_RDMA_READ || wr->opcode == NIC_WR_FLUSH) && wr->target != NULL) {
 		wr->target->refs--;
 		wr->target = NULL;
 	}
@@ -92,7 +95,19 @@ static void wrong_atomic(struct wr *wr, struct rng *rng)
 			wr->remote_addr -= wr->len;
 		return;
 	}
-	wrong_range(wr, rng, NIC_ACCESS_REMOTE_ATOMIC);
+	wrong_range(wr, rng, NIC_ACCESS_REMOTE_ATOMIC, wr->len);
+}
+
+/** The whole region has no range that could be wrong, only a key. */
+static void wrong_flush(struct wr *wr, struct rng *rng)
+{
+	drop_target(wr);
+	if (wr->flush.level == NIC_FLUSH_RANGE && wr->flush.len > 0) {
+		wrong_range(wr, rng, NIC_ACCESS_REMOTE_WRITE, wr->flush.len);
+		return;
+	}
+	wr->must = BIT(NIC_WC_REM_ACCESS_ERR);
+	wr->rkey ^= 1u << rng_below(rng, 32);
 }
 
 /** Occasionally plant a mistake in a WR. @return false: there was no memory for it. */
@@ -101,8 +116,19 @@ bool wrong_plant(struct wr *wr)
 	struct qp *qp = wr->qp;
 	struct rng *rng = &qp->rng;
 
-	if (qp->type != NIC_QPT_RC || wr->len == 0 || !rng_chance(rng, qp->sim->opts.errors))
+	if (!qp_is_reliable(qp) || (wr->len == 0 && wr->opcode != NIC_WR_FLUSH) ||
+	    !rng_chance(rng, qp->sim->opts.errors))
 		return true;
+	if (wr->opcode == NIC_WR_FLUSH) {
+		wrong_flush(wr, rng);
+		return true;
+	}
+	if (qp->type == NIC_QPT_XRC_INI && rng_chance(rng, 100)) { /* an SRQ that does not exist (XR-02) */
+		drop_target(wr);
+		wr->srqn ^= 1u << rng_below(rng, 24);
+		wr->must = BIT(NIC_WC_REM_INV_REQ_ERR);
+		return true;
+	}
 	if (rng_chance(rng, 200) && wr->opcode != NIC_WR_ELEMENTS) { /* a local key that does not exist */
 		wr->must = BIT(NIC_WC_LOC_PROT_ERR);
 		return true;
@@ -113,11 +139,12 @@ bool wrong_plant(struct wr *wr)
 		return wrong_length(wr);
 	case NIC_WR_RDMA_WRITE:
 	case NIC_WR_RDMA_WRITE_WITH_IMM:
-		wrong_range(wr, rng, NIC_ACCESS_REMOTE_WRITE);
+	case NIC_WR_ATOMIC_WRITE:
+		wrong_range(wr, rng, NIC_ACCESS_REMOTE_WRITE, wr->len);
 		return true;
 	case NIC_WR_RDMA_READ:
 		drop_target(wr);
-		wrong_range(wr, rng, NIC_ACCESS_REMOTE_READ);
+		wrong_range(wr, rng, NIC_ACCESS_REMOTE_READ, wr->len);
 		return true;
 	case NIC_WR_ATOMIC_CMP_AND_SWP:
 	case NIC_WR_ATOMIC_FETCH_AND_ADD:
