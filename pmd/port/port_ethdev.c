@@ -201,14 +201,27 @@ uint64_t pmd_ethdev_timeout(struct pmd_port *port, uint64_t now_ns)
 
 /* ---- receive ------------------------------------------------------------------------------------------------ */
 
+/** Remove the frame's VLAN tag, if it has one. @return false: the tag names a VLAN. A tag with VLAN number 0 gives the
+ *  frame a priority only (IEEE 802.1Q 9.6); the device belongs to no VLAN. */
+static bool ethdev_untag(struct rte_mbuf *m)
+{
+	rte_vlan_strip(m);
+	return !(m->ol_flags & RTE_MBUF_F_RX_VLAN_STRIPPED) || (m->vlan_tci & 0xfff) == 0;
+}
+
 /** Whether a frame is an IP packet to our address; if so, *out is filled in. ARP and ND frames are handled here. */
 static bool ethdev_accept(struct port_ethdev *p, struct rte_mbuf *m, uint64_t now_ns, struct nic_rx_frame *out)
 {
-	const uint8_t *h = rte_pktmbuf_mtod(m, const uint8_t *), *ip = h + NEIGH_ETHER_LEN;
-	uint32_t len = m->data_len;
+	const uint8_t *h, *ip;
+	uint32_t len;
 
 	/* A frame in several mbuf segments is longer than any RoCE frame. */
-	if (m->nb_segs != 1 || len < NEIGH_ETHER_LEN + 20 || (!(h[0] & 1) && memcmp(h, p->mac, 6) != 0))
+	if (m->nb_segs != 1 || m->data_len < NEIGH_ETHER_LEN + 20 || !ethdev_untag(m))
+		goto not_ours;
+	h = rte_pktmbuf_mtod(m, const uint8_t *);
+	ip = h + NEIGH_ETHER_LEN;
+	len = m->data_len;
+	if (len < NEIGH_ETHER_LEN + 20 || (!(h[0] & 1) && memcmp(h, p->mac, 6) != 0))
 		goto not_ours;
 	if (neigh_rx(&p->neigh, h, len, now_ns))
 		return false;

@@ -15,6 +15,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/eventfd.h>
 #include <sys/wait.h>
 
 #include <cmocka.h>
@@ -519,6 +520,98 @@ static void ethdev__service_ports_are_owned_per_engine(void **state)
 	end_close(&b);
 }
 
+/* ---- VLAN tags ----------------------------------------------------------------------------------------------- */
+
+/* A switch between the wires of pf-b and pf-y, which tags all frames. */
+static struct {
+	int fd[2];
+	int stop; /* an eventfd */
+	_Atomic uint16_t tci;
+} tagger;
+
+static int tagger_socket(const char *iface)
+{
+	struct sockaddr_ll at = {
+		.sll_family = AF_PACKET, .sll_protocol = htons(ETH_P_ALL), .sll_ifindex = (int)if_nametoindex(iface)};
+	int fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0);
+
+	assert_true(fd >= 0);
+	assert_int_equal(bind(fd, (struct sockaddr *)&at, sizeof(at)), 0);
+	return fd;
+}
+
+static void tagger_pass(int from, int to)
+{
+	uint8_t frame[WIRE_MTU + 64];
+	struct sockaddr_ll source;
+	socklen_t size = sizeof(source);
+	ssize_t n = recvfrom(from, frame + 4, sizeof(frame) - 4, MSG_DONTWAIT, (struct sockaddr *)&source, &size);
+
+	if (n < ETH_HLEN || source.sll_pkttype == PACKET_OUTGOING)
+		return;
+	memmove(frame, frame + 4, 12);
+	frame[12] = ETH_P_8021Q >> 8;
+	frame[13] = ETH_P_8021Q & 0xff;
+	frame[14] = (uint8_t)(tagger.tci >> 8);
+	frame[15] = (uint8_t)tagger.tci;
+	send(to, frame, (size_t)n + 4, 0); /* a frame that is lost here is sent again */
+}
+
+static void *tagger_main(void *arg)
+{
+	struct pollfd fds[3] = {{tagger.fd[0], POLLIN, 0}, {tagger.fd[1], POLLIN, 0}, {tagger.stop, POLLIN, 0}};
+
+	while (poll(fds, 3, -1) > 0 && !fds[2].revents) {
+		tagger_pass(tagger.fd[0], tagger.fd[1]);
+		tagger_pass(tagger.fd[1], tagger.fd[0]);
+	}
+	return arg;
+}
+
+/** A tag with a priority and no VLAN changes nothing; frames of a VLAN, to which the device does not belong, are
+ * ignored and counted. */
+static void ethdev__HV_15_priority_tags_are_accepted_and_vlans_are_not(void **state)
+{
+	const uint64_t one = 1;
+	struct pmd_device d[2];
+	struct end a, b;
+	uint64_t ignored;
+	pthread_t t;
+
+	(void)state;
+	NEED_WIRE();
+	assert_true(namespace_veth("pf-y", "pf-z", WIRE_MTU));
+	tagger.fd[0] = tagger_socket("pf-b");
+	tagger.fd[1] = tagger_socket("pf-y");
+	tagger.stop = eventfd(0, EFD_CLOEXEC);
+	tagger.tci = 5 << 13; /* priority 5, VLAN 0 */
+	assert_int_equal(pthread_create(&t, NULL, tagger_main, NULL), 0);
+	parse("10.80.0.1" PF(0, "pf-a") ";10.80.0.2" PF(1, "pf-z"), d, 2);
+	ends_open(&a, &d[0], &b, &d[1]);
+	for (int i = 1; i < 5; i++) {
+		write_once(&a, &b, i);
+		write_once(&b, &a, i);
+	}
+	tagger.tci = 5 << 13 | 7;
+	ignored = stats_of(&b).rx_not_ours;
+	end_send(&a, NIC_WR_RDMA_WRITE, 8, &b);
+	while (stats_of(&b).rx_not_ours == ignored) {
+		pmd_lock(a.engine);
+		assert_int_equal(nic_cq_count(a.scq), 0);
+		pmd_unlock(a.engine);
+		usleep(1000);
+	}
+	tagger.tci = 0;
+	assert_int_equal(end_wait(&a, a.scq, true).status, NIC_WC_SUCCESS);
+	end_close(&a);
+	end_close(&b);
+	assert_int_equal(write(tagger.stop, &one, sizeof(one)), sizeof(one));
+	pthread_join(t, NULL);
+	close(tagger.fd[0]);
+	close(tagger.fd[1]);
+	close(tagger.stop);
+}
+
 static void *progress_while_cancelled(void *arg)
 {
 	struct pmd_engine *e = arg;
@@ -569,6 +662,7 @@ int main(void)
 		cmocka_unit_test(ethdev__survives_an_interface_that_was_down),
 		cmocka_unit_test(ethdev__forked_child_keeps_no_socket),
 		cmocka_unit_test(ethdev__service_ports_are_owned_per_engine),
+		cmocka_unit_test(ethdev__HV_15_priority_tags_are_accepted_and_vlans_are_not),
 		cmocka_unit_test(ethdev__pcap_poll_is_no_cancellation_point),
 	};
 
