@@ -7,6 +7,7 @@ import re
 import shutil
 import tempfile
 
+import cm
 import harness
 
 LOSSY = ("--loss", "1%")
@@ -16,6 +17,7 @@ UCP_TESTS = ("tag_lat", "tag_bw", "tag_sync_lat", "ucp_put_lat", "ucp_put_bw", "
 UCT_TESTS = [(test, how) for test in ("am_lat", "am_bw", "put_lat", "put_bw") for how in ("short", "bcopy", "zcopy")]
 UCT_TESTS += [("get", "bcopy"), ("get", "zcopy")]
 UCT_TESTS += [(test, "short") for test in ("add_lat", "add_mr", "fadd", "swap", "cswap")]
+CONNECT_PORT = "13347"  # of the device, in the port space of TCP
 SIZES = ("1", "128", "129", "8192", "8193", "100000", "4000000")  # around the limits of short, bcopy and eager
 
 
@@ -51,6 +53,18 @@ def atomics(tally, case, sides, env, origins=3, rounds=500, wait=harness.Process
                      f"exit codes {codes}", target.output(), *(process.output() for process in running))
 
 
+def connect(tally, case, sides, env):
+    """A connection by socket addresses: rdma_cm tells the transport the peer's address."""
+    program = os.path.join(os.environ["UROCE_BUILD"], "tests", "apps", "ucx_connect")
+    if not os.path.exists(program):
+        print("SKIP: ucx_connect: not built, because libucx-dev is not installed", flush=True)
+        return
+    argv = [program, CONNECT_PORT, sides[0].address]
+    ok, reason, server, client = cm.pair(argv, [*argv, "client"], sides, env)
+    tally.result(f"connection of UCX by socket addresses, {case}", ok and "all messages came back" in client, reason,
+                 server, client)
+
+
 def lossy(tally):
     """By UDP, while packets are lost: every operation is executed once."""
     sides = harness.one_device_sides(5)
@@ -74,6 +88,7 @@ def main():
         for size in SIZES:
             perftest(tally, case, sides, dict(env, **more), "tag_lat", "-n", "30", "-s", size)
         atomics(tally, case, sides, dict(env, **more))
+        connect(tally, case, sides, dict(env, UCX_SOCKADDR_TLS_PRIORITY="rdmacm", **more))
     for test, how in UCT_TESTS:
         perftest(tally, "shared memory", harness.one_device_sides(4), env, test, "-n", "500", "-d", "uroce0:1", "-x",
                  "uroce", "-D", how)
