@@ -27,7 +27,7 @@
 #define CM_PENDING_DEFAULT 4096
 #define CM_LINGER_MAX	   1024 /* maximum number of orphans kept only to answer duplicates */
 
-/** Upper limit of the times that a peer's MAD asks this side to wait, as an exponent: 69 s. */
+/** The longest wait that a peer's MAD can impose on this side, as an exponent: 69 s. */
 #define CM_TIME_MAX 24
 #define CM_NO_MRA   UINT8_MAX /* a value of mra_tries that differs from every number of tries */
 

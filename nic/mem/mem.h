@@ -96,8 +96,8 @@ enum mem_verdict mem_scatter_check(struct nic *nic, const struct nic_pd *pd, con
 /** Execute an atomic on aligned application memory; `orig`: as in atomic_execute(). @return false if it faulted. */
 bool mem_atomic(struct nic *nic, const struct nic_atomic *a, uint8_t *app, uint64_t *orig);
 
-/** Execute an operation on elements of application memory, aligned to their parts. @return false if it faulted: some of
- *  the elements may have been updated. */
+/** Execute an operation on elements in application memory. Each element is aligned to the size of its parts (a complex
+ *  number has two). @return false if it faulted: some of the elements may have been updated. */
 bool mem_elements(struct nic *nic, const struct nic_elements *e, uint8_t *app);
 
 static inline struct mkey *mkey_find(const struct nic *nic, uint32_t key)

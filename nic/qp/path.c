@@ -146,7 +146,8 @@ static inline bool qp_tx(struct nic_qp *qp, uint32_t path, struct nic_tx_frame *
 	return resp_tx(qp, frame);
 }
 
-/* Settle after QPs of the path have sent. @return whether settling may have given the path new packets to send. */
+/* Do what was put off while QPs of the path were sending: failed CQs, the owners' work, triggered work. @return whether
+ * that may have given the path new packets to send. */
 static inline bool settle(struct nic *nic, uint32_t index)
 {
 	if (list_empty(&nic->paths[index].ready))

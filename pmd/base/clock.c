@@ -30,7 +30,7 @@
 #define DOUBT_NS     200000u /* difference between counter and kernel that is tolerated at a tie */
 #define DOUBT_SHIFT  6	     /* also tolerated: 2^-6 of the time since the last tie, more than a rate error of 1% */
 #define DOUBTS_MOST  8
-#define DOUBT_AGE_NS 60000000000u /* the number of doubts returns to 0 after this time without a doubt */
+#define DOUBT_AGE_NS 60000000000u /* counter and kernel agreed for this time: the count of differences returns to 0 */
 
 struct pmd_clock pmd_clock = {.source.kernel_ns = pmd_clock_monotonic_ns};
 static _Thread_local uint64_t last_ns; /* last result of pmd_clock_steady_ns in this thread */

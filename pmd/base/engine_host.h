@@ -34,7 +34,7 @@ struct pmd_host {
 	bool rx_brief;		     /* stop receiving at a packet whose payload is passed by reference */
 	bool dead;		     /* this process is a forked child: the engine is the parent's */
 	bool keyed;		     /* UROCE_KEY was set at open */
-	unsigned function;	     /* number of this function of the device */
+	unsigned function;	     /* number of our function of the device */
 	int bell_fd;		     /* eventfd that wakes the serving thread; the producers of links write to it */
 	struct pmd_control *control; /* NULL: an ethdev device, which has one function only */
 	struct pmd_local *local;     /* NULL: an ethdev device */

@@ -246,7 +246,7 @@ static void daemon_ready(struct pmd_host *host, struct pmd_watch *w, uint32_t ev
 		daemon_hear(host);
 }
 
-/** A new daemon of the device connects to adopt this function: answer, and use its connection from now on. */
+/** A new daemon of the device connects to adopt our function: answer, and use its connection from now on. */
 static void visit_adopt(struct pmd_host *host, int fd, struct proto_msg *m)
 {
 	struct pmd_control *c = host->control;

@@ -27,7 +27,7 @@ struct pmd_control_stats {
  */
 int pmd_control_join(const struct pmd_device *device, struct pmd_control **out, char *err, size_t err_len);
 
-/** Hand the port the sockets that the device had when this function joined. Call once, before pmd_control_addresses.
+/** Give the port the sockets that the device had when this process joined it. Call once, before pmd_control_addresses.
  *  @return 0 or a negative errno. */
 int pmd_control_sockets(struct pmd_control *c, struct pmd_port *port);
 

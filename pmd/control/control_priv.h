@@ -21,7 +21,7 @@ struct pmd_control {
 	struct pmd_listener *listeners; /* additional names */
 	struct pmd_watch timer;		/* armed while something has to be tried again */
 	bool timer_runs;
-	uint32_t services[PROTO_SERVICES_MAX]; /* the services that this function serves, see proto_service */
+	uint32_t services[PROTO_SERVICES_MAX]; /* the services that our function serves, see proto_service */
 	unsigned n_services;
 	int records_fd;	    /* see pmd_control_records; -1: none */
 	bool records_told;  /* records_fd was sent to the current daemon */

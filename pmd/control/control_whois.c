@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * control_whois.c - tells visitors whether an address belongs to this function's device. A new daemon asks this
+ * control_whois.c - tells visitors whether an address belongs to our function's device. A new daemon asks this
  * question, to find out whether the address for which it was started belongs to a device that has functions but no
  * daemon. If so, the new daemon becomes the daemon of that device.
  *

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * services.c - ports of the device that this function serves.
+ * services.c - ports of the device that our function serves.
  *
  * A function reserves a port by listening under the port's name (proto.h): then no other function can reserve or serve
  * the port, and functions of this host find the server without a daemon. When the function serves the port, the daemon

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * services.h - ports of the device that this function serves (pmd-internal): those of reliable datagrams (engine.h) and
+ * services.h - ports of the device that our function serves (pmd-internal): those of reliable datagrams (engine.h) and
  * those of the connection manager (engine_cm.h). proto_service (proto.h) turns a port of either kind into one number,
  * the service. All functions are called under the engine's lock.
  */
@@ -11,14 +11,14 @@
 
 struct pmd_service;
 
-/** The ports that this function serves. All zeroes: none. */
+/** The ports that our function serves. All zeroes: none. */
 struct pmd_services {
 	struct pmd_service *list;
 	unsigned n_served;  /* at most PROTO_SERVICES_MAX */
 	uint32_t next_port; /* where the next search for a free port starts */
 };
 
-/** Whether this function serves the service or has reserved it. */
+/** Whether our function serves the service or has reserved it. */
 bool pmd_services_have(const struct pmd_host *host, uint32_t service);
 /** Whether no function of the device listens under the service's name. Costs system calls. */
 bool pmd_services_nobody_listens(const struct pmd_host *host, uint32_t service);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tools.h - connections of the `uroce` command to this function (pmd-internal): they arrive as visitors of the control
+ * tools.h - connections of the `uroce` command to our function (pmd-internal): they arrive as visitors of the control
  * plane (control.h), and observe.h answers their requests. All functions are called with the engine locked.
  */
 #ifndef PMD_TOOLS_H

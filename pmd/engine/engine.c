@@ -103,8 +103,8 @@ unsigned pmd_forks(void)
 }
 
 /* All locks are held across fork. So in the child the guarded data is consistent, and the child can release the locks.
- * The child has a copy of DPDK's heap, but only the thread that forked, and the sockets belong to the parent. So
- * engines that were open are dead in the child. */
+ * Of the threads, only the one that forked exists in the child. The child has a copy of DPDK's heap, but the sockets
+ * belong to the parent. So engines that were open are dead in the child. */
 static void fork_prepare(void)
 {
 	pthread_mutex_lock(&process.lock);

@@ -5,7 +5,7 @@
  * nic_rx delivers each message to the CM at once (nic_gsi.h). The CM's answer usually leaves in the step that received
  * the message. Messages that the application causes leave with its doorbell. Other functions of the device get their
  * messages on their own sockets (uroced_steer.c). A message for another function can still come here: a kernel may
- * merge datagrams of two functions, or this function may just have released a port. We drop such a message, because an
+ * merge datagrams of two functions, or our function may just have released a port. We drop such a message, because an
  * answer in another function's name would end a connection. The sender repeats the message.
  *
  * The records of connections are in memory that this process shares with the daemon. When the process has ended, even
@@ -34,7 +34,7 @@
 
 /* ---- messages ----------------------------------------------------------------------------------------------- */
 
-/** Whether the message is for this function. On an ethdev device every message is. */
+/** Whether the message is for our function. On an ethdev device every message is. */
 static bool is_ours(struct pmd_cm *cm, const uint8_t *mad)
 {
 	const struct pmd_host *host = &cm->engine->host;

@@ -59,8 +59,8 @@ uint64_t pmd_clock_monotonic_ns(void);
 void pmd_clock_init(struct pmd_clock *c, const struct pmd_clock_source *source);
 void pmd_clock_tie(struct pmd_clock *c);
 
-/** @return the kernel's time. Called when pmd_clock_fast() fails; makes a new tie if one is due. Never waits for
- *  another thread. */
+/** @return the kernel's time. Called when pmd_clock_fast() fails. Compares counter and kernel (makes a tie) if that is
+ *  due. Never waits for another thread. */
 uint64_t pmd_clock_slow(struct pmd_clock *c);
 
 /**

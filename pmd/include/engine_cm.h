@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * engine_cm.h - the connection manager of a device: this function's part of it (nic_cm.h), and the port spaces that all
+ * engine_cm.h - the connection manager of a device: our function's part of it (nic_cm.h), and the port spaces that all
  * processes of the device share. See engine.h for devices (pmd_devices), engines and their lock.
  *
  * The CM sends and receives its messages (MADs) on queue pair 1 of the device, through the port, even between processes
@@ -28,7 +28,7 @@ struct nic_cm_event;
 typedef void (*pmd_cm_event_fn)(void *ctx, const struct nic_cm_event *event);
 
 /**
- * Get the connection manager of this function. No lock held. The first call creates it, with queue pair 1. It lives as
+ * Get the connection manager of our function. No lock held. The first call creates it, with queue pair 1. It lives as
  * long as the engine.
  *
  * Functions of nic_cm.h are called under pmd_lock. Call pmd_doorbell afterwards, as after posting a request: the
@@ -71,7 +71,7 @@ int pmd_cm_bind(struct pmd_engine *engine, enum nic_cm_space space, const struct
  *  errors as pmd_cm_bind. */
 int pmd_cm_reuse(struct pmd_engine *engine, struct pmd_cm_port *port, bool on);
 /**
- * Listen on a bound port. No lock held. When this returns, requests for the service reach this function's CM, from this
+ * Listen on a bound port. No lock held. When this returns, requests for the service reach our function's CM, from this
  * host and from the network. Call nic_cm_listen first, or the CM rejects the requests.
  * @return 0; -EADDRINUSE: this process has bound another port with this number at the address, or another process
  * listens on the port or has bound it for itself alone; -ENOSPC: the process listens on too many ports.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * links.h - packets between this function and other functions of the same host, through shared memory (pmd-internal).
+ * links.h - packets between our function and other functions of the same host, through shared memory (pmd-internal).
  *
  * A link has one direction. The producer makes a ring (ring.h), connects to the consumer's name and sends the ring. The
  * producer may use the ring at once, before the consumer has accepted it. The connection stays open as long as the link
@@ -28,7 +28,7 @@
 enum { PROTO_LINK_TAKEN = PROTO_LINK + 1, PROTO_LINK_KNOCK };
 
 #define LINKS_MAX	  255		  /* links out: one per possible function */
-#define LINKS_IN_MAX	  (2 * LINKS_MAX) /* links in: to this function and to its services */
+#define LINKS_IN_MAX	  (2 * LINKS_MAX) /* links in: to our function and to its services */
 /* Maximum number of links out to services. A link to a service transfers few packets, so such links must not use up the
  * slots of links to functions. Packets to a service without a link use the port. */
 #define LINKS_SERVICE_MAX 64
@@ -112,8 +112,9 @@ void pmd_links_unserve(struct pmd_links *links, uint16_t port);
  *  is lost. */
 bool pmd_links_forward(struct pmd_links *links, uint32_t path, const struct nic_rx_frame *frame);
 
-/** Free the memory of rings without recent traffic. Links without recent traffic are ended if they are to services or
- *  for strays. @return when to call again; UINT64_MAX: not needed. */
+/** Free what has had no recent traffic. A link that leads to a service, or that only forwards packets for other
+ *  functions (strays.h), is ended. Of any other link the ring's memory is freed. @return when to call again;
+ * UINT64_MAX: not needed. */
 uint64_t pmd_links_trim(struct pmd_links *links, uint64_t now_ns);
 
 /** Make producers ring the engine's bell from now on. @return false: a ring already has packets, and producers are not

@@ -56,7 +56,7 @@ bool links_prove(const struct pmd_links *l, int connection, const struct proto_l
 	    proto_peer(connection, &peer) != 0)
 		return false;
 	if (pmd_gid_equal(&said->key, &l->self.key) && said->function == l->self.function)
-		return peer.pid == l->pid; /* the producer claims to be this function: it must be this process */
+		return peer.pid == l->pid; /* the producer claims to be our function: it must be this process */
 	pmd_name_function(&said->key, said->function, &name);
 	switch (proto_holder(&name, &said->key, &peer)) {
 	case PROTO_HOLDER_IT:

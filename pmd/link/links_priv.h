@@ -294,7 +294,7 @@ void links_revoke_all(struct link_out *out);
 /* Defined in links_ahead.c. */
 /** Let the call that copies the whole payload `p` also copy payloads of the entries after it, as many as possible. */
 void links_look_ahead(struct link_payload *p, struct link_copy *c);
-/** Whether payloads were read ahead whose entries have not been received yet. */
+/** Whether some payloads have been read ahead, and their entries have not been received yet. */
 static inline bool links_has_ahead(const struct link_in *in)
 {
 	return in->n_ahead && in->ahead[in->n_ahead - 1].at >= in->ring.head;

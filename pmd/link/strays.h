@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * strays.h - packets that arrive at this function's sockets but are for another function of the device, or for a
- * service that this function does not serve (pmd-internal). All functions are called under the engine's lock.
+ * strays.h - packets that arrive at our function's sockets but are for another function of the device, or for a
+ * service that our function does not serve (pmd-internal). All functions are called under the engine's lock.
  *
  * Some strays are legitimate: the kernel's GRO merges packets of two functions into one datagram; the kernel's filter
  * lists a limited number of services and steers packets to all other services to one function; and packets can still

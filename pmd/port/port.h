@@ -75,7 +75,7 @@ struct pmd_port {
 	 *  service; see strays.h. If NULL, such packets are dropped. The frame is valid only during the call.
 	 *  @return false: pass the packet to the NIC. */
 	bool (*stray)(void *ctx, const struct nic_rx_frame *frame);
-	/** Whether this function serves the service. NULL: this function serves none. */
+	/** Whether our function serves the service. NULL: our function serves none. */
 	bool (*serves)(void *ctx, uint16_t service);
 	void *ctx; /* first argument of stray and serves */
 	struct pmd_port_stats stats;

@@ -209,7 +209,7 @@ static bool udp_is_ours(struct port_udp *u, const struct nic_rx_frame *frame)
 	const uint8_t *qpn = frame->data + BTH_DEST_QPN;
 
 	if (frame->len < BTH_DEST_QPN + 3 || qpn[0] == u->function)
-		return true; /* for this function, or too short: the NIC counts short packets */
+		return true; /* for our function, or too short: the NIC counts short packets */
 	if (qpn[0] == 0 && qpn[1] == 0 && qpn[2] == NIC_GSI_QPN)
 		return true; /* for queue pair 1: the CM finds the function that the message is for */
 	return qpn[0] == NIC_SERVICE_QPN >> 16 && u->port.serves &&

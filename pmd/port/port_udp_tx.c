@@ -220,7 +220,7 @@ static int udp_send_fallback(struct port_udp *u, struct udp_socket *s, const str
 	int rc = udp_send(s, f, 1);
 
 	u->port.stats.tx_gso_fallback++;
-	/* The kernel sent the packet on its own, so this path does not support runs: send no more runs to this peer. */
+	/* The single packet was sent although the run was refused, so the path has no runs: send this peer no more. */
 	if (rc == 0 && (run_rc == -EINVAL || run_rc == -EIO || run_rc == -EOPNOTSUPP))
 		udp_peer_slot(u, &f->dgid)->no_gso = true;
 	return rc;

@@ -46,7 +46,7 @@ struct pmd_fault_stats {
 #undef PMD_FAULT_STAT
 };
 
-/** @param function this function's number on its device. @return NULL: out of memory. */
+/** @param function our function's number on its device. @return NULL: out of memory. */
 struct pmd_fault *pmd_fault_create(uint32_t function);
 void pmd_fault_destroy(struct pmd_fault *f);
 

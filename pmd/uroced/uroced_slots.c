@@ -25,7 +25,7 @@
 #include "uroced_slots.h"
 
 #define STAYED_NS      10000000000u /* after this time an adoption counts as a success */
-#define LOOK_NS	       20000000	    /* delay before the next offer to a function not adopted; doubles each time */
+#define LOOK_NS	       20000000	    /* until the daemon tries again to adopt a function; doubles each time */
 #define LOOK_DOUBLES   8	    /* up to 5 s between tries */
 #define UNASKED_MISSES 12	    /* tries (about 20 s) after which we stop waiting for a function */
 #define UNTOLD_NS      20000000000u /* time that functions have after our start to tell us their services */
@@ -382,8 +382,8 @@ static bool adopted_is_valid(unsigned n, struct proto_msg *m)
 	       memchr(a->join.iface, 0, sizeof(a->join.iface));
 }
 
-/** The function has answered PROTO_ADOPT. The device follows the function's interface or, if the function follows none,
- *  gets the function's address. */
+/** The function has answered PROTO_ADOPT. If the function names an interface, the device takes that interface's
+ *  addresses and their changes. Otherwise the device gets the function's own address. */
 static void slot_adopted(struct daemon *d, unsigned n, struct proto_msg *m)
 {
 	const struct proto_adopted *a = m->data;
