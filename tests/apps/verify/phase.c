@@ -169,7 +169,7 @@ static void requests_post(struct end *end, const struct phase *ph, unsigned qp, 
 		if (ph->op == OP_SEND_INV) { /* first a WRITE through the window, then the SEND that invalidates it */
 			wr[n + 1] = wr[n];
 			wr[n].opcode = IBV_WR_RDMA_WRITE;
-			wr[n].send_flags = 0;
+			wr[n].send_flags &= IBV_SEND_INLINE;
 			wr[n].wr.rdma.rkey = mw_rkeys[qp * ph->msgs + m];
 			wr[n].next = &wr[n + 1];
 			n++;
