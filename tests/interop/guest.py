@@ -41,20 +41,23 @@ def die_with_parent():
 
 
 class Guest:
-    def __init__(self, kernel, initramfs, folder, cpus=1):
+    def __init__(self, kernel, initramfs, folder, cpus=1, relay=None):
         self.console = os.path.join(folder, "console.log")
         if os.path.exists(self.console):
             os.unlink(self.console)
         accel = os.environ.get("UROCE_VM_ACCEL", "tcg,thread=multi")
         append = (f"console=ttyS0 quiet panic=-1 mitigations=off tsc=reliable no_timer_check random.trust_cpu=1 "
                   f"ip4={GUEST_IP}/24 mtu={TAP_MTU}")
+        netdev = f"dgram,id=n0,local.type=fd,local.str={relay.guests.fileno()}" if relay else \
+            "tap,id=n0,ifname=tap0,script=no,downscript=no"
         command = ["qemu-system-x86_64", "-accel", accel, "-M", "pc", "-cpu", "max", "-smp", str(cpus), "-m", "640",
                    "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-serial",
                    f"file:{self.console}", "-kernel", kernel, "-initrd", initramfs, "-append", append,
-                   "-netdev", "tap,id=n0,ifname=tap0,script=no,downscript=no", "-device",
+                   "-netdev", netdev, "-device",
                    f"virtio-net-pci,netdev=n0,mac=52:54:00:77:00:01,romfile=,host_mtu={TAP_MTU}"]
         with open(os.path.join(folder, "qemu.log"), "wb") as log:
             self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                                            pass_fds=[relay.guests.fileno()] if relay else [],
                                             preexec_fn=die_with_parent)
 
     def console_text(self):

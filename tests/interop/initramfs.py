@@ -2,9 +2,11 @@
 """Builds the guest's initramfs (cpio, newc) from a kernel package's modules and programs of this machine.
 
 Needs no root: files go from memory into the archive. Modules' dependencies come from their .modinfo sections,
-programs' from ldd.
+programs' from ldd. Libraries can come from a newer Debian than this machine's.
 """
+import glob
 import gzip
+import lzma
 import os
 import re
 import shutil
@@ -20,6 +22,12 @@ TOPS = ("/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64",
 
 class Missing(Exception):
     """Something the guest needs is not installed."""
+
+
+def contents(path):
+    """@return the bytes of a file; a kernel module may be compressed"""
+    with lzma.open(path) if path.endswith(".xz") else open(path, "rb") as f:
+        return f.read()
 
 
 class Cpio:
@@ -40,8 +48,7 @@ class Cpio:
         self.parts += [head, b"\0" * (-len(head) % 4), data, b"\0" * (-len(data) % 4)]
 
     def file(self, name, source):
-        with open(source, "rb") as f:
-            self.add(name, stat.S_IFREG | 0o755, f.read())
+        self.add(name, stat.S_IFREG | 0o755, contents(source))
 
     def write(self, path):
         self.add("TRAILER!!!", 0)
@@ -56,12 +63,12 @@ def program_path(name):
     return os.path.realpath(path)
 
 
-def program_add(cpio, path, name=None):
-    """A program and every library that ldd lists for it."""
-    cpio.file("bin/" + (name or os.path.basename(path)), path)
+def program_add(cpio, path, libraries):
+    """A program and every library that ldd lists for it, as `libraries` has it, if it does."""
+    cpio.file("bin/" + os.path.basename(path), path)
     listing = subprocess.run(["ldd", path], capture_output=True, text=True).stdout
     for library in re.findall(r"(/\S+)", listing):
-        cpio.file(library, os.path.realpath(library))
+        cpio.file(library, libraries.get(os.path.basename(library)) or os.path.realpath(library))
 
 
 def module_order(folder):
@@ -69,16 +76,16 @@ def module_order(folder):
     files = {}
     for top, _, names in os.walk(folder):
         for name in names:
-            if name.endswith(".ko"):
-                files[name[:-3].replace("-", "_")] = os.path.join(top, name)
+            stem, ko, _ = name.partition(".ko")
+            if ko:
+                files[stem.replace("-", "_")] = os.path.join(top, name)
     order = []
 
     def visit(name):
         path = files.get(name)
         if not path or path in order:
             return  # built into the kernel, or already there
-        with open(path, "rb") as f:
-            found = re.search(rb"\0depends=([^\0]*)\0", f.read())
+        found = re.search(rb"\0depends=([^\0]*)\0", contents(path))
         for needed in found.group(1).decode().split(",") if found else []:
             if needed:
                 visit(needed.replace("-", "_"))
@@ -89,6 +96,10 @@ def module_order(folder):
     return order
 
 
+def module_name(path):
+    return os.path.basename(path).removesuffix(".xz")
+
+
 def provider_path():
     for top in TOPS:
         path = f"{top}/libibverbs/{PROVIDER}"
@@ -97,29 +108,38 @@ def provider_path():
     raise Missing("the rxe provider of libibverbs is not installed (package ibverbs-providers)")
 
 
-def build(modules_folder, programs, out):
-    """Write an initramfs with rdma_rxe, its tools and `programs` (paths) to `out`."""
-    cpio = Cpio()
+def libraries_of(tree):
+    """@return the libraries of unpacked packages, by their names"""
+    found = [path for top in TOPS + ("/lib/x86_64-linux-gnu",) for path in glob.glob(f"{tree}{top}/*.so*")]
+    return {os.path.basename(path): os.path.realpath(path) for path in found}
+
+
+def build(modules_folder, programs, out, newer=None):
+    """Write an initramfs with rdma_rxe, its tools and `programs` (paths) to `out`. The folder `newer` holds unpacked
+    packages whose libraries replace this machine's."""
+    cpio, libraries = Cpio(), libraries_of(newer) if newer else {}
     for folder in ("dev", "proc", "sys", "tmp", "etc/libibverbs.d", "lib/modules", "sbin"):
         cpio.add(folder, stat.S_IFDIR | 0o755)
     busybox = program_path("busybox")
     cpio.file("bin/busybox", busybox)
     for path in [program_path(name) for name in PROGRAMS] + list(programs):
-        program_add(cpio, path)  # busybox's shell prefers its own ip and tc unless called as /bin/ip, /bin/tc
+        # busybox's shell prefers its own ip and tc unless called as /bin/ip, /bin/tc
+        program_add(cpio, path, libraries)
     for applet in subprocess.run([busybox, "--list"], capture_output=True, text=True).stdout.split():
         cpio.add("bin/" + applet, stat.S_IFLNK | 0o777, b"busybox")
     for top in TOPS:  # glibc loads it for pthread_exit, and ldd does not list it
         if os.path.exists(f"{top}/libgcc_s.so.1"):
             cpio.file(f"{top.removeprefix('/usr')}/libgcc_s.so.1", f"{top}/libgcc_s.so.1")
     provider = provider_path()
-    cpio.file(provider, provider)
+    replaced = f"{newer}{provider}" if newer else None
+    cpio.file(provider, replaced if replaced and os.path.exists(replaced) else provider)
     cpio.add("etc/libibverbs.d/rxe.driver", stat.S_IFREG | 0o644, b"driver rxe\n")
     order = module_order(modules_folder)
-    if not any(path.endswith("/rdma_rxe.ko") for path in order):
+    if "rdma_rxe.ko" not in map(module_name, order):
         raise Missing(f"the kernel in {modules_folder} has no rdma_rxe")
     for path in order:
-        cpio.file("lib/modules/" + os.path.basename(path), path)
-    names = "".join(os.path.basename(path) + "\n" for path in order)
+        cpio.file("lib/modules/" + module_name(path), path)
+    names = "".join(module_name(path) + "\n" for path in order)
     cpio.add("lib/modules/order", stat.S_IFREG | 0o644, names.encode())
     cpio.file("init", os.path.join(os.path.dirname(os.path.abspath(__file__)), "guest-init"))
     cpio.write(out)

@@ -68,18 +68,21 @@ CM_PROGRAMS = {"mckey", *(command.split()[0] for case in CM_CASES + CM_PERFTEST 
 
 # The DREQ (QP 1 in the BTH, attribute 0x0015 in the MAD header) of the guest is spared: the kernel sends that of a
 # process that has ended once only, so a server whose DREQ is lost would wait for ever.
-LOSS_ON = """
+LOSS_OUT = """
 /bin/tc qdisc add dev eth0 root handle 1: prio &&
 /bin/tc qdisc add dev eth0 parent 1:3 netem limit 10000 loss {percent}% &&
 /bin/tc filter add dev eth0 parent 1: protocol ip prio 1 u32 match ip dport 4791 0xffff
     match u32 1 0xffffff at 32 match u16 0x0015 0xffff at 64 flowid 1:1 &&
-/bin/tc filter add dev eth0 parent 1: protocol ip prio 2 u32 match ip dport 4791 0xffff flowid 1:3 &&
+/bin/tc filter add dev eth0 parent 1: protocol ip prio 2 u32 match ip dport 4791 0xffff flowid 1:3
+""".replace("\n", " ")
+LOSS_IN = """
 /bin/ip link add ifb9 type ifb && /bin/ip link set ifb9 up &&
 /bin/tc qdisc add dev ifb9 root netem limit 10000 loss {percent}% &&
 /bin/tc qdisc add dev eth0 ingress &&
 /bin/tc filter add dev eth0 parent ffff: protocol ip u32 match ip dport 4791 0xffff
     action mirred egress redirect dev ifb9
 """.replace("\n", " ")
+LOSS_ON = LOSS_OUT + "&&" + LOSS_IN
 LOSS_OFF = "/bin/tc qdisc del dev eth0 root; /bin/tc qdisc del dev eth0 ingress; /bin/ip link del ifb9"
 
 
@@ -290,7 +293,7 @@ def main():
     os.makedirs(folder, exist_ok=True)
     packages_install()
     try:
-        elf, modules = kernel.prepare(folder)
+        elf, modules, _ = kernel.prepare(folder)
         image = os.path.join(folder, "initramfs.gz")
         programs = [initramfs.program_path(name) for name in sorted(CM_PROGRAMS)]
         initramfs.build(modules, [harness.verify_path(), *programs], image)
