@@ -41,7 +41,7 @@ def die_with_parent():
 
 
 class Guest:
-    def __init__(self, kernel, initramfs, folder, cpus=1, relay=None):
+    def __init__(self, kernel, initramfs, folder, cpus=1, relay=None, persistent=False):
         self.console = os.path.join(folder, "console.log")
         if os.path.exists(self.console):
             os.unlink(self.console)
@@ -55,6 +55,10 @@ class Guest:
                    f"file:{self.console}", "-kernel", kernel, "-initrd", initramfs, "-append", append,
                    "-netdev", netdev, "-device",
                    f"virtio-net-pci,netdev=n0,mac=52:54:00:77:00:01,romfile=,host_mtu={TAP_MTU}"]
+        if persistent:
+            command[command.index("-M") + 1] += ",nvdimm=on"
+            command[command.index("-m") + 1] += ",slots=1,maxmem=2G"
+            command += ["-object", "memory-backend-ram,id=p0,size=64M", "-device", "nvdimm,memdev=p0"]
         with open(os.path.join(folder, "qemu.log"), "wb") as log:
             self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
                                             pass_fds=[relay.guests.fileno()] if relay else [],

@@ -14,7 +14,8 @@ import stat
 import subprocess
 
 MODULES = ("virtio_pci virtio_net crc32_generic ib_core ib_uverbs rdma_rxe rdma_ucm "
-           "sch_netem sch_prio sch_ingress cls_u32 act_mirred ifb").split()
+           "sch_netem sch_prio sch_ingress cls_u32 act_mirred ifb "
+           "nfit nd_pmem dax_pmem device_dax").split()
 PROGRAMS = "ip tc rdma ibv_devinfo".split()
 PROVIDER = "librxe-rdmav34.so"
 TOPS = ("/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib")

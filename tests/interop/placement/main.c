@@ -2,12 +2,13 @@
 /*
  * main.c - FLUSH and ATOMIC WRITE (IBTA A19) between two ends, over any libibverbs that knows them.
  *
- *   placement -s [-g GID_INDEX] [-p PORT]
+ *   placement -s [-g GID_INDEX] [-p PORT] [-m FILE]
  *   placement -c ADDRESS [-g GID_INDEX] [-p PORT] [-T TIMEOUT_CODE] [-n BATCHES]
  *
  * The client requests, the server is the memory: first the cases of cases.c, then the batches of batches.c; with -n
- * that many batches only. The client prints "ok" or "FAIL" for each case, preceded by the reasons; the server says why
- * its memory is not as it must be. Exit code 0: all is well; 77: the device does not know these operations.
+ * that many batches only. FILE is the server's memory to be flushed for persistence. The client prints "ok" or "FAIL"
+ * for each case, preceded by the reasons; the server says why its memory is not as it must be. Exit code 0: all is
+ * well; 77: the device does not know these operations.
  */
 #include <getopt.h>
 #include <stdarg.h>
@@ -44,7 +45,7 @@ int main(int argc, char **argv)
 	bool ok = true;
 
 	setvbuf(stdout, NULL, _IOLBF, 0);
-	while ((option = getopt(argc, argv, "sc:g:p:T:n:")) >= 0)
+	while ((option = getopt(argc, argv, "sc:g:p:m:T:n:")) >= 0)
 		switch (option) {
 		case 's':
 			break;
@@ -56,6 +57,9 @@ int main(int argc, char **argv)
 			break;
 		case 'p':
 			port = atoi(optarg);
+			break;
+		case 'm':
+			me.file_name = optarg;
 			break;
 		case 'T':
 			me.wish.timeout_code = atoi(optarg);

@@ -19,10 +19,11 @@ enum type { GLOBAL = 1, PERSISTENT = 2 };
 enum level { RANGE, REGION };
 
 #define LEN	  65536
-#define DATA_AT	  256	/* where the WRITEs of a case go */
-#define DATA_LEN  9000	/* several packets */
-#define WORD_AT	  16392 /* where an ATOMIC WRITE of a case goes */
-#define SLOTS	  8	/* of a batch */
+#define DATA_AT	  256	    /* where the WRITEs of a case go */
+#define DATA_LEN  9000	    /* several packets */
+#define WORD_AT	  16392	    /* where an ATOMIC WRITE of a case goes */
+#define FILE_LEN  (2 << 20) /* mapped; a page of persistent memory */
+#define SLOTS	  8	    /* of a batch */
 #define SLOT_LEN  4096
 #define FLAGS_AT  40960
 #define WAIT_MS	  90000
@@ -54,6 +55,7 @@ struct side {
 	int oob;
 	bool client;
 	uint8_t gid_index;
+	const char *file_name;
 	struct ibv_context *ctx;
 	struct ibv_pd *pd;
 	struct ibv_cq *cq;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* side.c - one end of the test of FLUSH and ATOMIC WRITE: device, memory, queue pairs, requests. */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,15 +18,16 @@ static struct ibv_mr *region_make(struct side *me, uint8_t *mem, int access)
 	return mr;
 }
 
-static uint8_t *file_map(void)
+/** Map a file in /tmp, or the named one. */
+static uint8_t *file_map(const char *name)
 {
-	char name[] = "/tmp/placement-XXXXXX";
-	int fd = mkstemp(name);
+	char made[] = "/tmp/placement-XXXXXX";
+	int fd = name ? open(name, O_RDWR) : mkstemp(made);
 	void *map;
 
-	if (fd < 0 || unlink(name) || ftruncate(fd, LEN))
-		die("a file in /tmp: %s", strerror(errno));
-	map = mmap(NULL, LEN, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (fd < 0 || (!name && (unlink(made) || ftruncate(fd, FILE_LEN))))
+		die("%s: %s", name ? name : made, strerror(errno));
+	map = mmap(NULL, FILE_LEN, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (map == MAP_FAILED)
 		die("mmap: %s", strerror(errno));
 	close(fd);
@@ -43,7 +45,7 @@ static void memory_make(struct side *me)
 
 	me->mem = aligned_alloc(4096, LEN);
 	me->expected = malloc(LEN);
-	me->file = file_map();
+	me->file = file_map(me->file_name);
 	if (!me->mem || !me->expected)
 		die("out of memory");
 	for (int i = 0; i < REGIONS; i++) {
@@ -84,7 +86,7 @@ void side_close(struct side *me)
 			die("ibv_dereg_mr: %s", strerror(errno));
 	if (ibv_destroy_cq(me->cq) || ibv_dealloc_pd(me->pd) || ibv_close_device(me->ctx))
 		die("the end: %s", strerror(errno));
-	munmap(me->file, LEN);
+	munmap(me->file, FILE_LEN);
 	free(me->mem);
 	free(me->expected);
 }
