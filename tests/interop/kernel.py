@@ -38,9 +38,14 @@ def release_environment(release, folder):
         f.write(f"deb [signed-by={KEYRING}] {mirror()} {release} main\n")
     with open(config, "w") as f:
         f.write(f'Dir::Etc::sourcelist "{sources}";\nDir::Etc::sourceparts "-";\nDir::State::status "/dev/null";\n'
-                f'Dir::State::lists "{folder}/lists";\nDir::Cache "{folder}";\nAPT::Sandbox::User "root";\n')
+                f'Dir::State::lists "{folder}/lists";\nDir::Cache "{folder}";\nAPT::Sandbox::User "root";\n'
+                'Acquire::http::Timeout "20";\nAcquire::https::Timeout "20";\nAcquire::Retries "1";\n')
     environment = dict(os.environ, APT_CONFIG=config)
-    update = subprocess.run(["apt-get", "update", "--error-on=any"], env=environment, capture_output=True, text=True)
+    try:
+        update = subprocess.run(["apt-get", "update", "--error-on=any"], env=environment, capture_output=True,
+                                text=True, timeout=180)
+    except subprocess.TimeoutExpired as error:
+        raise Unavailable(f"apt-get update for {release} did not end in time") from error
     if update.returncode:
         raise Unavailable(f"apt-get update for {release} failed: {update.stderr.strip().splitlines()[-1:]}")
     return environment
