@@ -147,7 +147,7 @@ static const struct qp *restless(const struct sim *sim)
 
 		if (qp->life == QP_DEAD || qp_settled(qp))
 			continue;
-		if (qp->life != QP_UP || qp->posted != qp->done || qp->in_flight > 0 || tags_waits(&sim->qp[i]))
+		if (qp->life != QP_UP || qp->posted != qp->done || qp->in_flight > 0 || tags_waits(qp))
 			return qp;
 	}
 	return NULL;
@@ -164,9 +164,11 @@ static void finish(struct sim *sim, void *arg)
 
 static void watch_end(struct sim *sim, void *arg)
 {
-	const struct qp *qp = restless(sim);
+	const struct qp *qp;
 
 	(void)arg;
+	tags_look(sim);
+	qp = restless(sim);
 	if (qp == NULL) {
 		/* pending delayed ACKs and notifications arrive within this time */
 		sched_at(sim,

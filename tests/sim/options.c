@@ -102,7 +102,7 @@ static void choose_clocks(struct sim_opts *o, uint64_t seed)
 	o->clock_drift = PICK(0, 0, 0, 1);
 }
 
-/** Like the clock options, those of later operations come from a stream of their own. */
+/** Options added later have a random stream of their own, too. */
 static void choose_later(struct sim_opts *o, uint64_t seed)
 {
 	struct rng later, *rng = &later;
@@ -130,6 +130,11 @@ void sim_opts_choose(struct sim_opts *opts, uint64_t seed, const struct sim_over
 		opts->name = overrides->value[SIM_OPT_##name];
 #include "options.def"
 #undef SIM_OPTION
+	/* The model of triggers does not know the completions of operations on tagged buffers: no run has both. */
+	if (opts->tag_pairs > 0 && overrides != NULL && overrides->set[SIM_OPT_tag_pairs])
+		opts->triggers = 0;
+	else if (opts->triggers > 0)
+		opts->tag_pairs = 0;
 }
 
 int sim_opts_find(const char *name)

@@ -106,7 +106,7 @@ static void clamp(struct sim_opts *o)
 	CLAMP(xrc_pairs, 0, 4);
 	CLAMP(tag_pairs, 0, o->max_len < 64 ? 0 : 4);
 	CLAMP(ud_qps, 0, 4);
-	if (o->rc_pairs + o->uc_pairs + o->ud_qps == 0)
+	if (o->rc_pairs + o->uc_pairs + o->ud_qps + o->xrc_pairs + o->tag_pairs == 0)
 		o->rc_pairs = 1;
 	CLAMP(mtu, 1, 5);
 	CLAMP(max_len, 0, 32768);
@@ -117,8 +117,6 @@ static void clamp(struct sim_opts *o)
 	CLAMP(burst, 1, 32);
 	CLAMP(ops, 1, 10000000);
 	CLAMP(keyed, 0, nic_key_supported());
-	if (o->tag_pairs > 0)
-		o->triggers = 0; /* their model does not know the completions of operations on tagged buffers */
 #undef CLAMP
 }
 

@@ -504,12 +504,15 @@ bool tags_payload_is(const struct wr *wr, uint32_t off, const uint8_t *data, uin
 bool tags_complete(struct cq *cq, const struct nic_wc *wc);
 /** An untagged buffer got a message. */
 void tags_untagged(struct qp *qp, struct wr *wr);
-/** A receive of an untagged buffer was flushed: perhaps an unexpected message broke off. */
+/** A receive of the QP has failed: perhaps an unexpected message broke off. */
 void tags_broken(struct qp *qp);
 /** The sender of rendezvous messages got a message. */
 void tags_fin(struct qp *qp, const struct rwr *r, const struct nic_wc *wc);
-/** @return whether the QP, a sender, waits for the end of a rendezvous. */
-bool tags_waits(struct qp *qp);
+/** @return whether a message of the QP, a sender, has arrived and is not complete at its receiver, or a rendezvous has
+ * not ended. */
+bool tags_waits(const struct qp *qp);
+/** Break the pairs whose receivers have used up the retries of their rendezvous. */
+void tags_look(struct sim *sim);
 
 /* place.c */
 /** Post an ATOMIC WRITE or a FLUSH. */

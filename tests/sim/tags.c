@@ -21,10 +21,10 @@
 #define BITS	  3 /* of a tag: few, so that messages and buffers meet */
 
 /* LISTED: in the list. LATE: waits until the counts agree. MAYBE: one of the two. TAKEN: a message has matched. */
-enum place { FREE, ADDING, LISTED, LATE, MAYBE, TAKEN };
+enum where { FREE, ADDING, LISTED, LATE, MAYBE, TAKEN };
 
 struct buffer {
-	enum place place;
+	enum where place;
 	struct slot seg;
 	uint64_t tag, mask, order;
 	uint32_t handle;
@@ -135,7 +135,7 @@ static struct buffer *first_match(struct tags *t, uint64_t tag)
 	return best;
 }
 
-static void move(struct tags *t, enum place from, enum place to)
+static void move(struct tags *t, enum where from, enum where to)
 {
 	for (unsigned i = 0; i < TAGS; i++)
 		if (t->buffer[i].place == from)
@@ -495,21 +495,28 @@ void tags_fin(struct qp *qp, const struct rwr *r, const struct nic_wc *wc)
 	wr->tm.finished = true;
 }
 
-bool tags_waits(struct qp *qp)
+bool tags_waits(const struct qp *qp)
 {
-	if (qp->tags != TAGS_SENDER)
-		return false;
-	for (uint32_t i = 0; i < qp->done; i++) {
+	for (uint32_t i = 0; qp->tags == TAGS_SENDER && i < qp->done; i++) {
 		const struct wr *wr = qp->sq[i];
+		bool fits = wr->tm.kind == MESSAGE_EAGER || wr->tm.len <= qp->peer->srq->cap;
 
-		if (wr->tm.kind != MESSAGE_RENDEZVOUS || wr->status != NIC_WC_SUCCESS || wr->tm.finished ||
-		    !wr->tm.matched || wr->tm.len > qp->peer->srq->cap)
+		if (!wr->message || wr->status != NIC_WC_SUCCESS)
 			continue;
-		/* The receiver may have used up its retries while it read the data, or told its end. */
-		if (nic_qp_state(qp->peer->qp) == NIC_QPS_ERR &&
-		    (!qp->sim->clean || !qp->sim->patient || clock_excuses(qp->peer)))
-			qp_break(qp->peer, "a rendezvous failed");
-		return true;
+		if (!wr->delivered || (wr->tm.matched && fits && !wr->tm.read) ||
+		    (wr->tm.read && wr->tm.kind == MESSAGE_RENDEZVOUS && !wr->tm.finished))
+			return true;
 	}
 	return false;
+}
+
+void tags_look(struct sim *sim)
+{
+	for (unsigned i = 0; i < sim->qps; i++) {
+		struct qp *qp = &sim->qp[i];
+
+		if (tags_waits(qp) && nic_qp_state(qp->peer->qp) == NIC_QPS_ERR &&
+		    (!sim->clean || !sim->patient || clock_excuses(qp->peer)))
+			qp_break(qp->peer, "a rendezvous failed");
+	}
 }

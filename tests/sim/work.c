@@ -641,8 +641,9 @@ void work_close(struct qp *qp)
 		return;
 	qp->unsignaled_run = 1000;
 	if (qp->type == NIC_QPT_UD) {
-		while (!datagram_post(qp) && !qp->sim->failed)
-			;
+		for (unsigned i = 0; !datagram_post(qp) && !qp->sim->failed; i++)
+			if (i == 1000)
+				sim_fail(qp->sim, "api", "no memory for the last WR of QP %06x", qp->qpn);
 		return;
 	}
 	if (qp->type == NIC_QPT_UC)
