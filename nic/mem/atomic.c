@@ -52,7 +52,7 @@ static inline uint64_t add_fields(uint64_t a, uint64_t b, uint64_t m, unsigned *
 	return sum ^ ((a ^ b) & m);
 }
 
-/** Compute word i after the operation. @return false: the comparison failed. */
+/** Compute the value that word i will have after the operation. @return false: the comparison failed. */
 static inline bool next_word(const struct nic_atomic *a, unsigned i, uint64_t old, unsigned *carry, uint64_t *next)
 {
 	switch (a->op) {

@@ -42,7 +42,7 @@ static uint32_t access_of(const struct opcode *op)
 }
 
 /* Whether the payload has a valid length. A FIRST or MIDDLE packet must be full; with a reference, it must be as long
- * as all the full packets that it stands for. */
+ * as all the full packets that it stands for together. */
 static bool payload_fits(const struct nic_qp *qp, const struct packet *p)
 {
 	uint32_t len = p->payload_len;

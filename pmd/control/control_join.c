@@ -168,7 +168,8 @@ static int recv_answer(int fd, pid_t daemon, struct proto_msg *m)
 	return rc;
 }
 
-/** Write the error message for a failed exchange with the daemon: for each errno, what the user can do. */
+/** Write the error message for a failed exchange with the daemon. For each errno, the message says what the user
+ *  can do. */
 static void ask_failed(int rc, const struct nic_gid *gid, pid_t pid, char *err, size_t err_len)
 {
 	char address[PMD_GID_TEXT], place[PROTO_PID_TEXT];
@@ -286,7 +287,8 @@ struct ways {
 	unsigned asked; /* how many times in a row */
 };
 
-/** Whether an untrusted process may be asked to release the name: before until_ns, and at most WAYS times in a row. */
+/** Whether we may ask an untrusted process to release the name: only before until_ns, and at most WAYS times in a
+ *  row. */
 static bool may_ask_way(struct ways *w, pid_t pid)
 {
 	if (pid != w->pid)

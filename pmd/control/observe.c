@@ -2,8 +2,8 @@
 /*
  * observe.c - see observe.h. Owns nothing that outlives a request: captures and faults have their own state.
  *
- * The engine is locked while a request is handled: a reply has at most 32 KiB of text, and longer lists are requested
- * in pages.
+ * The engine is locked while a request is handled. So a reply has at most 32 KiB of text, and the tool requests longer
+ * lists in pages.
  */
 #include <errno.h>
 #include <stdarg.h>

@@ -5,8 +5,8 @@
  * Wrappers: the linker (--wrap) diverts calls from everything linked with DPDK to these functions. On the thread that
  * starts the EAL they do less than the real functions; on other threads they call the real functions, except that
  * openlog() does nothing and that DPDK has no interrupts. Stand-ins: a few functions of libnuma and libbsd. The real
- * libnuma does work in a constructor in every process that loads it, and programs that never open a device should not
- * load two more libraries.
+ * libnuma runs a constructor in every process that loads it, and programs that never open a device should not load two
+ * more libraries.
  */
 #include <errno.h>
 #include <fcntl.h>

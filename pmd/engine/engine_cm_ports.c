@@ -2,9 +2,10 @@
 /*
  * engine_cm_ports.c - port spaces of the connection manager: bind, listen.
  *
- * Within a process, ports conflict by the rules of a kernel, which compare the addresses. Between processes, the
- * process that holds the name of a port's service (services.h) keeps all others from the port, at all addresses of the
- * device. A process takes the name when it binds a port for itself alone, or listens on a port. So
+ * Within a process, two ports conflict under the same rules as in a kernel, which compare the ports' addresses. Between
+ * processes, the process that holds the name of a port's service (services.h) keeps all other processes from using the
+ * port, at all addresses of the device. A process takes the name when it binds a port for itself alone, or listens on a
+ * port. So
  *   - ports of active sides (PMD_CM_ACTIVE) and shared ports (PMD_CM_REUSE) are known only to their process until it
  *     listens on them, and cost no descriptor;
  *   - two processes cannot bind the same port number of a device for themselves alone, even at different addresses.
@@ -31,7 +32,7 @@ struct pmd_cm_port {
 	struct nic_gid address;
 	int family;
 	bool reuse, one_family, listens;
-	bool named; /* the process holds the service's name for this port, perhaps also for other ports */
+	bool named; /* this port needs the service's name, which the process holds; other ports may share the name */
 };
 
 /* ---- rules within the process --------------------------------------------------------------------------------- */

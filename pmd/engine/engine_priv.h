@@ -35,7 +35,7 @@ struct pmd_steps {
 	unsigned sent;	  /* packets sent by the last pmd_engine_transmit */
 	unsigned owed;	  /* packets sent through the port since it was last checked */
 	unsigned taken;	  /* packets examined in this step or doorbell, including dropped ones */
-	unsigned behind;  /* after a long time without steps: timers wait for at most this many more steps */
+	unsigned behind;  /* after a long time without steps, timers wait for up to this many more steps */
 	unsigned control; /* steps since the last pmd_engine_upkeep */
 	bool quiet;	  /* the last step or doorbell left no work: nothing to do until something arrives */
 };

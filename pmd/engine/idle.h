@@ -50,7 +50,7 @@
 #define IDLE_SLICE_MIN_NS  50000    /* ns of the first slice; each further slice is twice as long */
 #define IDLE_SLICE_MAX_NS  250000   /* ns: longest slice, until there were checks_long slices in a row */
 #define IDLE_SLICE_LONG_NS 1000000  /* ns: longest slice after checks_long slices; long polling tends to continue */
-#define IDLE_SLICE_DEEP_NS 16000000 /* ns: while an application thread waits, a slice this long becomes unlimited */
+#define IDLE_SLICE_DEEP_NS 16000000 /* ns: while an application thread waits, slices that reach this are unlimited */
 #define IDLE_CHECKS_RIGHT  8	    /* slices in a row that show that standing by was the right decision */
 #define IDLE_CHECKS_LONG   64	    /* slices in a row before slices get longer; doubled if packets had to wait */
 #define IDLE_CHECKS_MOST   65536    /* upper limit for the slices before slices get longer */
@@ -159,8 +159,8 @@ struct idle_server {
 void idle_server_init(struct idle_server *s);
 
 /** Call after each step. @param got how many packets the step received. If it received none, pass how many it sent:
- *  more work soon follows sent packets, either more packets to send, or responses. @return whether to spin, that is, to
- *  take the next step at once. */
+ *  after a step that sends, more work comes soon, either more packets to send or responses. @return whether to spin,
+ *  that is, to take the next step at once. */
 bool idle_server_spins(struct idle_server *s, unsigned got, uint64_t now_ns);
 
 /** The serving thread goes to sleep. */
@@ -236,13 +236,13 @@ struct idle_thread {
 void idle_thread_init(struct idle_thread *t, bool automatic, bool pinned);
 
 /** Call when packets, and nothing else, have woken the serving thread. @return whether an application thread is likely
- *  to find the packets if it gets IDLE_LEAVE_NS. If both threads share a CPU, the serving thread has just preempted the
- *  poller, and without this pause would always find the packets first. */
+ *  to find the packets if the serving thread pauses for IDLE_LEAVE_NS. If both threads share a CPU, the serving thread
+ *  has just preempted the poller, and without this pause would always find the packets first. */
 bool idle_thread_leaves(const struct idle_thread *t, const struct idle_seen *seen);
 
 /** Call after the pause of IDLE_LEAVE_NS, during which no doorbell rang. @param polls number of polls before the pause.
  *  @param now_polls number of polls now. @return IDLE_STEP: nobody has polled; IDLE_SLEEP: sleep up to IDLE_POLLING_NS;
- *  IDLE_STAND_BY: stand by, unless an application thread has announced a sleep. */
+ *  IDLE_STAND_BY: if no application thread has announced a sleep, stand by. */
 enum idle_act idle_thread_left(struct idle_thread *t, uint64_t polls, uint64_t now_polls);
 
 /** Call after a step of the serving thread. If it returns IDLE_STAND_BY, call idle_thread_stand_by(). */

@@ -133,7 +133,7 @@ struct link_in {
 	struct proto_link peer; /* the producer, as verified by links_prove */
 	uint32_t index;
 	uint32_t number;  /* the peer's number for nic_rx_frame.peer; see links_peer.c */
-	pid_t pid;	  /* entries may refer to memory of this process; 0: entries must not be references */
+	pid_t pid;	  /* the process whose memory entries may refer to; 0: entries must not be references */
 	bool refers;	  /* the memory of that process can be read */
 	uint8_t failures; /* payload reads that failed in a row */
 	unsigned budget;  /* packets left in the link's turn */

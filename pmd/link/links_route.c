@@ -294,7 +294,7 @@ static uint32_t link_get(struct pmd_links *l, const struct nic_gid *dgid, uint32
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
 	if (link_may_be(l, target) && owner_find(l, dgid, &key)) {
 		made = link_make(l, dgid, &key, target, false);
-		if (made < 0 && made != -EAGAIN) /* -EAGAIN: a withdrawn ring is still queued; the owner is correct */
+		if (made < 0 && made != -EAGAIN) /* -EAGAIN: a withdrawn ring is still queued */
 			owner_forget(l, dgid);
 	}
 	pthread_setcancelstate(cancel_state, NULL);

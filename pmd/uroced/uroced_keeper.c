@@ -30,7 +30,7 @@
 
 #define KEEPER_BYTES	    (1 << 20) /* requested send buffer; the kernel may grant less */
 #define KEEPER_MESSAGES_MAX (NIC_GID_TABLE_LEN * DAEMON_SLOTS)
-#define AGAIN_NS	    100000000u /* delay before we retry to fill the keeper; doubles with each retry */
+#define AGAIN_NS	    100000000u /* delay before we try again to fill the keeper; doubles each time */
 #define AGAIN_DOUBLES	    6	       /* up to 6.4 s between tries */
 #define WHOLE_TRIES	    10	       /* retries while an ending daemon still has sockets open: 0.2 s in all */
 #define WHOLE_PAUSE_NS	    20000000

@@ -4,8 +4,8 @@
 
 #include "exp.h"
 
-/* IGNORE_*_OVERFLOW is accepted, but has no effect: a full queue refuses requests in any case. A request leaves its
- * queue as soon as it is done, whether or not its completion has been polled. */
+/* IGNORE_*_OVERFLOW is accepted, but has no effect: a full queue refuses requests in any case. Programs that do not
+ * poll all completions set it. They do not need it here, because a request leaves its queue as soon as it is done. */
 #define CREATE_FLAGS                                                                                                   \
 	((uint32_t)(IBV_EXP_QP_CREATE_CROSS_CHANNEL | IBV_EXP_QP_CREATE_MANAGED_SEND |                                 \
 		    IBV_EXP_QP_CREATE_MANAGED_RECV | IBV_EXP_QP_CREATE_IGNORE_SQ_OVERFLOW |                            \

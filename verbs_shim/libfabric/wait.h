@@ -35,8 +35,8 @@ static inline bool ufi_wait_sleeps(const struct ufi_wait *wait)
 {
 	return wait->obj == FI_WAIT_FD || wait->obj == FI_WAIT_UNSPEC || wait->obj == FI_WAIT_SET;
 }
-/** Clear the descriptor and let the next ufi_wait_signal make it readable. The object's lock is held. @return 0,
- * -FI_EINVAL: threads do not sleep on this kind of object, or a negative errno. */
+/** Clear the descriptor and let the next ufi_wait_signal make it readable. The object's lock is held. @return 0;
+ * -FI_EINVAL: threads do not sleep on this kind of object; or a negative errno. */
 int ufi_wait_arm(struct ufi_wait *wait);
 /** Prepare to sleep: pass the return value to ufi_wait_sleep(). The next ufi_wait_signal() ends this sleep, even if it
  * comes before the sleep begins. The object's lock is held. */

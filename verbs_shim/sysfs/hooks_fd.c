@@ -62,8 +62,8 @@ static void owner_set(void)
 	owner = (pid_t)syscall(SYS_getpid);
 }
 
-/** Register the fork handler when the library is loaded. If only the first open registered it, a child that is
- * forked during that open might not own its bitmap. */
+/** Register the fork handler when the library is loaded. If it were registered only by the first call of open, a child
+ * forked during that call might not own its bitmap. */
 static void __attribute__((constructor)) owner_init(void)
 {
 	owner_set();

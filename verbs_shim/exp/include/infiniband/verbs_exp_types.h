@@ -6,7 +6,7 @@
 #ifndef UROCE_INFINIBAND_VERBS_EXP_TYPES_H
 #define UROCE_INFINIBAND_VERBS_EXP_TYPES_H
 
-/* The enumerators from this value on do not exist in verbs.h. */
+/* Enumerators from IBV_EXP_START_ENUM on, and flags from IBV_EXP_START_FLAG on, do not exist in verbs.h. */
 enum ibv_exp_start_values {
 	IBV_EXP_START_ENUM = 0x40,
 	IBV_EXP_START_FLAG_LOC = 0x20,
