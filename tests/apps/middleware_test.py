@@ -177,9 +177,11 @@ HUGE_PAGES, PYVERBS_HUGE = 32, 3  # pages that the tests of huge pages need at m
 
 
 def huge_pages_of(kind):
+    """@return the number of huge pages of 2 MiB of this kind; 0 if huge pages have another size"""
     with open("/proc/meminfo", encoding="ascii") as f:
-        found = re.search(rf"^HugePages_{kind}: +(\d+)$", f.read(), re.M)
-    return int(found[1]) if found else 0
+        text = f.read()
+    found = re.search(rf"^HugePages_{kind}: +(\d+)$", text, re.M)
+    return int(found[1]) if found and re.search(r"^Hugepagesize: +2048 kB$", text, re.M) else 0
 
 
 def huge_pages_ask(n):
@@ -191,12 +193,15 @@ def huge_pages_ask(n):
 def huge_pages():
     """Let the kernel set huge pages aside for a while, beside those in use. Yields whether there are enough."""
     before = huge_pages_of("Total") - huge_pages_of("Surp")
+    if not os.path.exists("/sys/kernel/mm/hugepages/hugepages-2048kB"):
+        yield False
+        return
     try:
         huge_pages_ask(huge_pages_of("Total") + HUGE_PAGES)
     except OSError:
         pass
     try:
-        yield huge_pages_of("Free") >= HUGE_PAGES
+        yield huge_pages_of("Free") - huge_pages_of("Rsvd") >= HUGE_PAGES
     finally:
         with contextlib.suppress(OSError):
             huge_pages_ask(before)

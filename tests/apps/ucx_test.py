@@ -92,6 +92,7 @@ def main():
     for test, how in UCT_TESTS:
         perftest(tally, "shared memory", harness.one_device_sides(4), env, test, "-n", "500", "-d", "uroce0:1", "-x",
                  "uroce", "-D", how)
+    connect(tally, "all transports", harness.one_device_sides(6), environment("all"))
     lossy(tally)
     tally.finish()
 

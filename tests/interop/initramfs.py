@@ -132,8 +132,10 @@ def build(modules_folder, programs, out, newer=None):
         if os.path.exists(f"{top}/libgcc_s.so.1"):
             cpio.file(f"{top.removeprefix('/usr')}/libgcc_s.so.1", f"{top}/libgcc_s.so.1")
     provider = provider_path()
-    replaced = f"{newer}{provider}" if newer else None
-    cpio.file(provider, replaced if replaced and os.path.exists(replaced) else provider)
+    replaced = f"{newer}{provider}" if newer else provider
+    if not os.path.exists(replaced):
+        raise Missing(f"the newer libibverbs has no {PROVIDER}")
+    cpio.file(provider, replaced)
     cpio.add("etc/libibverbs.d/rxe.driver", stat.S_IFREG | 0o644, b"driver rxe\n")
     order = module_order(modules_folder)
     if "rdma_rxe.ko" not in map(module_name, order):

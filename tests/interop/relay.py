@@ -38,7 +38,7 @@ class Relay:
         self.here, self.guests = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)  # one datagram is one frame
         self.tap = os.open("/dev/net/tun", os.O_RDWR)
         fcntl.ioctl(self.tap, TUNSETIFF, struct.pack("16sH22x", tap.encode(), IFF_TAP | IFF_NO_PI))
-        self.right, self.corrected, self.spoiled = 0, 0, 0
+        self.right, self.corrected, self.spoiled, self.refused = 0, 0, 0, 0
 
     def start(self):
         for carry in (self.from_guest, self.to_guest):
@@ -46,7 +46,10 @@ class Relay:
 
     def from_guest(self):
         while frame := self.here.recv(65536):
-            os.write(self.tap, self.translated(frame, False) if is_flush(frame) else frame)
+            try:
+                os.write(self.tap, self.translated(frame, False) if is_flush(frame) else frame)
+            except OSError:
+                self.refused += 1  # as a frame that gets lost
 
     def to_guest(self):
         while frame := os.read(self.tap, 65536):

@@ -140,6 +140,11 @@ bool wrong_plant(struct wr *wr)
 	case NIC_WR_RDMA_WRITE:
 	case NIC_WR_RDMA_WRITE_WITH_IMM:
 	case NIC_WR_ATOMIC_WRITE:
+		if (wr->opcode == NIC_WR_ATOMIC_WRITE && rng_chance(rng, 300)) {
+			wr->remote_addr += 4; /* not aligned */
+			wr->must = BIT(NIC_WC_REM_INV_REQ_ERR);
+			return true;
+		}
 		wrong_range(wr, rng, NIC_ACCESS_REMOTE_WRITE, wr->len);
 		return true;
 	case NIC_WR_RDMA_READ:

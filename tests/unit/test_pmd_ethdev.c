@@ -595,7 +595,7 @@ static void ethdev__HV_15_priority_tags_are_accepted_and_vlans_are_not(void **st
 	tagger.tci = 5 << 13 | 7;
 	ignored = stats_of(&b).rx_not_ours;
 	end_send(&a, NIC_WR_RDMA_WRITE, 8, &b);
-	while (stats_of(&b).rx_not_ours == ignored) {
+	while (stats_of(&b).rx_not_ours < ignored + 5) { /* the WRITE is sent again and again */
 		pmd_lock(a.engine);
 		assert_int_equal(nic_cq_count(a.scq), 0);
 		pmd_unlock(a.engine);

@@ -9,7 +9,7 @@
 #include <infiniband/verbs.h>
 #include "../../apps/verify/verify.h"
 
-/* What old verbs.h do not have. */
+/* What older versions of verbs.h lack. */
 #define FLUSH_GLOBAL	 (1 << 8)  /* IBV_ACCESS_FLUSH_GLOBAL */
 #define FLUSH_PERSISTENT (1 << 9)  /* IBV_ACCESS_FLUSH_PERSISTENT */
 #define WITH_FLUSH	 (1 << 11) /* IBV_QP_EX_WITH_FLUSH */
@@ -73,7 +73,7 @@ void side_close(struct side *me);
 /** Make a QP, and connect it with that of the other end; `rights` are those that this QP grants. */
 void side_connect(struct side *me, int rights);
 void side_disconnect(struct side *me);
-/** ibv_wr_flush(), which old verbs.h do not have. */
+/** ibv_wr_flush(), which older versions of verbs.h lack. */
 void wr_flush(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr, size_t len, uint8_t type, uint8_t level);
 /** A WRITE of the client's memory. */
 void wr_write(struct side *me, const struct key *to, uint64_t at, const uint8_t *data, uint32_t len);
