@@ -52,16 +52,7 @@ static bool post_atomic_write(struct qp *qp)
 	if ((qp->peer->access & NIC_ACCESS_REMOTE_WRITE) == 0)
 		return true;
 	t = choose(qp);
-	if (t == NULL || !wr_gather(wr, NIC_ATOMIC_WRITE_SIZE, true))
-		return false;
-	wr->target = t;
-	wr->remote_addr = slot_iova(&t->slot);
-	wr->rkey = t->rkey;
-	if (!wrong_plant(wr))
-		return false;
-	if (wr_post(wr))
-		wr_written(wr);
-	return !qp->sim->failed;
+	return t != NULL && wr_write(wr, t);
 }
 
 static bool post_flush(struct qp *qp)

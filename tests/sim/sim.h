@@ -472,7 +472,8 @@ bool wr_gather(struct wr *wr, uint32_t len, bool fill);
 void wr_release(struct wr *wr);
 uint32_t work_length(struct qp *qp);
 bool wrong_plant(struct wr *wr);
-void wr_written(struct wr *wr);
+/** Post a WR that writes to all of the target. @return false: there is no memory for it now, or an oracle failed. */
+bool wr_write(struct wr *wr, struct target *t);
 bool datagram_post(struct qp *qp);
 void datagram_deliver(struct qp *qp, struct rwr *r, const struct nic_wc *wc);
 void work_close(struct qp *qp);

@@ -305,7 +305,7 @@ static struct target *choose_target(struct qp *qp, uint32_t len, struct window *
 }
 
 /** A WR that writes to its target was posted. */
-void wr_written(struct wr *wr)
+static void written(struct wr *wr)
 {
 	struct target *t = wr->target;
 	struct qp *qp = wr->qp;
@@ -317,6 +317,20 @@ void wr_written(struct wr *wr)
 	wr->chain_from = t->writes;
 	t->uid[t->writes++] = wr->uid;
 	t->refs++;
+}
+
+bool wr_write(struct wr *wr, struct target *t)
+{
+	if (!wr_gather(wr, t->slot.len, true))
+		return false;
+	wr->target = t;
+	wr->remote_addr = slot_iova(&t->slot);
+	wr->rkey = t->rkey;
+	if (!wrong_plant(wr))
+		return false;
+	if (wr_post(wr))
+		written(wr);
+	return !wr->qp->sim->failed;
 }
 
 static bool post_write(struct qp *qp, uint32_t opcode)
@@ -331,16 +345,7 @@ static bool post_write(struct qp *qp, uint32_t opcode)
 	if (qp->type == NIC_QPT_UC && qp->posted == qp->done && qp->peer->in_flight == 0)
 		target_release_all(qp, true);
 	t = choose_target(qp, work_length(qp), &window);
-	if (t == NULL || !wr_gather(wr, t->slot.len, true))
-		return false;
-	wr->target = t;
-	wr->remote_addr = slot_iova(&t->slot);
-	wr->rkey = t->rkey;
-	if (!wrong_plant(wr))
-		return false;
-	if (wr_post(wr))
-		wr_written(wr);
-	return !qp->sim->failed;
+	return t != NULL && wr_write(wr, t);
 }
 
 static bool post_read(struct qp *qp)
