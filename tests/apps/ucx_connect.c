@@ -6,6 +6,7 @@
  *        ucx_connect PORT ADDRESS client    connects, and checks what comes back
  */
 #include <arpa/inet.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +20,7 @@ static const size_t sizes[] = {0, 1, 100, 8192, 100000, 3000000};
 static ucp_context_h context;
 static ucp_worker_h worker;
 static ucp_conn_request_h caller;
+static bool peer_closed;
 static uint8_t sent[3000000], received[3000000];
 
 static void check(ucs_status_t status, const char *what)
@@ -70,9 +72,9 @@ static void receive_message(size_t size)
 	finish(ucp_tag_recv_nbx(worker, received, size, TAG, UINT64_MAX, &param), "ucp_tag_recv_nbx");
 }
 
-static void close_ep(ucp_ep_h ep)
+static void close_ep(ucp_ep_h ep, unsigned flags)
 {
-	ucp_request_param_t param = {0};
+	ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS, .flags = flags};
 
 	finish(ucp_ep_close_nbx(ep, &param), "ucp_ep_close_nbx");
 }
@@ -80,8 +82,9 @@ static void close_ep(ucp_ep_h ep)
 static void on_error(void *arg, ucp_ep_h ep, ucs_status_t status)
 {
 	(void)arg, (void)ep;
-	if (status != UCS_ERR_CONNECTION_RESET) /* the peer has closed */
+	if (status != UCS_ERR_CONNECTION_RESET)
 		check(status, "the connection");
+	peer_closed = true;
 }
 
 static void on_call(ucp_conn_request_h request, void *arg)
@@ -118,7 +121,10 @@ static void serve(const ucs_sock_addr_t *at)
 		receive_message(sizes[i / ROUNDS]);
 		send_message(ep, received, sizes[i / ROUNDS]);
 	}
-	close_ep(ep);
+	/* What the last message needs on the way to the client is lost if this side closes first. */
+	while (!peer_closed)
+		ucp_worker_progress(worker);
+	close_ep(ep, UCP_EP_CLOSE_FLAG_FORCE);
 	ucp_listener_destroy(listener);
 }
 
@@ -140,7 +146,7 @@ static void call(const ucs_sock_addr_t *to)
 			exit(1);
 		}
 	}
-	close_ep(ep);
+	close_ep(ep, 0);
 }
 
 int main(int argc, char **argv)
