@@ -16,7 +16,8 @@ import harness
 PATIENCE_S = 60
 CLUSTER_S = 120  # for all that a cluster does; meson allows 600 for four of them
 # Commands do not wait for the monitors' map, which follows the answer to the authentication. If they are sent before it
-# has come, they are refused ("wrong fsid", EPERM): they are repeated, and an OSD that ends so is started again.
+# has come, they are refused ("wrong fsid", EPERM): they are repeated. An OSD whose command is refused ends with exit
+# code 1, at times before it has logged why: it is started again.
 TRIES = 20
 BYTES = 20000000
 CONF = """[global]
@@ -99,9 +100,17 @@ class Cluster:
             if harness.until(self.left(), lambda: osd.popen.poll() is not None or self.osds_up() == 1) \
                     and osd.popen.poll() is None:
                 return osd
-            if "wrong fsid" not in osd.output():
+            if osd.popen.poll() != 1:
                 break
-        raise Failure("the OSD does not start")
+        raise Failure(f"the OSD does not start (exit code {osd.popen.poll()}): {self.log('osd.0')}")
+
+    def log(self, name):
+        """@return the end of what a daemon wrote to its log"""
+        path = os.path.join(self.folder, f"{name}.log")
+        if not os.path.exists(path):
+            return "no log"
+        with open(path, errors="replace") as f:
+            return "".join(f.readlines()[-30:])
 
     def osds_up(self):
         said = self.run("ceph", "osd", "stat", "--format", "json")
