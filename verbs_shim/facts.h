@@ -10,9 +10,11 @@
 
 #define FACT_FIRMWARE UROCE_VERSION
 
-/* This vendor ID is not registered. With 0 or 0xffffff, programs would take the device for the kernel's rxe. */
-#define FACT_VENDOR_ID	    0x0075726f /* the characters "uro" */
-#define FACT_VENDOR_PART_ID 0x0000ce00
+/* Our verbs and our PCI functions have the same IDs, as with bnxt_re and irdma. PCI's have 16 bits, so this vendor ID
+ * has too. It is not registered, neither by the PCI-SIG nor, as an OUI, by the IEEE. With 0 or 0xffffff, programs would
+ * take the device for the kernel's rxe. */
+#define FACT_VENDOR_ID	    0x726f /* the characters "ro" */
+#define FACT_VENDOR_PART_ID 0xce00
 #define FACT_HARDWARE	    0
 
 /* 4 lanes of 25 Gb/s. */

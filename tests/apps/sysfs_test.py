@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """Device files in /sys and /dev, as programs see them that know nothing of uroce: ls, cat, find, bash, Python,
-ibstat, perftest's counters, UCX; with hooks of the C library, in both packagings, and in a mount namespace.
+ibstat, perftest's counters, UCX, hwloc; with hooks of the C library, in both packagings, and in a mount namespace.
 
 Cases whose programs are not installed are skipped.
 """
@@ -18,6 +18,8 @@ import harness
 
 DEV = "/sys/class/infiniband/uroce0"
 PORT = DEV + "/ports/1"
+# its PCI function: no domain that a kernel uses by itself, four hex digits, below a host bridge and a port
+PLACE = r"/sys/devices/pciff(..):00/ff\1:00:01\.0/ff\1:01:00\.0"
 RUN = os.path.join(harness.ROOT, "scripts", "uroce-run")
 # in a mount namespace: without the hooks, as a program that they do not reach
 UNPRELOADED = ["env", "-u", "LD_PRELOAD"]
@@ -29,6 +31,7 @@ mkdir -p /sys/class/net /sys/class/infiniband /sys/class/infiniband_verbs/uverbs
 ln -s ../../devices/virtual/net/lo /sys/class/infiniband/other_0
 echo 7 >/sys/class/infiniband_verbs/abi_version
 echo other_0 >/sys/class/infiniband_verbs/uverbs4/ibdev
+mkdir -p /sys/class/pci_bus/fffe:07
 mknod /dev/infiniband/uverbs4 c 231 196
 exec "$@"
 """
@@ -80,8 +83,7 @@ def check_files(run, address):
     run.check("ls -l", ["ls", "-l", PORT], r"^drwx.* gids$", r"^-r--r--r--.* state$", absent=("cannot", "No such"))
     run.check("ls of the class", ["ls", "/sys/class/infiniband", "/sys/class/infiniband_verbs"], "^uroce0$",
               r"^uverbs\d+$", "^abi_version$")
-    run.check("find", ["find", "/sys/class/infiniband", "-name", "port_xmit_data"],
-              f"^{PORT}/counters/port_xmit_data$")
+    run.check("find", ["find", DEV + "/", "-name", "port_xmit_data"], f"^{PORT}/counters/port_xmit_data$")
     run.check("sh and a pattern",
               ["sh", "-c", "for d in /sys/class/infiniband/*; do echo \"$d: $(cat $d/ports/1/rate)\"; done"],
               rf"^{DEV}: 100 Gb/sec \(4X EDR\)$")
@@ -89,6 +91,11 @@ def check_files(run, address):
               f"^{PORT}/state:4: ACTIVE$", f"^{PORT}/phys_state:5: LinkUp$")
     run.check("cd and relative names", ["sh", "-c", f"cd {PORT} && cat lid && ls gids"], "^0x0$", "^15$")
     run.check("readlink -f", ["readlink", "-f", DEV + "/device/net/lo"], "^/sys/devices/virtual/net/lo$")
+    run.check("the PCI function", ["readlink", "-f", DEV + "/device", DEV + "/device/infiniband/uroce0"],
+              rf"\A{PLACE}\n/sys/devices/\S+/infiniband/uroce0\n\Z")
+    run.check("its files",
+              ["sh", "-c", f"cd $(readlink -f {DEV}/device) && cat vendor class numa_node ../class uevent"],
+              r"\A0x726f\n0x020000\n-1\n0x060400\n", r"^PCI_SLOT_NAME=ff..:01:00\.0$")
     run.check("a missing file", ["cat", DEV + "/nobody"], "No such file or directory", code=1)
     run.check("ibstat", ["ibstat"], "^CA 'uroce0'$", "State: Active", "Rate: 100$", "Link layer: Ethernet",
               "Node GUID: 0x" + guid.replace(":", ""))
@@ -102,7 +109,12 @@ assert os.listdir("/sys/class/infiniband") == ["uroce0"], os.listdir("/sys/class
 names = {e.name: e.is_dir() for e in os.scandir("%(dev)s")}
 assert names["ports"] and not names["node_guid"], names
 assert open("%(port)s/state").read() == "4: ACTIVE\\n"
-assert os.path.realpath("%(dev)s/device/infiniband/uroce0") == "%(dev)s"
+place = os.path.realpath("%(dev)s/device")
+assert place.startswith("/sys/devices/pci"), place
+assert os.path.realpath("%(dev)s/device/infiniband/uroce0") == place + "/infiniband/uroce0"
+assert os.path.samefile(place + "/infiniband/uroce0", "%(dev)s")
+assert os.path.realpath("/sys/bus/pci/devices/" + os.path.basename(place)) == place
+assert os.path.basename(place) not in os.listdir("/sys/bus/pci/devices" if os.path.exists("/sys/bus/pci") else ".")
 assert glob.glob("/sys/class/*infiniband/*") == []
 assert glob.glob("/sys/class/infiniband/*/ports/1/lid") == ["%(port)s/lid"]
 assert [d for d, _, files in os.walk("%(port)s") if "0" in files] != []
@@ -159,7 +171,8 @@ def check_ucx(tally):
     process = harness.Process(["ucx_info", "-d"], sides[0])
     code, text = process.wait(60), process.output()
     for transport in ("rc_verbs", "ud_verbs"):
-        block = re.search(rf"Transport: {transport}\n#\s+Device: uroce0:1$", text, re.M)
+        block = re.search(rf"Transport: {transport}\n#\s+Device: uroce0:1\n#\s+Type: network\n"
+                          r"#\s+System device: uroce0 \(\d+\)$", text, re.M)
         tally.result(f"ucx_info lists {transport} on uroce0", code == 0 and bool(block), f"exit code {code}", text)
     if not shutil.which("ucx_perftest"):
         print("SKIP UCX: ucx_perftest is not installed (ucx-utils)", flush=True)
@@ -170,6 +183,34 @@ def check_ucx(tally):
                                                       {"UCX_TLS": transports, "UCX_NET_DEVICES": "uroce0:1"})
         tally.result(f"ucx_perftest over {transports}", ok and bool(re.search(r"^Final:\s+300\s", client, re.M)),
                      reason, server, client)
+
+
+HWLOC = """
+import ctypes
+library = ctypes.CDLL("libhwloc.so.15")
+topology, text, length = ctypes.c_void_p(), ctypes.c_char_p(), ctypes.c_int()
+assert library.hwloc_topology_init(ctypes.byref(topology)) == 0
+assert library.hwloc_topology_set_io_types_filter(topology, 0) == 0  # keep all
+assert library.hwloc_topology_load(topology) == 0
+assert library.hwloc_topology_export_xmlbuffer(topology, ctypes.byref(text), ctypes.byref(length),
+                                               ctypes.c_ulong(0)) == 0
+print(text.value.decode())
+"""
+
+
+def check_hwloc(run, address):
+    """What lstopo shows: hwloc finds the device, its GID, and that it is near all CPUs."""
+    code, text = run.output([sys.executable, "-c", HWLOC])
+    if code and "libhwloc.so.15: cannot open" in text:
+        print("SKIP hwloc: libhwloc.so.15 is not installed (libhwloc15)", flush=True)
+        return
+    depth, at = 0, None
+    for line in text.splitlines():
+        if 'name="uroce0"' in line and 'type="OSDev"' in line:
+            at = depth
+        depth += line.count("<object") - line.count("</object") - ("/>" in line and "<object" in line)
+    run.tally.result(f"{run.name}: hwloc finds the device below the machine", code == 0 and at == 1, f"at {at}", text)
+    run.tally.result(f"{run.name}: hwloc reads its GID", f'value="{gid_text(address)}"' in text, "", text)
 
 
 def check_leaks(tally):
@@ -287,7 +328,8 @@ def check_other_device(tally, address):
     for options in ([], ["--preload"], ["--mount-ns"] + UNPRELOADED):
         run = Runner(tally, address, *options, before=before)
         run.name += " beside another device"
-        run.check("ls", ["ls", "-l", "/sys/class/infiniband"], "other_0 -> .*devices/virtual/net/lo$", " uroce0$")
+        run.check("ls", ["ls", "-l", "/sys/class/infiniband"], "other_0 -> .*devices/virtual/net/lo$",
+                  r" uroce0 -> \.\./\.\./devices/pcifffd:00/")  # it has a bus in domain fffe
         run.check("ls of the verbs", ["ls", "/sys/class/infiniband_verbs"], r"^abi_version\nuverbs4\nuverbs5$")
         run.check("both behind their names", ["cat", "/sys/class/infiniband/other_0/mtu", PORT + "/state",
                                               "/sys/class/infiniband_verbs/uverbs4/ibdev",
@@ -311,6 +353,7 @@ def main():
     address = harness.loopback_sides(2)[0].address
     for options in ([], ["--preload"]):
         check_hooks(Runner(tally, address, *options), address)
+        check_hwloc(Runner(tally, address, *options), address)
     if not os.path.exists("/sys/class/infiniband"):
         Runner(tally, address, "--no-sysfs").check("nothing", ["ls", "/sys/class/infiniband"], "No such file", code=2)
     check_counters(tally)

@@ -158,6 +158,7 @@ static void tree__names_are_unique_and_folders_come_first(void **state)
 {
 	struct entries *e = calloc(1, sizeof(*e));
 	struct sysfs_world *w = world_of("127.14.200.1 127.14.200.2");
+	char place[SYSFS_OWN_MAX];
 
 	(void)state;
 	assert_non_null(e);
@@ -174,8 +175,9 @@ static void tree__names_are_unique_and_folders_come_first(void **state)
 		if (e->at[i].kind == SYSFS_FILE)
 			assert_int_equal(e->at[i].text[strlen(e->at[i].text) - 1], '\n');
 	}
-	assert_string_equal(text_of(e, "/sys/class/infiniband/uroce1/ports/1/gids/0"),
-			    "0000:0000:0000:0000:0000:ffff:7f0e:c802\n");
+	sysfs_pci_place(w, 1, place, sizeof(place));
+	strcat(place, "/infiniband/uroce1/ports/1/gids/0");
+	assert_string_equal(text_of(e, place), "0000:0000:0000:0000:0000:ffff:7f0e:c802\n");
 	world_end(w);
 	free(e);
 }
@@ -197,7 +199,10 @@ static void tree__an_error_ends_it_and_is_returned(void **state)
 	assert_int_equal(sysfs_tree_emit(w, stop_at_third, &n), -ENOSPC);
 	assert_int_equal(n, 3);
 	n = 0;
-	assert_int_equal(sysfs_device_emit(&w->devices[0], &w->rest[0], stop_at_third, &n), -ENOSPC);
+	assert_int_equal(sysfs_device_emit("/x", &w->devices[0], &w->rest[0], stop_at_third, &n), -ENOSPC);
+	assert_int_equal(n, 3);
+	n = 0;
+	assert_int_equal(sysfs_pci_emit(w, stop_at_third, &n), -ENOSPC);
 	assert_int_equal(n, 3);
 	world_end(w);
 }
@@ -220,15 +225,15 @@ static void tree__each_counter_file_shows_its_own_value(void **state)
 		live->nic[c] = 1000 + 4 * c;
 	live->port.rx_packets = 77;
 	live->gids[2] = w->devices[0].gid;
-	assert_int_equal(sysfs_device_emit(&w->devices[0], live, collect, e), 0);
+	assert_int_equal(sysfs_device_emit("/x/infiniband/uroce0", &w->devices[0], live, collect, e), 0);
 #define NIC_COUNTER(name, sentence)                                                                                    \
-	snprintf(path, sizeof(path), "/sys/class/infiniband/uroce0/ports/1/hw_counters/%s", #name);                    \
+	snprintf(path, sizeof(path), "/x/infiniband/uroce0/ports/1/hw_counters/%s", #name);                            \
 	snprintf(want, sizeof(want), "%u\n", 1000 + 4 * i++);                                                          \
 	assert_string_equal(text_of(e, path), want);
 #include "counters.def"
 #undef NIC_COUNTER
 	assert_int_equal(i, NIC_CNT_COUNT);
-#define PORTS "/sys/class/infiniband/uroce0/ports/1/"
+#define PORTS "/x/infiniband/uroce0/ports/1/"
 	snprintf(want, sizeof(want), "%u\n", (1000 + 4 * NIC_CNT_tx_bytes) / 4);
 	assert_string_equal(text_of(e, PORTS "counters/port_xmit_data"), want);
 	assert_string_equal(text_of(e, PORTS "hw_counters/port_rx_packets"), "77\n");
@@ -410,7 +415,8 @@ static void store__many_threads_and_processes_at_once(void **state)
 
 static void path__only_our_paths_are_redirected_to_the_tree(void **state)
 {
-	char ibdev[64], node[64];
+	char ibdev[64], node[64], pci[4][64];
+	const unsigned domain = sysfs_pci_domain();
 	const char *const ours[] = {
 		"/sys/class/infiniband",
 		"/sys/class/infiniband/",
@@ -423,6 +429,10 @@ static void path__only_our_paths_are_redirected_to_the_tree(void **state)
 		node,
 		"/dev/infiniband/rdma_cm",
 		"/sys/class/misc/rdma_cm/abi_version",
+		pci[0],
+		pci[1],
+		pci[2],
+		pci[3],
 	};
 	static const char *const others[] = {
 		"",
@@ -445,6 +455,17 @@ static void path__only_our_paths_are_redirected_to_the_tree(void **state)
 		"/sys/class/misc/rdma_cm/uevent",
 		"sys/class/infiniband",
 		"/tmp/sys/class/infiniband",
+		/* Not our domain; and these lists show only hardware. */
+		"/sys/devices",
+		"/sys/devices/",
+		"/sys/devices/pci0000:00",
+		"/sys/devices/pciff00:01",
+		"/sys/devices/virtual/net/lo",
+		"/sys/bus/pci/devices",
+		"/sys/bus/pci/devices/0000:00:00.0/class",
+		"/sys/bus/pci/drivers",
+		"/sys/class/pci_bus/",
+		"/sys/class/pci_bus/0000:00",
 	};
 	char buf[SYSFS_PATH_MAX], plain[SYSFS_OWN_MAX];
 
@@ -453,6 +474,10 @@ static void path__only_our_paths_are_redirected_to_the_tree(void **state)
 	assert_false(sysfs_match(NULL));
 	snprintf(ibdev, sizeof(ibdev), "/sys/class/infiniband_verbs/uverbs%u/ibdev", sysfs_uverbs_first());
 	snprintf(node, sizeof(node), "/dev/infiniband/uverbs%u", sysfs_uverbs_first());
+	snprintf(pci[0], sizeof(pci[0]), "/sys/devices/pci%04x:00", domain);
+	snprintf(pci[1], sizeof(pci[1]), "/sys//devices/pci%04x:00/nobody", domain);
+	snprintf(pci[2], sizeof(pci[2]), "/sys/bus/pci/devices/%04x:01:00.0", domain);
+	snprintf(pci[3], sizeof(pci[3]), "/sys/class/pci_bus/%04x:01/../..", domain);
 	for (unsigned i = 0; i < sizeof(ours) / sizeof(ours[0]); i++) {
 		assert_true(sysfs_match(ours[i]));
 		errno = 4321;
@@ -461,12 +486,11 @@ static void path__only_our_paths_are_redirected_to_the_tree(void **state)
 		assert_int_equal(errno, 4321);
 		assert_true(sysfs_path_back(buf) > buf);
 		assert_true(sysfs_path_plain(ours[i], plain, sizeof(plain)));
-		assert_int_equal(strncmp(plain, ours[i][1] == 'd' ? "/dev/infiniband" : "/sys/class/",
-					 ours[i][1] == 'd' ? 15 : 11),
-				 0);
+		assert_int_equal(
+			strncmp(plain, ours[i][1] == 'd' ? "/dev/infiniband" : "/sys/", ours[i][1] == 'd' ? 15 : 5), 0);
 	}
 	for (unsigned i = 0; i < sizeof(others) / sizeof(others[0]); i++)
-		if (sysfs_match(others[i]) && sysfs_path(others[i], buf) != others[i])
+		if (sysfs_path(others[i], buf) != others[i])
 			fail_msg("%s is taken for ours", others[i]);
 	assert_true(sysfs_is_node(sysfs_path(node, buf)));
 	assert_false(sysfs_is_cm_node(buf));

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * attributes.c - the files below /sys/class/infiniband/NAME and their text, in the kernel's formats. The values are
- * those that verbs report. They come from facts.h, from struct pmd_device and, if the device is open in this process,
- * from its NIC.
+ * attributes.c - the files below a device's folder infiniband/NAME and their text, in the kernel's formats. The values
+ * are those that verbs report. They come from facts.h, from struct pmd_device and, if the device is open in this
+ * process, from its NIC.
  */
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "facts.h"
 #include "sysfs.h"
@@ -14,7 +13,7 @@
 struct folder {
 	sysfs_emit_fn emit;
 	void *ctx;
-	const char *device;
+	const char *place;
 	int err; /* the first error; once set, nothing more is emitted */
 	char text[SYSFS_TEXT_MAX];
 };
@@ -25,8 +24,7 @@ static void put(struct folder *f, enum sysfs_kind kind, const char *name, const 
 
 	if (f->err)
 		return;
-	snprintf(path, sizeof(path), "%s/%s%s%s", sysfs_class_paths[SYSFS_INFINIBAND], f->device, name[0] ? "/" : "",
-		 name);
+	snprintf(path, sizeof(path), "%s%s%s", f->place, name[0] ? "/" : "", name);
 	f->err = f->emit(f->ctx, kind, path, text);
 }
 
@@ -55,42 +53,6 @@ static void put_guid(struct folder *f, const char *name, uint64_t guid)
 
 /* ---- device ------------------------------------------------------------------------------------------ */
 
-/** Emit the device's local CPUs: all CPUs, because the device's code runs on the CPUs of its application. */
-static void put_cpus(struct folder *f)
-{
-	char text[SYSFS_TEXT_MAX / 2];
-	long n = sysconf(_SC_NPROCESSORS_CONF);
-	unsigned cpus = n > 0 && n <= 1024 ? (unsigned)n : 1;
-	size_t len = 0;
-
-	for (unsigned group = (cpus - 1) / 32 + 1; group-- > 0;) {
-		bool whole = cpus - 32 * group >= 32;
-		uint32_t mask = whole ? UINT32_MAX : (1u << (cpus - 32 * group)) - 1;
-
-		len += (size_t)snprintf(text + len, sizeof(text) - len, len ? ",%08x" : "%x", mask);
-	}
-	put_line(f, "device/local_cpus", "%s", text);
-	put_line(f, "device/local_cpulist", cpus > 1 ? "0-%u" : "%u", cpus - 1);
-}
-
-static void put_parent(struct folder *f, const struct pmd_device *d)
-{
-	char name[64], target[64];
-
-	put_folder(f, "device");
-	put_line(f, "device/numa_node", "-1");
-	put_cpus(f);
-	put_folder(f, "device/infiniband");
-	snprintf(name, sizeof(name), "device/infiniband/%.40s", d->name);
-	put(f, SYSFS_LINK, name, "../..");
-	put_folder(f, "device/net");
-	if (!d->netdev[0])
-		return;
-	snprintf(name, sizeof(name), "device/net/%s", d->netdev);
-	snprintf(target, sizeof(target), "/sys/class/net/%s", d->netdev);
-	put(f, SYSFS_LINK, name, target);
-}
-
 static void put_device(struct folder *f, const struct pmd_device *d)
 {
 	put_folder(f, "");
@@ -102,7 +64,6 @@ static void put_device(struct folder *f, const struct pmd_device *d)
 	put_line(f, "hw_rev", "0x%x", FACT_HARDWARE);
 	put_line(f, "hca_type", "uroce");
 	put_line(f, "board_id", "uroce");
-	put_parent(f, d);
 }
 
 /* ---- port -------------------------------------------------------------------------------------------- */
@@ -192,9 +153,10 @@ static void put_hw_counters(struct folder *f, const struct sysfs_live *live)
 #undef HW_COUNTER
 }
 
-int sysfs_device_emit(const struct pmd_device *d, const struct sysfs_live *live, sysfs_emit_fn emit, void *ctx)
+int sysfs_device_emit(const char *place, const struct pmd_device *d, const struct sysfs_live *live, sysfs_emit_fn emit,
+		      void *ctx)
 {
-	struct folder f = {.emit = emit, .ctx = ctx, .device = d->name};
+	struct folder f = {.emit = emit, .ctx = ctx, .place = place};
 
 	put_device(&f, d);
 	put_port(&f, live);

@@ -13,6 +13,7 @@
 #include <alloca.h>
 #include <dlfcn.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "sysfs.h"
 
@@ -44,5 +45,19 @@ static inline void *hook_next(void **slot, const char *name)
 /** The path to use instead of `path`: redirected if it is in the tree. The buffer exists until the calling function
  * returns, and is allocated only for paths that can be in the tree. */
 #define AT(path) (sysfs_match(path) ? sysfs_path((path), alloca(SYSFS_PATH_MAX)) : (path))
+
+static inline char *hook_below_root(const char *path, char *out)
+{
+	out[0] = '/';
+	strcpy(out + 1, path);
+	return out;
+}
+
+/** The absolute path of a file of the tree that a program names relative to a descriptor of the root folder, as hwloc
+ * does; otherwise `path` itself. The buffer exists as long as that of AT(). */
+#define FROM(dirfd, path)                                                                                              \
+	((path) && ((path)[0] == 's' || (path)[0] == 'd') && sysfs_match_below_root(dirfd, path)                       \
+		 ? hook_below_root(path, alloca(strlen(path) + 2))                                                     \
+		 : (path))
 
 #endif

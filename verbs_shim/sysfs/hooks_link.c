@@ -32,9 +32,9 @@ HOOK(ssize_t, readlink, (const char *path, char *buf, size_t n))
 
 HOOK(ssize_t, readlinkat, (int dirfd, const char *path, char *buf, size_t n))
 {
-	const char *at = AT(path);
+	const char *from = FROM(dirfd, path), *at = AT(from);
 
-	return at != path && sysfs_is_node(at) ? not_a_link() : NEXT(readlinkat)(dirfd, at, buf, n);
+	return at != from && sysfs_is_node(at) ? not_a_link() : NEXT(readlinkat)(dirfd, at, buf, n);
 }
 
 HOOK(ssize_t, __readlink_chk, (const char *path, char *buf, size_t n, size_t room))
@@ -46,9 +46,9 @@ HOOK(ssize_t, __readlink_chk, (const char *path, char *buf, size_t n, size_t roo
 
 HOOK(ssize_t, __readlinkat_chk, (int dirfd, const char *path, char *buf, size_t n, size_t room))
 {
-	const char *at = AT(path);
+	const char *from = FROM(dirfd, path), *at = AT(from);
 
-	return at != path && sysfs_is_node(at) ? not_a_link() : NEXT(__readlinkat_chk)(dirfd, at, buf, n, room);
+	return at != from && sysfs_is_node(at) ? not_a_link() : NEXT(__readlinkat_chk)(dirfd, at, buf, n, room);
 }
 
 /* ---- canonical paths --------------------------------------------------------------------------------- */

@@ -46,9 +46,9 @@ HOOK_ALIAS(open64, open);
 
 HOOK(int, openat, (int dirfd, const char *path, int flags, mode_t mode))
 {
-	const char *at = AT(path);
+	const char *from = FROM(dirfd, path), *at = AT(from);
 
-	return at == path ? NEXT(openat)(dirfd, path, flags, mode) : open_ours(path, at, flags);
+	return at == from ? NEXT(openat)(dirfd, path, flags, mode) : open_ours(from, at, flags);
 }
 HOOK_ALIAS(openat64, openat);
 
@@ -63,9 +63,9 @@ HOOK_ALIAS(__open64_2, __open_2);
 
 HOOK(int, __openat_2, (int dirfd, const char *path, int flags))
 {
-	const char *at = AT(path);
+	const char *from = FROM(dirfd, path), *at = AT(from);
 
-	return at == path ? NEXT(__openat_2)(dirfd, path, flags) : open_ours(path, at, flags);
+	return at == from ? NEXT(__openat_2)(dirfd, path, flags) : open_ours(from, at, flags);
 }
 HOOK_ALIAS(__openat64_2, __openat_2);
 
@@ -117,7 +117,9 @@ HOOK_ALIAS(scandir64, scandir);
 
 HOOK(int, scandirat, (int dirfd, const char *path, struct dirent ***list, filter_fn filter, compare_fn compare))
 {
-	return NEXT(scandirat)(dirfd, AT(path), list, filter, compare);
+	const char *from = FROM(dirfd, path);
+
+	return NEXT(scandirat)(dirfd, AT(from), list, filter, compare);
 }
 HOOK_ALIAS(scandirat64, scandirat);
 

@@ -31,9 +31,9 @@ HOOK_ALIAS(lstat64, lstat);
 
 HOOK(int, fstatat, (int dirfd, const char *path, struct stat *st, int flags))
 {
-	const char *at = AT(path);
+	const char *from = FROM(dirfd, path), *at = AT(from);
 
-	if (at != path && sysfs_is_node(at))
+	if (at != from && sysfs_is_node(at))
 		flags &= ~AT_SYMLINK_NOFOLLOW;
 	return NEXT(fstatat)(dirfd, at, st, flags);
 }
@@ -41,9 +41,9 @@ HOOK_ALIAS(fstatat64, fstatat);
 
 HOOK(int, statx, (int dirfd, const char *path, int flags, unsigned mask, struct statx *st))
 {
-	const char *at = AT(path);
+	const char *from = FROM(dirfd, path), *at = AT(from);
 
-	if (at != path && sysfs_is_node(at))
+	if (at != from && sysfs_is_node(at))
 		flags &= ~AT_SYMLINK_NOFOLLOW;
 	return NEXT(statx)(dirfd, at, flags, mask, st);
 }
@@ -67,9 +67,9 @@ HOOK_ALIAS(__lxstat64, __lxstat);
 
 HOOK(int, __fxstatat, (int version, int dirfd, const char *path, struct stat *st, int flags))
 {
-	const char *at = AT(path);
+	const char *from = FROM(dirfd, path), *at = AT(from);
 
-	if (at != path && sysfs_is_node(at))
+	if (at != from && sysfs_is_node(at))
 		flags &= ~AT_SYMLINK_NOFOLLOW;
 	return NEXT(__fxstatat)(version, dirfd, at, st, flags);
 }
@@ -88,7 +88,9 @@ HOOK_ALIAS(eaccess, euidaccess);
 
 HOOK(int, faccessat, (int dirfd, const char *path, int mode, int flags))
 {
-	return NEXT(faccessat)(dirfd, AT(path), mode, flags);
+	const char *from = FROM(dirfd, path);
+
+	return NEXT(faccessat)(dirfd, AT(from), mode, flags);
 }
 
 HOOK(int, statfs, (const char *path, struct statfs *st))

@@ -20,6 +20,9 @@ const char *const sysfs_class_paths[SYSFS_CLASSES] = {
 	[SYSFS_MAD] = "/sys/class/infiniband_mad",
 	[SYSFS_DEV] = "/dev/infiniband",
 	[SYSFS_CM] = SYSFS_MISC_CM,
+	[SYSFS_PCI_BUS] = "/sys/class/pci_bus",
+	[SYSFS_PCI] = "/sys/bus/pci/devices",
+	[SYSFS_DEVICES] = "/sys/devices",
 };
 
 /* An entry in the result of getdents64, which the C library does not declare. */
@@ -136,4 +139,28 @@ unsigned sysfs_uverbs_first(void)
 	}
 	sysfs_names_free(&names);
 	return first;
+}
+
+static bool has_domain(const struct sysfs_names *buses, unsigned domain)
+{
+	char start[16];
+
+	snprintf(start, sizeof(start), "%04x:", domain);
+	for (unsigned i = 0; i < buses->n; i++)
+		if (!strncmp(buses->list[i].name, start, strlen(start)))
+			return true;
+	return false;
+}
+
+unsigned sysfs_pci_domain(void)
+{
+	struct sysfs_names buses;
+	unsigned domain = SYSFS_PCI_DOMAIN_LAST;
+
+	/* Firmware, and Hyper-V, may choose any domain of 16 bits. No machine has all of these. */
+	sysfs_kernel_list(sysfs_class_paths[SYSFS_PCI_BUS], &buses);
+	while (domain > SYSFS_PCI_DOMAIN_FIRST && has_domain(&buses, domain))
+		domain--;
+	sysfs_names_free(&buses);
+	return domain;
 }

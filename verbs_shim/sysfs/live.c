@@ -85,26 +85,35 @@ void sysfs_live_world(struct sysfs_world *w)
 	free(live);
 }
 
+/** If a path is below the folder ports/ of a device, split off the path of the device's folder: many paths lead there,
+ * and all end with infiniband/NAME. @return the device's name, a part of `place`; NULL: it is no such path. */
+static const char *device_of(const char *path, char *place, size_t len)
+{
+	const char *ports = strstr(path, "/ports/");
+	size_t n = ports ? (size_t)(ports - path) : len;
+	char *name;
+
+	if (n >= len)
+		return NULL;
+	memcpy(place, path, n);
+	place[n] = '\0';
+	name = strrchr(place, '/');
+	if (!name || name - place < 11 || strncmp(name - 11, "/infiniband", 11) != 0)
+		return NULL;
+	return name + 1;
+}
+
 /** Get the current text of a file. @param path normalized by sysfs_path_plain(). @return false: the file has no live
  * text in this process. */
 static bool live_text(const char *path, char *text, size_t len)
 {
 	const struct uroce_sysfs_source *from = atomic_load(&source);
-	const size_t skip = strlen(sysfs_class_paths[SYSFS_INFINIBAND]) + 1;
 	struct search s = {path, text, len};
-	char name[PMD_DEVICE_NAME_MAX] = "";
+	char place[SYSFS_OWN_MAX];
+	const char *name = from ? device_of(path, place, sizeof(place)) : NULL;
+	struct sysfs_live *live = name ? calloc(1, sizeof(*live)) : NULL;
 	struct pmd_device d;
-	size_t n;
-
-	if (!from || strncmp(path, sysfs_class_paths[SYSFS_INFINIBAND], skip - 1) != 0 || path[skip - 1] != '/')
-		return false;
-	n = strcspn(path + skip, "/");
-	if (n >= sizeof(name) || strncmp(path + skip + n, "/ports/", 7) != 0)
-		return false;
-	memcpy(name, path + skip, n);
-
-	struct sysfs_live *live = calloc(1, sizeof(*live));
-	bool found = live && from->read(name, &d, live) && sysfs_device_emit(&d, live, search_entry, &s) == 1;
+	bool found = live && from->read(name, &d, live) && sysfs_device_emit(place, &d, live, search_entry, &s) == 1;
 
 	free(live);
 	return found;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * mount_ns.c - uroce-mount-ns COMMAND...: runs a command in a mount namespace in which our files of /sys/class and
- * /dev/infiniband really exist, for programs that bypass the hooks in the C library.
+ * mount_ns.c - uroce-mount-ns COMMAND...: runs a command in a mount namespace in which our files of /sys/class,
+ * /sys/devices and /dev/infiniband really exist, for programs that bypass the hooks in the C library.
  *
- * /sys/class becomes a small tmpfs that contains our folders and bind mounts of the kernel's other folders.
- * /dev/infiniband is covered in the same way if it exists. It is never created, because that would change /dev for
+ * /sys/class and /sys/devices become small tmpfs that contain our folders and bind mounts of the kernel's other
+ * folders. /sys/class/pci_bus and /sys/bus stay the kernel's, because all that is in them is listed. /dev/infiniband is
+ * covered in the same way if it exists. It is never created, because that would change /dev for
  * all processes. All mounts disappear with the last process of the namespace. An ordinary user also needs a user
  * namespace, in which the command keeps its user and group and has no privileges. The files show idle devices: the
  * counters are not updated.
@@ -22,7 +23,8 @@
 
 #include "sysfs.h"
 
-#define SYS_CLASS "/sys/class"
+#define SYS_CLASS   "/sys/class"
+#define SYS_DEVICES "/sys/devices"
 
 struct covered {
 	int class_fd, dev_fd; /* the original /sys/class and /dev/infiniband; -1: does not exist */
@@ -68,7 +70,8 @@ static void bind_mount(int covered, const char *name, const char *path)
 	char from[SYSFS_OWN_MAX];
 
 	snprintf(from, sizeof(from), "/proc/self/fd/%d/%s", covered, name);
-	if (mount(from, path, NULL, MS_BIND, NULL))
+	/* With what is mounted in it: in a container, for example, a tmpfs that hides a part of /sys/devices. */
+	if (mount(from, path, NULL, MS_BIND | MS_REC, NULL))
 		die("cannot bind what %s was: %s", path, strerror(errno));
 }
 
@@ -78,23 +81,36 @@ static void cover(const char *path)
 		die("cannot mount over %s: %s", path, strerror(errno));
 }
 
-/** Bind-mount the kernel's folders, except those whose entries are merged with ours. */
-static void keep_classes(int class_fd, const struct sysfs_names *names)
+/** Whether we make this folder: its entries are merged with ours, or it is the host bridge above our devices. The
+ * bridge exists if this namespace is created in another one of this kind. */
+static bool is_made(const char *path, const struct sysfs_world *w)
 {
+	char bridge[64];
+
+	for (unsigned c = 0; c < SYSFS_PCI_BUS; c++)
+		if (!strcmp(path, sysfs_class_paths[c]))
+			return true;
+	snprintf(bridge, sizeof(bridge), SYS_DEVICES "/pci%04x:00", w->pci_domain);
+	return !strcmp(path, bridge);
+}
+
+/** Cover a folder and bind-mount the kernel's folders in it, except those that we make. */
+static void cover_folder(int fd, const char *folder, const struct sysfs_world *w)
+{
+	struct sysfs_names names;
 	char path[SYSFS_OWN_MAX];
 
-	for (unsigned i = 0; i < names->n; i++) {
-		bool merged = false;
-
-		snprintf(path, sizeof(path), SYS_CLASS "/%.200s", names->list[i].name);
-		for (unsigned c = 0; c < SYSFS_CLASSES; c++)
-			merged |= !strcmp(path, sysfs_class_paths[c]);
-		if (merged)
+	sysfs_kernel_list(folder, &names);
+	cover(folder);
+	for (unsigned i = 0; i < names.n; i++) {
+		snprintf(path, sizeof(path), "%s/%.200s", folder, names.list[i].name);
+		if (is_made(path, w))
 			continue;
 		if (mkdir(path, 0755))
 			die("%s: %s", path, strerror(errno));
-		bind_mount(class_fd, names->list[i].name, path);
+		bind_mount(fd, names.list[i].name, path);
 	}
+	sysfs_names_free(&names);
 }
 
 /** Restore an entry of the kernel in a folder that was covered: recreate a symbolic link to another folder,
@@ -129,14 +145,17 @@ static int keep_foreign(const struct covered *was, const char *path, const char 
 	return 0;
 }
 
-/** Whether a path belongs to the connection manager's device, which works only with the hooks. The namespace therefore
- *  does not contain it, and librdmacm reports no devices there. /sys/class/misc stays the kernel's. */
+/** Whether a path is only for the hooks. The connection manager's device works only with them: the namespace therefore
+ *  does not contain it, and librdmacm reports no devices there. /sys/class/misc stays the kernel's, as do the lists of
+ *  PCI buses and devices. */
 static bool is_hooks_only(const char *path)
 {
 	char node[SYSFS_OWN_MAX];
 
 	snprintf(node, sizeof(node), "%s/" SYSFS_CM_NODE, sysfs_class_paths[SYSFS_DEV]);
-	return !strcmp(path, node) || !strncmp(path, SYSFS_MISC, strlen(SYSFS_MISC));
+	return !strcmp(path, node) || !strncmp(path, SYSFS_MISC, strlen(SYSFS_MISC)) ||
+	       !strncmp(path, sysfs_class_paths[SYSFS_PCI_BUS], strlen(sysfs_class_paths[SYSFS_PCI_BUS])) ||
+	       !strncmp(path, "/sys/bus", strlen("/sys/bus"));
 }
 
 /** A sysfs_emit_fn: puts every entry in its place. */
@@ -148,7 +167,8 @@ static int place_entry(void *ctx, enum sysfs_kind kind, const char *path, const 
 
 	if (is_hooks_only(path))
 		return 0;
-	if (kind == SYSFS_FOLDER && (!strcmp(path, dev) || !strchr(path + 1, '/') || !strcmp(path, SYS_CLASS)))
+	if (kind == SYSFS_FOLDER &&
+	    (!strcmp(path, dev) || !strchr(path + 1, '/') || !strcmp(path, SYS_CLASS) || !strcmp(path, SYS_DEVICES)))
 		return 0;
 	if (was->dev_fd < 0 && !strncmp(path, dev, strlen(dev)))
 		return 0;
@@ -161,19 +181,16 @@ static void mount_tree(const struct sysfs_world *w)
 {
 	struct covered was = {open(SYS_CLASS, O_PATH | O_DIRECTORY | O_CLOEXEC),
 			      open(sysfs_class_paths[SYSFS_DEV], O_PATH | O_DIRECTORY | O_CLOEXEC)};
-	struct sysfs_names classes;
-	int err;
+	int devices_fd = open(SYS_DEVICES, O_PATH | O_DIRECTORY | O_CLOEXEC), err;
 
-	if (was.class_fd < 0)
+	if (was.class_fd < 0 || devices_fd < 0)
 		die(SYS_CLASS " is not there: %s; is /sys mounted?", strerror(errno));
 	if (mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL))
 		die("cannot make the mounts of the namespace private: %s", strerror(errno));
-	sysfs_kernel_list(SYS_CLASS, &classes);
-	cover(SYS_CLASS);
+	cover_folder(was.class_fd, SYS_CLASS, w);
+	cover_folder(devices_fd, SYS_DEVICES, w);
 	if (was.dev_fd >= 0)
 		cover(sysfs_class_paths[SYSFS_DEV]);
-	keep_classes(was.class_fd, &classes);
-	sysfs_names_free(&classes);
 	err = sysfs_tree_emit(w, place_entry, &was);
 	if (err)
 		die("cannot write the files: %s", strerror(-err));

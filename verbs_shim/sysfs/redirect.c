@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -78,13 +79,39 @@ static int class_of(const char *path, const char **rest)
 
 bool sysfs_match_slow(const char *p)
 {
+	/* How our paths begin. Most other files of /sys and /dev are rejected after a few characters: also those of
+	 * the kernel's PCI devices, which have other domains. */
+	static const char *const starts[][2] = {
+		{"/sys/class", "infiniband"},
+		{"/sys/class", "misc"},
+		{"/sys/class/pci_bus", SYSFS_PCI_DOMAIN_PREFIX},
+		{"/sys/bus/pci/devices", SYSFS_PCI_DOMAIN_PREFIX},
+		{"/sys/devices", "pci" SYSFS_PCI_DOMAIN_PREFIX},
+		{"/dev", "infiniband"},
+	};
 	const char *rest;
 
-	/* Most other files of /sys and /dev are rejected here, after a few characters. */
-	if (!(rest = follow(p, "/sys/class")) && !(rest = follow(p, "/dev")))
+	for (unsigned i = 0; i < sizeof(starts) / sizeof(starts[0]); i++) {
+		rest = follow(p, starts[i][0]);
+		if (rest && !strncmp(skip_slashes(rest), starts[i][1], strlen(starts[i][1])))
+			return class_of(p, &rest) >= 0;
+	}
+	return false;
+}
+
+bool sysfs_match_below_root(int dirfd, const char *path)
+{
+	int saved = errno;
+	char below[SYSFS_PATH_MAX];
+	struct stat folder, root;
+	bool is;
+
+	if (dirfd < 0 || snprintf(below, sizeof(below), "/%s", path) >= (int)sizeof(below) || !sysfs_match_slow(below))
 		return false;
-	rest = skip_slashes(rest);
-	return (!strncmp(rest, "infiniband", 10) || !strncmp(rest, "misc", 4)) && class_of(p, &rest) >= 0;
+	is = !fstat(dirfd, &folder) && !stat("/", &root) && folder.st_ino == root.st_ino &&
+	     folder.st_dev == root.st_dev;
+	errno = saved;
+	return is;
 }
 
 bool sysfs_path_plain(const char *path, char *out, size_t len)
@@ -240,14 +267,14 @@ static struct state *state_get(void)
 
 /* ---- paths ------------------------------------------------------------------------------------------- */
 
-/** Whether a path is a class folder, or one of our entries, or below one of our entries. */
+/** Whether a path is a class folder that we list, or one of our entries, or below one of our entries. */
 static bool is_own(const struct state *s, int class, const char *rest)
 {
 	const char *entry = skip_slashes(rest);
 	size_t n = strcspn(entry, "/"), prefix = strlen(sysfs_class_paths[class]);
 
 	if (!n)
-		return true;
+		return class < SYSFS_PCI_BUS;
 	for (const char *own = s->own; own < s->own + s->len; own += strlen(own) + 1)
 		if (!strncmp(own, sysfs_class_paths[class], prefix) && own[prefix] == '/' &&
 		    !strncmp(own + prefix + 1, entry, n) && !own[prefix + 1 + n])

@@ -2,7 +2,7 @@
 /*
  * sysfs.h - the sysfs and /dev files that a kernel driver would provide for our devices (private to verbs_shim/sysfs).
  *
- * tree.c and attributes.c define the files; store.c keeps them in a folder on disk; redirect.c redirects an
+ * tree.c, attributes.c and pci.c define the files; store.c keeps them in a folder on disk; redirect.c redirects an
  * application's paths there; hooks_*.c interpose the C library's functions that take paths. live.c gets the state of
  * devices that are open in this process, rest.c that of other devices, from the device's daemon. hooks_fd.c passes
  * commands written to the connection manager's device to rdmacm/. kernel.c bypasses all this and reads what the kernel
@@ -25,9 +25,20 @@
 #define SYSFS_OWN_MAX	  256  /* buffer size for a file's path in the tree, as the application sees it */
 #define SYSFS_TEXT_MAX	  512  /* buffer size for the text of an attribute */
 
-/** The folders in which the kernel's entries and ours are merged. Exception: SYSFS_CM (/sys/class/misc/rdma_cm) has
- * only our entries. We add nothing else to /sys/class/misc. */
-enum sysfs_class { SYSFS_INFINIBAND, SYSFS_VERBS, SYSFS_MAD, SYSFS_DEV, SYSFS_CM, SYSFS_CLASSES };
+/** The folders in which the kernel's entries and ours are merged. Exceptions: SYSFS_CM (/sys/class/misc/rdma_cm) has
+ * only our entries; we add nothing else to /sys/class/misc. From SYSFS_PCI_BUS on, our entries exist, but listings do
+ * not show them: programs that list these folders (lspci, drivers in user space) look for hardware. */
+enum sysfs_class {
+	SYSFS_INFINIBAND,
+	SYSFS_VERBS,
+	SYSFS_MAD,
+	SYSFS_DEV,
+	SYSFS_CM,
+	SYSFS_PCI_BUS,
+	SYSFS_PCI,
+	SYSFS_DEVICES,
+	SYSFS_CLASSES
+};
 #define SYSFS_MISC    "/sys/class/misc"
 #define SYSFS_MISC_CM "/sys/class/misc/rdma_cm"
 #define SYSFS_CM_NODE "rdma_cm" /* in SYSFS_DEV */
@@ -50,12 +61,14 @@ void sysfs_names_free(struct sysfs_names *names);
 bool sysfs_names_has(const struct sysfs_names *names, const char *name);
 /** The number of our first uverbs device, higher than the numbers of all uverbs devices of the kernel. */
 unsigned sysfs_uverbs_first(void);
+/** The PCI domain of our devices: one in which the kernel has no bus. */
+unsigned sysfs_pci_domain(void);
 
-/* ---- the tree (tree.c, attributes.c) ----------------------------------------------------------------- */
+/* ---- the tree (tree.c, attributes.c, pci.c) ---------------------------------------------------------- */
 
 /** All input that determines the tree, read at one time. */
 struct sysfs_world {
-	unsigned n, uverbs_first;
+	unsigned n, uverbs_first, pci_domain;
 	struct pmd_device devices[SYSFS_DEVICES_MAX];
 	struct sysfs_live rest[SYSFS_DEVICES_MAX]; /* state of each device, without counters */
 	struct sysfs_names kernel[SYSFS_CLASSES];
@@ -79,8 +92,20 @@ typedef int (*sysfs_emit_fn)(void *ctx, enum sysfs_kind kind, const char *path, 
 int sysfs_tree_emit(const struct sysfs_world *w, sysfs_emit_fn emit, void *ctx);
 /** Get the state of a device that is not open in this process (rest.c). */
 void sysfs_rest_read(const struct pmd_device *device, struct sysfs_live *live);
-/** Emit the part of the tree below /sys/class/infiniband/NAME. */
-int sysfs_device_emit(const struct pmd_device *device, const struct sysfs_live *live, sysfs_emit_fn emit, void *ctx);
+/** Emit the device's folder infiniband/NAME and its files. @param place the path of this folder */
+int sysfs_device_emit(const char *place, const struct pmd_device *device, const struct sysfs_live *live,
+		      sysfs_emit_fn emit, void *ctx);
+
+/* Our PCI domains are between these two. Four hex digits, because many programs expect exactly four. Firmware numbers
+ * its domains from 0, and Linux numbers those that it makes up from 0x10000. */
+#define SYSFS_PCI_DOMAIN_FIRST	0xff00
+#define SYSFS_PCI_DOMAIN_LAST	0xfffe
+#define SYSFS_PCI_DOMAIN_PREFIX "ff"
+
+/** Emit the PCI functions of all devices. */
+int sysfs_pci_emit(const struct sysfs_world *w, sysfs_emit_fn emit, void *ctx);
+/** The path of the PCI function of the device at this index. */
+void sysfs_pci_place(const struct sysfs_world *w, unsigned index, char *out, size_t len);
 
 /* ---- the folder (store.c) ---------------------------------------------------------------------------- */
 
@@ -117,6 +142,8 @@ const char *sysfs_path_back(const char *path);
 bool sysfs_is_node(const char *at);
 /** Whether `at`, a result of sysfs_path, is the device of the connection manager. */
 bool sysfs_is_cm_node(const char *at);
+/** Whether `path`, relative to the open folder `dirfd`, can be in the tree because `dirfd` is the root folder. */
+bool sysfs_match_below_root(int dirfd, const char *path);
 /** Normalize a path that sysfs_match() accepts. @return false: too long. */
 bool sysfs_path_plain(const char *path, char *out, size_t len);
 /** While this is above zero, the thread sees the kernel's files. */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * tree.c - the folders and files of the tree: entries of our devices, merged with the kernel's own entries.
- * attributes.c defines the files in a device's folder. Owns nothing.
+ * As in the kernel, an entry of a class folder is a link to a folder in /sys/devices: attributes.c defines the files in
+ * a device's folder, pci.c what is above it. Owns nothing.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -23,9 +24,10 @@ int sysfs_world_read(struct sysfs_world *w)
 	if (n <= 0)
 		return n < 0 ? n : -ENOENT;
 	w->uverbs_first = sysfs_uverbs_first();
+	w->pci_domain = sysfs_pci_domain();
 	for (unsigned i = 0; i < w->n; i++)
 		sysfs_rest_read(&w->devices[i], &w->rest[i]);
-	/* Leave out SYSFS_CM, the last one: it contains no entries of the kernel. */
+	/* Leave out SYSFS_CM and those after it: we show no entries of the kernel there. */
 	for (unsigned c = 0; c < SYSFS_CM; c++)
 		sysfs_kernel_list(sysfs_class_paths[c], &w->kernel[c]);
 	return 0;
@@ -84,24 +86,55 @@ static int abi_emit(const struct walk *k, enum sysfs_class c, const char *versio
 	return sysfs_names_has(&k->w->kernel[c], "abi_version") ? 0 : put(k, SYSFS_FILE, c, "abi_version", version);
 }
 
-static int uverbs_emit(const struct walk *k, unsigned i)
+/** Emit a link in a class folder. @param to the path in /sys/devices that it leads to */
+static int class_link_emit(const struct walk *k, enum sysfs_class c, const char *name, const char *to)
 {
-	char name[64], text[SYSFS_TEXT_MAX];
+	char target[SYSFS_OWN_MAX];
+
+	snprintf(target, sizeof(target), "../..%.200s", to + strlen("/sys"));
+	return put(k, SYSFS_LINK, c, name, target);
+}
+
+/** Emit the link from a folder of the device to its PCI function, `pci`, two levels above. */
+static int device_link_emit(const struct walk *k, const char *place, const char *pci)
+{
+	char path[SYSFS_OWN_MAX], target[SYSFS_OWN_MAX];
+
+	snprintf(path, sizeof(path), "%.200s/device", place);
+	snprintf(target, sizeof(target), "../../..%s", strrchr(pci, '/'));
+	return k->emit(k->ctx, SYSFS_LINK, path, target);
+}
+
+/** Emit the folder infiniband/NAME of the PCI function `pci`. */
+static int device_emit(const struct walk *k, unsigned i, const char *pci)
+{
+	char place[SYSFS_OWN_MAX];
+	int err;
+
+	snprintf(place, sizeof(place), "%.150s/infiniband/%s", pci, k->w->devices[i].name);
+	err = sysfs_device_emit(place, &k->w->devices[i], &k->w->rest[i], k->emit, k->ctx);
+	err = err ? err : device_link_emit(k, place, pci);
+	return err ? err : class_link_emit(k, SYSFS_INFINIBAND, k->w->devices[i].name, place);
+}
+
+/** Emit the folder infiniband_verbs/uverbsN of the PCI function `pci`. */
+static int uverbs_emit(const struct walk *k, unsigned i, const char *pci)
+{
+	/* 1:3 is the device number of /dev/null. Our character device is a link to /dev/null, so stat shows 1:3 too. */
+	const char *const files[][2] = {{"abi_version", "1"}, {"dev", "1:3"}, {"ibdev", k->w->devices[i].name}};
+	char name[32], place[SYSFS_OWN_MAX], path[SYSFS_OWN_MAX], text[SYSFS_TEXT_MAX];
 	int err;
 
 	snprintf(name, sizeof(name), "uverbs%u", k->w->uverbs_first + i);
-	err = put(k, SYSFS_FOLDER, SYSFS_VERBS, name, NULL);
-	snprintf(text, sizeof(text), "%s\n", k->w->devices[i].name);
-	snprintf(name, sizeof(name), "uverbs%u/ibdev", k->w->uverbs_first + i);
-	err = err ? err : put(k, SYSFS_FILE, SYSFS_VERBS, name, text);
-	snprintf(name, sizeof(name), "uverbs%u/abi_version", k->w->uverbs_first + i);
-	err = err ? err : put(k, SYSFS_FILE, SYSFS_VERBS, name, "1\n");
-	/* 1:3 is the device number of /dev/null. Our character device is a link to /dev/null, so stat shows 1:3 too. */
-	snprintf(name, sizeof(name), "uverbs%u/dev", k->w->uverbs_first + i);
-	err = err ? err : put(k, SYSFS_FILE, SYSFS_VERBS, name, "1:3\n");
-	snprintf(name, sizeof(name), "uverbs%u/device", k->w->uverbs_first + i);
-	snprintf(text, sizeof(text), "../../infiniband/%s/device", k->w->devices[i].name);
-	return err ? err : put(k, SYSFS_LINK, SYSFS_VERBS, name, text);
+	snprintf(place, sizeof(place), "%.150s/infiniband_verbs/%s", pci, name);
+	err = k->emit(k->ctx, SYSFS_FOLDER, place, NULL);
+	for (unsigned f = 0; f < sizeof(files) / sizeof(files[0]) && !err; f++) {
+		snprintf(path, sizeof(path), "%.200s/%s", place, files[f][0]);
+		snprintf(text, sizeof(text), "%s\n", files[f][1]);
+		err = k->emit(k->ctx, SYSFS_FILE, path, text);
+	}
+	err = err ? err : device_link_emit(k, place, pci);
+	return err ? err : class_link_emit(k, SYSFS_VERBS, name, place);
 }
 
 static int node_emit(const struct walk *k, unsigned i)
@@ -123,8 +156,9 @@ static int cm_emit(const struct walk *k)
 
 int sysfs_tree_emit(const struct sysfs_world *w, sysfs_emit_fn emit, void *ctx)
 {
-	static const char *const roots[] = {"/sys", "/sys/class", SYSFS_MISC, "/dev"};
+	static const char *const roots[] = {"/sys", "/sys/class", SYSFS_MISC, "/dev", "/sys/bus", "/sys/bus/pci"};
 	const struct walk k = {w, emit, ctx};
+	char pci[SYSFS_OWN_MAX];
 	int err = 0;
 
 	for (unsigned i = 0; i < sizeof(roots) / sizeof(roots[0]) && !err; i++)
@@ -135,9 +169,11 @@ int sysfs_tree_emit(const struct sysfs_world *w, sysfs_emit_fn emit, void *ctx)
 	/* libibumad, which ibstat uses, checks the MAD version first. */
 	err = err ? err : abi_emit(&k, SYSFS_MAD, MAD_ABI);
 	err = err ? err : cm_emit(&k);
+	err = err ? err : sysfs_pci_emit(w, emit, ctx);
 	for (unsigned i = 0; i < w->n && !err; i++) {
-		err = sysfs_device_emit(&w->devices[i], &w->rest[i], emit, ctx);
-		err = err ? err : uverbs_emit(&k, i);
+		sysfs_pci_place(w, i, pci, sizeof(pci));
+		err = device_emit(&k, i, pci);
+		err = err ? err : uverbs_emit(&k, i, pci);
 		err = err ? err : node_emit(&k, i);
 	}
 	return err;

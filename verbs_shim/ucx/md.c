@@ -155,7 +155,9 @@ ucs_status_t ux_rkey_release(void *component, uct_rkey_t rkey, void *handle)
 	return UCS_OK;
 }
 
-/* The name is the one that libuct_ib gives the device's port, so that UCX_NET_DEVICES selects both. */
+/* The name is the one that libuct_ib gives the device's port, so that UCX_NET_DEVICES selects both. The device's PCI
+ * function (sysfs/pci.c), which libuct_ib finds, is left out: by it UCX looks up how far the device is from memory, and
+ * with an unknown one it assumes that it is near. Ours is, because it runs on the program's own CPUs. */
 ucs_status_t ux_devices(struct uct_md *md, struct uct_device_resource **out, unsigned *n)
 {
 	*n = 0;
