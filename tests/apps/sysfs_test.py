@@ -36,6 +36,8 @@ mknod /dev/infiniband/uverbs4 c 231 196
 exec "$@"
 """
 
+HIDING = ["unshare", "-m", "sh", "-c", 'mount -t tmpfs none /sys/devices/virtual/misc && exec "$@"', "sh"]
+
 
 class Runner:
     """Runs commands under uroce-run with some options, and checks what they print."""
@@ -299,6 +301,10 @@ def check_mount(tally, address):
         way.check("other classes are there", ["sh", "-c", "cat /sys/class/net/lo/mtu && readlink -f /sys/class/net/lo"],
                   r"^\d+$", "^/sys/devices/virtual/net/lo$")
         if suffix:
+            # As container engines do it. Who may not see what is hidden can only take it along.
+            hidden = Runner(tally, address, "--mount-ns", *UNPRELOADED, before=HIDING + way.before)
+            hidden.check("a part of /sys/devices is hidden", ["sh", "-c", f"cat {DEV}/device/class; ls "
+                                                              "/sys/devices/virtual/misc"], r"\A0x020000\n\Z")
             way.check("no privileges, the same user", ["sh", "-c", "id -u; grep CapEff /proc/self/status"], "^65534$",
                       r"^CapEff:\s+0+$")
     tally.result("nothing is left outside", not os.path.exists(DEV) and not os.path.ismount("/sys/class"),

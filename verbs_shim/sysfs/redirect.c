@@ -106,7 +106,9 @@ bool sysfs_match_below_root(int dirfd, const char *path)
 	struct stat folder, root;
 	bool is;
 
-	if (dirfd < 0 || snprintf(below, sizeof(below), "/%s", path) >= (int)sizeof(below) || !sysfs_match_slow(below))
+	if (dirfd < 0 || (strncmp(path, "sys/", 4) != 0 && strncmp(path, "dev/", 4) != 0))
+		return false;
+	if (snprintf(below, sizeof(below), "/%s", path) >= (int)sizeof(below) || !sysfs_match_slow(below))
 		return false;
 	is = !fstat(dirfd, &folder) && !stat("/", &root) && folder.st_ino == root.st_ino &&
 	     folder.st_dev == root.st_dev;
