@@ -1,123 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* xrc.c - XRC as programs use it: domains, SRQs with numbers, initiator and target QPs, targets that are shared. */
-#include "rig.h"
-#include <fcntl.h>
+#include "xrc_rig.h"
+#include <signal.h>
+#include <sys/wait.h>
 #include <unistd.h>
-
-static struct ibv_xrcd *domain_open(struct rig_end *end, int fd, int oflags)
-{
-	struct ibv_xrcd_init_attr attr = {
-		.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS, .fd = fd, .oflags = oflags};
-
-	return ibv_open_xrcd(end->ctx, &attr);
-}
-
-static struct ibv_srq *srq_create(struct rig_end *end, struct ibv_xrcd *xrcd)
-{
-	struct ibv_srq_init_attr_ex attr = {
-		.attr = {.max_wr = 16, .max_sge = 1},
-		.comp_mask =
-			IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ,
-		.srq_type = IBV_SRQT_XRC,
-		.pd = end->pd,
-		.xrcd = xrcd,
-		.cq = end->cq,
-	};
-
-	return ibv_create_srq_ex(end->ctx, &attr);
-}
-
-static struct ibv_qp *target_create(struct rig_end *end, struct ibv_xrcd *xrcd)
-{
-	struct ibv_qp_init_attr_ex attr = {
-		.qp_type = IBV_QPT_XRC_RECV, .comp_mask = IBV_QP_INIT_ATTR_XRCD, .xrcd = xrcd};
-
-	return ibv_create_qp_ex(end->ctx, &attr);
-}
-
-static struct ibv_qp *initiator_create(struct rig_end *end, bool extended)
-{
-	struct ibv_qp_init_attr_ex attr = {
-		.send_cq = end->cq,
-		.cap = {.max_send_wr = 16, .max_send_sge = 1, .max_inline_data = 64},
-		.qp_type = IBV_QPT_XRC_SEND,
-		.sq_sig_all = 1,
-		.comp_mask = IBV_QP_INIT_ATTR_PD | (extended ? IBV_QP_INIT_ATTR_SEND_OPS_FLAGS : 0),
-		.pd = end->pd,
-		.send_ops_flags = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_RDMA_WRITE,
-	};
-
-	return ibv_create_qp_ex(end->ctx, &attr);
-}
-
-static void connect_qp(struct ibv_qp *qp, uint32_t dest, const union ibv_gid *dgid)
-{
-	struct ibv_qp_attr attr = {
-		.qp_state = IBV_QPS_INIT,
-		.port_num = 1,
-		.qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC,
-		.path_mtu = IBV_MTU_1024,
-		.dest_qp_num = dest,
-		.ah_attr = {.is_global = 1, .port_num = 1, .grh = {.dgid = *dgid, .hop_limit = 64}},
-		.max_rd_atomic = 4,
-		.max_dest_rd_atomic = 4,
-		.timeout = 14,
-		.retry_cnt = 7,
-		.rnr_retry = 7,
-		.min_rnr_timer = 1,
-	};
-	bool target = qp->qp_type == IBV_QPT_XRC_RECV;
-
-	assert_int_equal(ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS),
-			 0);
-	attr.qp_state = IBV_QPS_RTR;
-	assert_int_equal(ibv_modify_qp(qp, &attr,
-				       IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-					       (target ? IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER : 0)),
-			 0);
-	attr.qp_state = IBV_QPS_RTS;
-	assert_int_equal(
-		ibv_modify_qp(qp, &attr,
-			      IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_SQ_PSN |
-				      (target ? 0 : IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC)),
-		0);
-}
-
-/** An initiator at end 0, and at end 1 a domain with an SRQ and a target. */
-struct xrc {
-	struct rig *rig;
-	struct ibv_xrcd *xrcd;
-	struct ibv_srq *srq;
-	struct ibv_qp *initiator, *target;
-	uint32_t srqn;
-};
-
-static struct xrc xrc_connect(struct rig *rig, bool extended)
-{
-	struct rig_end *from = &rig->end[0], *to = &rig->end[1];
-	struct xrc x = {.rig = rig, .xrcd = domain_open(to, -1, O_CREAT)};
-
-	assert_non_null(x.xrcd);
-	x.srq = srq_create(to, x.xrcd);
-	x.target = target_create(to, x.xrcd);
-	x.initiator = initiator_create(from, extended);
-	assert_non_null(x.srq);
-	assert_non_null(x.target);
-	assert_non_null(x.initiator);
-	assert_int_equal(ibv_get_srq_num(x.srq, &x.srqn), 0);
-	connect_qp(x.target, x.initiator->qp_num, &from->gid);
-	connect_qp(x.initiator, x.target->qp_num, &to->gid);
-	return x;
-}
-
-static void xrc_close(struct xrc *x)
-{
-	assert_int_equal(ibv_destroy_qp(x->initiator), 0);
-	if (x->target)
-		assert_int_equal(ibv_destroy_qp(x->target), 0);
-	assert_int_equal(ibv_destroy_srq(x->srq), 0);
-	assert_int_equal(ibv_close_xrcd(x->xrcd), 0);
-}
 
 static struct ibv_wc run(struct xrc *x, enum ibv_wr_opcode opcode, uint32_t length, uint32_t srqn)
 {
@@ -138,14 +24,6 @@ static struct ibv_wc run(struct xrc *x, enum ibv_wr_opcode opcode, uint32_t leng
 	return rig_wait(from->cq);
 }
 
-static void post_srq(struct xrc *x, uint64_t wr_id, size_t offset, uint32_t length)
-{
-	struct ibv_sge sge = rig_sge(&x->rig->end[1], offset, length);
-	struct ibv_recv_wr wr = {.wr_id = wr_id, .sg_list = &sge, .num_sge = 1}, *bad;
-
-	assert_int_equal(ibv_post_srq_recv(x->srq, &wr, &bad), 0);
-}
-
 static void xrc__is_reported(void **state)
 {
 	struct rig_end *end = &((struct rig *)*state)->end[0];
@@ -157,12 +35,12 @@ static void xrc__is_reported(void **state)
 
 static void xrc__requests_of_all_kinds(void **state)
 {
-	struct xrc x = xrc_connect(*state, false);
+	struct xrc x = xrc_connect(*state, 0);
 	struct rig_end *from = &x.rig->end[0], *to = &x.rig->end[1];
 	struct ibv_wc wc;
 	uint64_t word = 40;
 
-	post_srq(&x, 7, 8192, 20000);
+	xrc_post_srq(&x, 7, 8192, 20000);
 	memset(from->buf, 31, 20000);
 	assert_int_equal(run(&x, IBV_WR_SEND, 20000, x.srqn).status, IBV_WC_SUCCESS);
 	wc = rig_wait(to->cq);
@@ -185,12 +63,12 @@ static void xrc__requests_of_all_kinds(void **state)
 
 static void xrc__extended_requests(void **state)
 {
-	struct xrc x = xrc_connect(*state, true);
+	struct xrc x = xrc_connect(*state, IBV_QP_EX_WITH_SEND);
 	struct rig_end *from = &x.rig->end[0], *to = &x.rig->end[1];
 	struct ibv_qp_ex *ex = ibv_qp_to_qp_ex(x.initiator);
 
 	assert_non_null(ex);
-	post_srq(&x, 7, 8192, 64);
+	xrc_post_srq(&x, 7, 8192, 64);
 	ibv_wr_start(ex);
 	ex->wr_id = 3;
 	ex->wr_flags = 0;
@@ -205,18 +83,89 @@ static void xrc__extended_requests(void **state)
 
 static void xrc__a_wrong_srq_fails_the_request(void **state)
 {
-	struct xrc x = xrc_connect(*state, false);
+	struct xrc x = xrc_connect(*state, 0);
 
 	assert_int_equal(run(&x, IBV_WR_SEND, 8, x.srqn ^ 1).status, IBV_WC_REM_INV_REQ_ERR);
+	xrc_close(&x);
+}
+
+/** A region and a window over all of end 1's buffer, with all rights. */
+static struct ibv_mw_bind_info bind_info(struct rig_end *end)
+{
+	struct ibv_mr *mr = ibv_reg_mr(end->pd, end->buf, RIG_BUF, RIG_ACCESS | IBV_ACCESS_MW_BIND);
+
+	assert_non_null(mr);
+	return (struct ibv_mw_bind_info){mr, (uintptr_t)end->buf, RIG_BUF, IBV_ACCESS_REMOTE_WRITE};
+}
+
+/* A type 1 window belongs to a PD. An initiator binds it, and it serves targets that use SRQs of that PD. */
+static void xrc__type_1_windows_serve_targets(void **state)
+{
+	struct xrc x = xrc_connect(*state, 0);
+	struct rig_end *from = &x.rig->end[0], *to = &x.rig->end[1];
+	struct ibv_mw_bind bind = {.send_flags = IBV_SEND_SIGNALED, .bind_info = bind_info(to)};
+	struct ibv_mw *mw = ibv_alloc_mw(to->pd, IBV_MW_TYPE_1);
+	struct ibv_qp *binder = xrc_initiator(to, 0);
+	struct ibv_sge sge = rig_sge(from, 0, 16);
+	struct ibv_send_wr wr = {.opcode = IBV_WR_RDMA_WRITE, .sg_list = &sge, .num_sge = 1}, *bad;
+
+	xrc_ready(binder, 77, &from->gid);
+	for (unsigned unbound = 0; unbound < 2; unbound++) {
+		bind.bind_info.length = unbound ? 0 : RIG_BUF;
+		assert_int_equal(ibv_bind_mw(binder, mw, &bind), 0);
+		assert_int_equal(rig_wait(to->cq).status, IBV_WC_SUCCESS);
+		memset(from->buf, 63, 16);
+		wr.qp_type.xrc.remote_srqn = x.srqn;
+		wr.wr.rdma.remote_addr = (uintptr_t)to->buf + 512;
+		wr.wr.rdma.rkey = mw->rkey;
+		assert_int_equal(ibv_post_send(x.initiator, &wr, &bad), 0);
+		assert_int_equal(rig_wait(from->cq).status, unbound ? IBV_WC_REM_ACCESS_ERR : IBV_WC_SUCCESS);
+		assert_memory_equal(to->buf + 512, from->buf, 16);
+	}
+	assert_int_equal(ibv_destroy_qp(binder), 0);
+	assert_int_equal(ibv_dealloc_mw(mw), 0);
+	assert_int_equal(ibv_dereg_mr(bind.bind_info.mr), 0);
+	xrc_close(&x);
+}
+
+/* A target has no send queue, so no type 2 window is bound to it, and there is no key that it could invalidate. */
+static void xrc__a_target_refuses_to_invalidate(void **state)
+{
+	struct xrc x = xrc_connect(*state, 0);
+	struct rig_end *from = &x.rig->end[0], *to = &x.rig->end[1];
+	struct ibv_mw *mw = ibv_alloc_mw(to->pd, IBV_MW_TYPE_2);
+	struct ibv_qp *binder = xrc_initiator(to, 0);
+	struct ibv_send_wr wr = {.opcode = IBV_WR_BIND_MW,
+				 .bind_mw = {mw, ibv_inc_rkey(mw->rkey), bind_info(to)},
+				 .send_flags = IBV_SEND_SIGNALED},
+			   *bad;
+	struct ibv_mr *mr = wr.bind_mw.bind_info.mr;
+	struct ibv_wc wc;
+
+	xrc_ready(binder, 77, &from->gid);
+	assert_int_equal(ibv_post_send(binder, &wr, &bad), 0);
+	assert_int_equal(rig_wait(to->cq).status, IBV_WC_SUCCESS);
+	wr = (struct ibv_send_wr){.opcode = IBV_WR_SEND_WITH_INV,
+				  .invalidate_rkey = ibv_inc_rkey(mw->rkey),
+				  .qp_type.xrc.remote_srqn = x.srqn};
+	xrc_post_srq(&x, 7, 8192, 64);
+	assert_int_equal(ibv_post_send(x.initiator, &wr, &bad), 0);
+	assert_int_equal(rig_wait(from->cq).status, IBV_WC_REM_ACCESS_ERR);
+	wc = rig_wait(to->cq);
+	assert_int_equal(wc.wr_id, 7);
+	assert_int_equal(wc.status, IBV_WC_LOC_ACCESS_ERR);
+	assert_int_equal(ibv_destroy_qp(binder), 0);
+	assert_int_equal(ibv_dealloc_mw(mw), 0);
+	assert_int_equal(ibv_dereg_mr(mr), 0);
 	xrc_close(&x);
 }
 
 static void xrc__objects_keep_their_domain(void **state)
 {
 	struct rig_end *end = &((struct rig *)*state)->end[0];
-	struct ibv_xrcd *xrcd = domain_open(end, -1, 0);
-	struct ibv_srq *srq = srq_create(end, xrcd);
-	struct ibv_qp *target = target_create(end, xrcd);
+	struct ibv_xrcd *xrcd = xrc_domain(end, -1, 0);
+	struct ibv_srq *srq = xrc_srq(end, xrcd);
+	struct ibv_qp *target = xrc_target(end, xrcd);
 
 	assert_int_equal(ibv_close_xrcd(xrcd), EBUSY);
 	assert_int_equal(ibv_destroy_srq(srq), 0);
@@ -232,25 +181,25 @@ static void xrc__a_file_names_a_domain(void **state)
 	int fd = mkstemp(name), again = open(name, O_RDONLY);
 	struct ibv_xrcd *first, *second;
 
-	assert_null(domain_open(end, fd, 0));
+	assert_null(xrc_domain(end, fd, 0));
 	assert_int_equal(errno, EAGAIN);
-	first = domain_open(end, fd, O_CREAT);
+	first = xrc_domain(end, fd, O_CREAT);
 	assert_non_null(first);
-	assert_null(domain_open(end, again, O_CREAT | O_EXCL));
+	assert_null(xrc_domain(end, again, O_CREAT | O_EXCL));
 	assert_int_equal(errno, EINVAL);
-	second = domain_open(end, again, 0);
+	second = xrc_domain(end, again, 0);
 	assert_non_null(second);
-	assert_null(domain_open(end, 999, O_CREAT));
+	assert_null(xrc_domain(end, 999, O_CREAT));
 	assert_int_equal(errno, EBADF);
 	assert_int_equal(ibv_close_xrcd(first), 0);
 	assert_int_equal(ibv_close_xrcd(second), 0);
-	assert_null(domain_open(end, fd, 0));
-	first = domain_open(end, fd, O_CREAT);
+	assert_null(xrc_domain(end, fd, 0));
+	first = xrc_domain(end, fd, O_CREAT);
 	close(fd);
 	close(again);
 	unlink(name);
 	fd = open(name, O_RDWR | O_CREAT | O_EXCL, 0600); /* perhaps with the inode number of the removed file */
-	assert_null(domain_open(end, fd, 0));
+	assert_null(xrc_domain(end, fd, 0));
 	assert_int_equal(errno, EAGAIN);
 	assert_int_equal(ibv_close_xrcd(first), 0);
 	close(fd);
@@ -271,11 +220,11 @@ static struct ibv_qp *target_open(struct rig_end *end, struct ibv_xrcd *xrcd, ui
 	return ibv_open_qp(end->ctx, &attr);
 }
 
-static void xrc__a_target_may_be_opened_by_its_number(void **state)
+static void xrc__XR_03_a_target_may_be_opened_by_its_number(void **state)
 {
-	struct xrc x = xrc_connect(*state, false);
+	struct xrc x = xrc_connect(*state, 0);
 	struct rig_end *to = &x.rig->end[1];
-	struct ibv_xrcd *other = domain_open(to, -1, O_CREAT);
+	struct ibv_xrcd *other = xrc_domain(to, -1, O_CREAT);
 	struct ibv_async_event event;
 	struct ibv_qp_init_attr init;
 	struct ibv_qp_attr attr;
@@ -293,7 +242,7 @@ static void xrc__a_target_may_be_opened_by_its_number(void **state)
 	assert_int_equal(ibv_destroy_qp(x.target), 0);
 	x.target = target_open(to, x.xrcd, second->qp_num, NULL);
 	assert_non_null(x.target);
-	post_srq(&x, 7, 8192, 64);
+	xrc_post_srq(&x, 7, 8192, 64);
 	assert_int_equal(run(&x, IBV_WR_SEND, 8, x.srqn).status, IBV_WC_SUCCESS);
 	assert_int_equal(rig_wait(to->cq).wr_id, 7);
 	/* Both get its events. */
@@ -312,10 +261,84 @@ static void xrc__a_target_may_be_opened_by_its_number(void **state)
 	xrc_close(&x);
 }
 
+/** What a child of fork and its parent tell each other. */
+struct told {
+	int fd;		   /* the file that names the parent's domain */
+	uint32_t qpn;	   /* of the parent's target */
+	int from_child[2]; /* pipes: the number of the child's SRQ; that the parent has used it */
+	int to_child[2];
+};
+
+/** The child: open the parent's second device anew, and look for the parent's domain and target. @return 0, or which
+ * check failed. */
+static int seek_domain(const struct told *told)
+{
+	struct rig_end *end;
+	struct ibv_xrcd *own;
+	struct ibv_srq *srq;
+	uint32_t srqn;
+	void *rig;
+	char byte;
+
+	alarm(60);
+	if (rig_setup_again(&rig))
+		return 1;
+	end = &((struct rig *)rig)->end[1];
+	if (xrc_domain(end, told->fd, 0) || errno != EAGAIN)
+		return 2;
+	own = xrc_domain(end, told->fd, O_CREAT | O_EXCL);
+	if (!own)
+		return 3;
+	if (target_open(end, own, told->qpn, NULL) || errno != EINVAL)
+		return 4;
+	srq = xrc_srq(end, own);
+	if (!srq || ibv_get_srq_num(srq, &srqn) || write(told->from_child[1], &srqn, sizeof(srqn)) != sizeof(srqn) ||
+	    read(told->to_child[0], &byte, 1) != 1)
+		return 5;
+	return 0;
+}
+
+/* A domain and its targets belong to a process, whatever file names the domain (docs/answers.md). */
+static void xrc__XR_03_other_processes_have_other_domains(void **state)
+{
+	char name[] = "/tmp/uroce-xrc-XXXXXX";
+	struct xrc x = xrc_connect(*state, 0);
+	struct rig_end *to = &x.rig->end[1];
+	struct told told = {.fd = mkstemp(name), .qpn = x.target->qp_num};
+	struct ibv_xrcd *named = xrc_domain(to, told.fd, O_CREAT);
+	uint32_t srqn;
+	int status;
+	pid_t pid;
+
+	assert_non_null(named);
+	assert_int_equal(pipe(told.from_child) | pipe(told.to_child), 0);
+	pid = fork();
+	if (!pid) {
+		signal(SIGSEGV, SIG_DFL); /* cmocka's handler would run the next test in the child */
+		_exit(seek_domain(&told));
+	}
+	close(told.from_child[1]);
+	if (read(told.from_child[0], &srqn, sizeof(srqn)) == sizeof(srqn)) {
+		assert_int_not_equal(srqn, x.srqn);
+		xrc_post_srq(&x, 7, 8192, 64);
+		assert_int_equal(run(&x, IBV_WR_SEND, 8, srqn).status, IBV_WC_REM_INV_REQ_ERR);
+		assert_int_equal(write(told.to_child[1], "", 1), 1);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	for (unsigned i = 0; i < 2; i++)
+		close(told.to_child[i]);
+	close(told.from_child[0]);
+	close(told.fd);
+	unlink(name);
+	assert_int_equal(ibv_close_xrcd(named), 0);
+	xrc_close(&x);
+}
+
 static void xrc__wrong_attributes_are_refused(void **state)
 {
 	struct rig_end *end = &((struct rig *)*state)->end[0];
-	struct ibv_xrcd *xrcd = domain_open(end, -1, O_CREAT);
+	struct ibv_xrcd *xrcd = xrc_domain(end, -1, O_CREAT);
 	struct ibv_srq_init_attr_ex srq = {.attr = {.max_wr = 4, .max_sge = 1},
 					   .comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD,
 					   .srq_type = IBV_SRQT_XRC,
@@ -326,7 +349,7 @@ static void xrc__wrong_attributes_are_refused(void **state)
 					 .xrcd = xrcd};
 	struct ibv_srq_init_attr basic = {.attr = {.max_wr = 4, .max_sge = 1}};
 	struct ibv_recv_wr recv = {.wr_id = 1}, *bad;
-	struct ibv_qp *initiator = initiator_create(end, false);
+	struct ibv_qp *initiator = xrc_initiator(end, 0);
 	struct ibv_srq *no_number = ibv_create_srq(end->pd, &basic);
 	uint32_t num;
 
@@ -348,10 +371,10 @@ static void xrc__closing_the_device_drops_what_is_left(void **state)
 	struct rig_end *end = &((struct rig *)*state)->end[0];
 	struct ibv_context *ctx = ibv_open_device(end->ctx->device);
 	struct rig_end left = {.ctx = ctx, .pd = ibv_alloc_pd(ctx), .cq = ibv_create_cq(ctx, 4, NULL, NULL, 0)};
-	struct ibv_xrcd *xrcd = domain_open(&left, -1, O_CREAT);
-	struct ibv_qp *target = target_create(&left, xrcd);
+	struct ibv_xrcd *xrcd = xrc_domain(&left, -1, O_CREAT);
+	struct ibv_qp *target = xrc_target(&left, xrcd);
 
-	kept[0] = srq_create(&left, xrcd);
+	kept[0] = xrc_srq(&left, xrcd);
 	kept[1] = target_open(&left, xrcd, target->qp_num, NULL);
 	kept[2] = target;
 	kept[3] = xrcd;
@@ -369,9 +392,12 @@ int main(void)
 		TEST(xrc__requests_of_all_kinds),
 		TEST(xrc__extended_requests),
 		TEST(xrc__a_wrong_srq_fails_the_request),
+		TEST(xrc__type_1_windows_serve_targets),
+		TEST(xrc__a_target_refuses_to_invalidate),
 		TEST(xrc__objects_keep_their_domain),
 		TEST(xrc__a_file_names_a_domain),
-		TEST(xrc__a_target_may_be_opened_by_its_number),
+		TEST(xrc__XR_03_a_target_may_be_opened_by_its_number),
+		TEST(xrc__XR_03_other_processes_have_other_domains),
 		TEST(xrc__wrong_attributes_are_refused),
 		TEST(xrc__closing_the_device_drops_what_is_left),
 	};

@@ -18,6 +18,7 @@ static void xrc__XR_01_requests_name_the_srq(void **state)
 	} cases[] = {
 		{NIC_WR_SEND, SEND_ONLY},
 		{NIC_WR_SEND_WITH_IMM, SEND_ONLY_IMM},
+		{NIC_WR_SEND_WITH_INV, SEND_ONLY_INV},
 		{NIC_WR_RDMA_WRITE, WRITE_ONLY},
 		{NIC_WR_RDMA_WRITE_WITH_IMM, WRITE_ONLY_IMM},
 		{NIC_WR_RDMA_READ, READ_REQ},
@@ -89,8 +90,8 @@ static void xrc__an_initiator_takes_no_requests(void **state)
 
 static void xrc__XR_03_what_may_be_posted(void **state)
 {
-	static const uint32_t not_for_xrc[] = {NIC_WR_SEND_WITH_INV, NIC_WR_LOCAL_INV, NIC_WR_MASKED_CMP_AND_SWP,
-					       NIC_WR_MASKED_FETCH_AND_ADD, NIC_WR_ELEMENTS};
+	static const uint32_t not_for_xrc[] = {NIC_WR_MASKED_CMP_AND_SWP, NIC_WR_MASKED_FETCH_AND_ADD,
+					       NIC_WR_ELEMENTS};
 	struct rig *rig = rig_ready(&(struct rig_opts){.type = NIC_QPT_XRC_INI});
 	struct rig *target = rig_ready(&(struct rig_opts){.type = NIC_QPT_XRC_TGT});
 	struct nic_recv_wr recv = {.wr_id = 1};
@@ -162,6 +163,21 @@ static void xrc__a_target_executes_requests(void **state)
 	rig_rx(rig, &p); /* a duplicate gets the saved value */
 	assert_int_equal(rig_expect_tx(rig, X(ATOMIC_ACK), E + 4).orig, 5);
 	assert_int_equal(arena_u64(rig, 512), 8);
+	rig_destroy(rig);
+}
+
+/* No window is bound to a target: it posts nothing. */
+static void xrc__MW_10_a_target_invalidates_no_key(void **state)
+{
+	struct rig *rig = target_ready();
+	struct packet p = rig_peer_data(rig, X(SEND_ONLY_INV), E, 0, 8);
+
+	(void)state;
+	rig_post_recv(rig, 1, 0, 64);
+	p.inv_rkey = rig->rkey;
+	rig_rx(rig, &p);
+	rig_expect_wc(rig->recv_cq, 1, NIC_WC_LOC_ACCESS_ERR);
+	expect_end(rig, E, SYN_ACCESS);
 	rig_destroy(rig);
 }
 
@@ -460,6 +476,7 @@ int main(void)
 		cmocka_unit_test(xrc__an_initiator_takes_no_requests),
 		cmocka_unit_test(xrc__XR_03_what_may_be_posted),
 		cmocka_unit_test(xrc__a_target_executes_requests),
+		cmocka_unit_test(xrc__MW_10_a_target_invalidates_no_key),
 		cmocka_unit_test(xrc__XR_01_each_message_goes_to_the_srq_that_it_names),
 		cmocka_unit_test(xrc__an_empty_srq_is_not_ready),
 		cmocka_unit_test(xrc__XR_02_a_wrong_srq_is_an_invalid_request),
