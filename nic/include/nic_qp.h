@@ -83,7 +83,7 @@ enum nic_qp_attr_mask {
 	NIC_QP_MIN_RNR_TIMER = 1 << 15,
 	NIC_QP_SQ_PSN = 1 << 16,
 	NIC_QP_MAX_DEST_RD_ATOMIC = 1 << 17,
-	NIC_QP_PATH_MIG_STATE = 1 << 18,
+	NIC_QP_PATH_MIG_STATE = 1 << 18, /* changes nothing: a QP is always MIGRATED */
 	NIC_QP_CAP = 1 << 19,
 	NIC_QP_DEST_QPN = 1 << 20,
 };

@@ -3,7 +3,8 @@
  * qp_state.c - which state transitions a QP may make and with which attributes (IBTA 10.3.1, table of 11.2.4.2),
  * as a table, and what entering an error state entails (10.2.4, 11.2.5). Attributes that the table lists neither as
  * required nor as optional are refused. On the way to RTS an XRC initiator also accepts the attributes of a target, and
- * vice versa: perftest passes all of them to both. Alternate paths (automatic path migration) are not supported.
+ * vice versa: perftest passes all of them to both. Alternate paths (automatic path migration) are not supported: the
+ * migration state is always MIGRATED, so setting it changes nothing.
  */
 #include "comp.h"
 #include "cq.h"
@@ -43,6 +44,7 @@
 #define RNRR   NIC_QP_RNR_RETRY
 #define CUR    NIC_QP_CUR_STATE
 #define SQDN   NIC_QP_EN_SQD_ASYNC_NOTIFY
+#define MIG    NIC_QP_PATH_MIG_STATE
 
 static const struct transition {
 	uint8_t from, to;
@@ -57,22 +59,22 @@ static const struct transition {
 	{NIC_QPS_INIT, NIC_QPS_RTR, UC, AV | MTU | DQPN | RQPSN, ACCESS | PKEY},
 	{NIC_QPS_INIT, NIC_QPS_RTR, INI, AV | MTU | DQPN | RQPSN, ACCESS | PKEY | RDIN | RNRT},
 	{NIC_QPS_INIT, NIC_QPS_RTR, UD, 0, PKEY | QKEY},
-	{NIC_QPS_RTR, NIC_QPS_RTS, RC, TMO | RETRY | RNRR | SQPSN | RDOUT, CUR | ACCESS | RNRT},
-	{NIC_QPS_RTR, NIC_QPS_RTS, UC, SQPSN, CUR | ACCESS},
-	{NIC_QPS_RTR, NIC_QPS_RTS, INI, TMO | RETRY | RNRR | SQPSN | RDOUT, CUR | ACCESS},
-	{NIC_QPS_RTR, NIC_QPS_RTS, TGT, TMO | SQPSN, CUR | ACCESS | RNRT | RETRY | RNRR | RDOUT},
+	{NIC_QPS_RTR, NIC_QPS_RTS, RC, TMO | RETRY | RNRR | SQPSN | RDOUT, CUR | ACCESS | RNRT | MIG},
+	{NIC_QPS_RTR, NIC_QPS_RTS, UC, SQPSN, CUR | ACCESS | MIG},
+	{NIC_QPS_RTR, NIC_QPS_RTS, INI, TMO | RETRY | RNRR | SQPSN | RDOUT, CUR | ACCESS | MIG},
+	{NIC_QPS_RTR, NIC_QPS_RTS, TGT, TMO | SQPSN, CUR | ACCESS | RNRT | RETRY | RNRR | RDOUT | MIG},
 	{NIC_QPS_RTR, NIC_QPS_RTS, UD, SQPSN, CUR | QKEY},
-	{NIC_QPS_RTS, NIC_QPS_RTS, RC | TGT, 0, CUR | ACCESS | RNRT},
-	{NIC_QPS_RTS, NIC_QPS_RTS, UC | INI, 0, CUR | ACCESS},
+	{NIC_QPS_RTS, NIC_QPS_RTS, RC | TGT, 0, CUR | ACCESS | RNRT | MIG},
+	{NIC_QPS_RTS, NIC_QPS_RTS, UC | INI, 0, CUR | ACCESS | MIG},
 	{NIC_QPS_RTS, NIC_QPS_RTS, UD, 0, CUR | QKEY},
 	{NIC_QPS_RTS, NIC_QPS_SQD, RC | UC | UD | XRC, 0, SQDN},
-	{NIC_QPS_SQD, NIC_QPS_RTS, RC | TGT, 0, CUR | ACCESS | RNRT},
-	{NIC_QPS_SQD, NIC_QPS_RTS, UC | INI, 0, CUR | ACCESS},
+	{NIC_QPS_SQD, NIC_QPS_RTS, RC | TGT, 0, CUR | ACCESS | RNRT | MIG},
+	{NIC_QPS_SQD, NIC_QPS_RTS, UC | INI, 0, CUR | ACCESS | MIG},
 	{NIC_QPS_SQD, NIC_QPS_RTS, UD, 0, CUR | QKEY},
-	{NIC_QPS_SQD, NIC_QPS_SQD, RC, 0, PORT | AV | TMO | RETRY | RNRR | RDOUT | RDIN | ACCESS | PKEY | RNRT},
-	{NIC_QPS_SQD, NIC_QPS_SQD, INI, 0, PORT | AV | TMO | RETRY | RNRR | RDOUT | ACCESS | PKEY},
-	{NIC_QPS_SQD, NIC_QPS_SQD, TGT, 0, PORT | AV | TMO | RDIN | ACCESS | PKEY | RNRT},
-	{NIC_QPS_SQD, NIC_QPS_SQD, UC, 0, AV | ACCESS | PKEY},
+	{NIC_QPS_SQD, NIC_QPS_SQD, RC, 0, PORT | AV | TMO | RETRY | RNRR | RDOUT | RDIN | ACCESS | PKEY | RNRT | MIG},
+	{NIC_QPS_SQD, NIC_QPS_SQD, INI, 0, PORT | AV | TMO | RETRY | RNRR | RDOUT | ACCESS | PKEY | MIG},
+	{NIC_QPS_SQD, NIC_QPS_SQD, TGT, 0, PORT | AV | TMO | RDIN | ACCESS | PKEY | RNRT | MIG},
+	{NIC_QPS_SQD, NIC_QPS_SQD, UC, 0, AV | ACCESS | PKEY | MIG},
 	{NIC_QPS_SQD, NIC_QPS_SQD, UD, 0, PKEY | QKEY},
 	{NIC_QPS_SQE, NIC_QPS_RTS, UC, 0, CUR | ACCESS},
 	{NIC_QPS_SQE, NIC_QPS_RTS, UD, 0, CUR | QKEY},
@@ -82,7 +84,7 @@ int qp_transition_check(enum nic_qp_type type, enum nic_qp_state from, enum nic_
 {
 	uint32_t given = mask & ~(uint32_t)NIC_QP_STATE;
 
-	if (mask & (NIC_QP_ALT_PATH | NIC_QP_PATH_MIG_STATE | NIC_QP_CAP))
+	if (mask & (NIC_QP_ALT_PATH | NIC_QP_CAP))
 		return -EOPNOTSUPP;
 	if (to == NIC_QPS_RESET || to == NIC_QPS_ERR)
 		return given & ~(uint32_t)CUR ? -EINVAL : 0; /* legal from any state, but without other attributes */

@@ -12,7 +12,7 @@ enum { RESET = NIC_QPS_RESET, INIT, RTR, RTS, SQD, SQE, ERR, STATES };
 	(NIC_QP_CUR_STATE | NIC_QP_EN_SQD_ASYNC_NOTIFY | NIC_QP_ACCESS_FLAGS | NIC_QP_PKEY_INDEX | NIC_QP_PORT |       \
 	 NIC_QP_QKEY | NIC_QP_AV | NIC_QP_PATH_MTU | NIC_QP_TIMEOUT | NIC_QP_RETRY_CNT | NIC_QP_RNR_RETRY |            \
 	 NIC_QP_RQ_PSN | NIC_QP_MAX_QP_RD_ATOMIC | NIC_QP_MIN_RNR_TIMER | NIC_QP_SQ_PSN | NIC_QP_MAX_DEST_RD_ATOMIC |  \
-	 NIC_QP_DEST_QPN)
+	 NIC_QP_DEST_QPN | NIC_QP_PATH_MIG_STATE)
 
 static const enum nic_qp_type types[] = {NIC_QPT_RC, NIC_QPT_UC, NIC_QPT_UD};
 
@@ -20,7 +20,7 @@ static const enum nic_qp_type types[] = {NIC_QPT_RC, NIC_QPT_UC, NIC_QPT_UD};
 static bool expected(enum nic_qp_type type, int from, int to, uint32_t *must, uint32_t *may)
 {
 	bool rc = type == NIC_QPT_RC, ud = type == NIC_QPT_UD;
-	uint32_t rights = ud ? NIC_QP_QKEY : NIC_QP_ACCESS_FLAGS;
+	uint32_t rights = ud ? NIC_QP_QKEY : NIC_QP_ACCESS_FLAGS, migration = ud ? 0 : NIC_QP_PATH_MIG_STATE;
 
 	*must = *may = 0;
 	if (to == RESET || to == ERR)
@@ -39,7 +39,7 @@ static bool expected(enum nic_qp_type type, int from, int to, uint32_t *must, ui
 	}
 	if (from == RTR && to == RTS) {
 		*must = NIC_QP_SQ_PSN;
-		*may = NIC_QP_CUR_STATE | rights;
+		*may = NIC_QP_CUR_STATE | rights | migration;
 		if (rc) {
 			*must |= NIC_QP_TIMEOUT | NIC_QP_RETRY_CNT | NIC_QP_RNR_RETRY | NIC_QP_MAX_QP_RD_ATOMIC;
 			*may |= NIC_QP_MIN_RNR_TIMER;
@@ -47,7 +47,7 @@ static bool expected(enum nic_qp_type type, int from, int to, uint32_t *must, ui
 		return true;
 	}
 	if ((from == RTS || from == SQD || (from == SQE && !rc)) && to == RTS) {
-		*may = NIC_QP_CUR_STATE | rights | (rc ? NIC_QP_MIN_RNR_TIMER : 0);
+		*may = NIC_QP_CUR_STATE | rights | (rc ? NIC_QP_MIN_RNR_TIMER : 0) | (from == SQE ? 0 : migration);
 		return true;
 	}
 	if (from == RTS && to == SQD) {
@@ -55,7 +55,7 @@ static bool expected(enum nic_qp_type type, int from, int to, uint32_t *must, ui
 		return true;
 	}
 	if (from == SQD && to == SQD) {
-		*may = NIC_QP_PKEY_INDEX | rights;
+		*may = NIC_QP_PKEY_INDEX | rights | migration;
 		if (!ud)
 			*may |= NIC_QP_AV;
 		if (rc)

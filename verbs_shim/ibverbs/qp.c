@@ -217,13 +217,20 @@ SHIM_EXPORT int ibv_detach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, ui
 
 /* ---- attributes -------------------------------------------------------------------------------------- */
 
-#define MASK_KNOWN   ((1 << 21) - 1)
-/* Refused: path migration is not supported, and capabilities are fixed at creation. */
-#define MASK_REFUSED (IBV_QP_ALT_PATH | IBV_QP_PATH_MIG_STATE | IBV_QP_CAP)
+/* The attributes that every provider has. Rate limits, whose bit is above these, need support by the provider. */
+#define MASK_KNOWN   ((IBV_QP_DEST_QPN << 1) - 1)
+/* Refused: RoCE has no alternate paths, and capabilities are fixed at creation. */
+#define MASK_REFUSED (IBV_QP_ALT_PATH | IBV_QP_CAP)
+/* The rights that a QP can have. Programs pass those of a memory region, whose other flags mean nothing here. */
+#define QP_RIGHTS                                                                                                      \
+	(NIC_ACCESS_LOCAL_WRITE | NIC_ACCESS_REMOTE_WRITE | NIC_ACCESS_REMOTE_READ | NIC_ACCESS_REMOTE_ATOMIC |        \
+	 NIC_ACCESS_MW_BIND | NIC_ACCESS_FLUSH_GLOBAL | NIC_ACCESS_FLUSH_PERSISTENT)
 
 static int attr_translate(const struct ibv_qp_attr *a, int mask, struct nic_qp_attr *out)
 {
-	if (mask & ~MASK_KNOWN || mask & MASK_REFUSED)
+	if (mask & ~MASK_KNOWN)
+		return -EOPNOTSUPP;
+	if (mask & MASK_REFUSED || (mask & IBV_QP_PATH_MIG_STATE && a->path_mig_state != IBV_MIG_MIGRATED))
 		return -EINVAL;
 	*out = (struct nic_qp_attr){
 		.qp_state = (enum nic_qp_state)a->qp_state,
@@ -233,7 +240,7 @@ static int attr_translate(const struct ibv_qp_attr *a, int mask, struct nic_qp_a
 		.rq_psn = a->rq_psn,
 		.sq_psn = a->sq_psn,
 		.dest_qp_num = a->dest_qp_num,
-		.qp_access_flags = a->qp_access_flags & ~(unsigned)(IBV_ACCESS_OPTIONAL_RANGE | IBV_ACCESS_ON_DEMAND),
+		.qp_access_flags = a->qp_access_flags & QP_RIGHTS,
 		.en_sqd_async_notify = a->en_sqd_async_notify,
 		.max_rd_atomic = a->max_rd_atomic,
 		.max_dest_rd_atomic = a->max_dest_rd_atomic,
@@ -309,8 +316,8 @@ SHIM_EXPORT int ibv_query_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int m
 	struct nic_qp_attr nic_attr;
 	struct nic_qp_init nic_init;
 
-	if (!SHIM_INTACT(qp))
-		return shim_errno(-ENOENT);
+	if (!SHIM_INTACT(qp) || mask & ~MASK_KNOWN)
+		return shim_errno(mask & ~MASK_KNOWN ? -EOPNOTSUPP : -ENOENT);
 	if (!shim_enter(ctx))
 		return EIO;
 	nic_qp_query(qp->nic, &nic_attr, &nic_init);
