@@ -4,13 +4,18 @@
  * path migration, rate limits, rights of QPs, relaxed ordering, raw packets and flow steering, sizes of CQs, clocks.
  */
 #include "xrc_rig.h"
-#include <sched.h>
 
-static struct ibv_qp *in_init(struct rig_end *end, enum ibv_qp_type type)
+static struct ibv_qp *create(struct rig_end *end, enum ibv_qp_type type)
 {
 	struct ibv_qp_init_attr init = rig_qp_init(end, type);
+
+	return ibv_create_qp(end->pd, &init);
+}
+
+/** Change a new QP to INIT. */
+static struct ibv_qp *in_init(struct ibv_qp *qp)
+{
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = 1};
-	struct ibv_qp *qp = ibv_create_qp(end->pd, &init);
 
 	assert_non_null(qp);
 	assert_int_equal(ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS),
@@ -76,31 +81,60 @@ static void migration__there_is_one_path(void **state)
 	xrc_close(&x);
 }
 
-/* As in the kernel's table of transitions: not before RTR, and not on UD. */
-static void migration__its_state_is_set_from_rtr_on(void **state)
+/** A connected QP, and the attributes with which it becomes RTR and RTS. */
+struct connected {
+	struct ibv_qp *qp;
+	int rtr, rts;
+};
+
+/* As in the kernel's table of transitions: from RTR on. */
+static void expect_migration_after_rtr(struct rig *rig, const struct connected *c)
 {
-	struct rig *rig = *state;
-	struct ibv_qp *qp = in_init(&rig->end[0], IBV_QPT_UC);
+	const int rtr = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN | c->rtr,
+		  rts = IBV_QP_STATE | IBV_QP_SQ_PSN | c->rts;
 	struct ibv_qp_attr attr = {
 		.qp_state = IBV_QPS_INIT,
 		.path_mig_state = IBV_MIG_MIGRATED,
 		.path_mtu = IBV_MTU_1024,
 		.dest_qp_num = 17,
 		.ah_attr = {.is_global = 1, .port_num = 1, .grh = {.dgid = rig->end[1].gid, .hop_limit = 64}}};
-	int mask = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
 
-	assert_int_equal(ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PATH_MIG_STATE), EINVAL);
+	assert_int_equal(ibv_modify_qp(c->qp, &attr, IBV_QP_STATE | IBV_QP_PATH_MIG_STATE), EINVAL);
 	attr.qp_state = IBV_QPS_RTR;
-	assert_int_equal(ibv_modify_qp(qp, &attr, mask | IBV_QP_PATH_MIG_STATE), EINVAL);
-	assert_int_equal(ibv_modify_qp(qp, &attr, mask), 0);
+	assert_int_equal(ibv_modify_qp(c->qp, &attr, rtr | IBV_QP_PATH_MIG_STATE), EINVAL);
+	assert_int_equal(ibv_modify_qp(c->qp, &attr, rtr), 0);
 	attr.qp_state = IBV_QPS_RTS;
 	attr.path_mig_state = IBV_MIG_ARMED;
-	assert_int_equal(ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_PATH_MIG_STATE), EINVAL);
+	assert_int_equal(ibv_modify_qp(c->qp, &attr, rts | IBV_QP_PATH_MIG_STATE), EINVAL);
 	attr.path_mig_state = IBV_MIG_MIGRATED;
-	assert_int_equal(ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_PATH_MIG_STATE), 0);
-	assert_int_equal(ibv_destroy_qp(qp), 0);
+	assert_int_equal(ibv_modify_qp(c->qp, &attr, rts | IBV_QP_PATH_MIG_STATE), 0);
+	attr.qp_state = IBV_QPS_SQD;
+	assert_int_equal(ibv_modify_qp(c->qp, &attr, IBV_QP_STATE | IBV_QP_PATH_MIG_STATE), EINVAL);
+	assert_int_equal(ibv_modify_qp(c->qp, &attr, IBV_QP_STATE), 0);
+	assert_int_equal(ibv_modify_qp(c->qp, &attr, IBV_QP_STATE | IBV_QP_PATH_MIG_STATE), 0);
+	attr.qp_state = IBV_QPS_RTS;
+	assert_int_equal(ibv_modify_qp(c->qp, &attr, IBV_QP_STATE | IBV_QP_PATH_MIG_STATE), 0);
+	assert_int_equal(ibv_destroy_qp(c->qp), 0);
+}
+
+static void migration__its_state_is_set_from_rtr_on(void **state)
+{
+	const int responds = IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER,
+		  requests = IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
+	struct rig *rig = *state;
+	struct rig_end *end = &rig->end[0];
+	struct ibv_xrcd *xrcd = xrc_domain(end, -1, O_CREAT);
+	const struct connected types[] = {{in_init(create(end, IBV_QPT_UC)), 0, 0},
+					  {in_init(create(end, IBV_QPT_RC)), responds, requests},
+					  {in_init(xrc_initiator(end, 0)), 0, requests},
+					  {in_init(xrc_target(end, xrcd)), responds, IBV_QP_TIMEOUT}};
+	struct ibv_qp_attr attr = {.path_mig_state = IBV_MIG_MIGRATED};
+
+	for (unsigned i = 0; i < 4; i++)
+		expect_migration_after_rtr(rig, &types[i]);
+	assert_int_equal(ibv_close_xrcd(xrcd), 0);
 	rig_connect(rig, IBV_QPT_UD);
-	assert_int_equal(ibv_modify_qp(rig->end[0].qp, &attr, IBV_QP_PATH_MIG_STATE), EINVAL);
+	assert_int_equal(ibv_modify_qp(end->qp, &attr, IBV_QP_PATH_MIG_STATE), EINVAL);
 }
 
 /* ---- rate limits ---------------------------------------------------------------------------------------------- */
@@ -135,7 +169,7 @@ static void rate_limit__is_not_supported(void **state)
 static void rights__that_mean_nothing_to_a_qp_are_ignored(void **state)
 {
 	struct rig *rig = *state;
-	struct ibv_qp *qp = in_init(&rig->end[0], IBV_QPT_RC);
+	struct ibv_qp *qp = in_init(create(&rig->end[0], IBV_QPT_RC));
 	struct ibv_qp_init_attr init;
 	struct ibv_qp_attr attr;
 
@@ -293,35 +327,37 @@ static void ethernet__objects_are_not_supported(void **state)
 static void cq__is_resized(void **state)
 {
 	struct rig *rig = *state;
-	struct rig_end *from = &rig->end[0];
-	struct ibv_cq *plain = from->cq, *cq = ibv_create_cq(from->ctx, 16, NULL, NULL, 0);
-	struct ibv_send_wr wr = {.opcode = IBV_WR_RDMA_WRITE, .send_flags = IBV_SEND_SIGNALED}, *bad;
+	struct rig_end *from = &rig->end[0], *to = &rig->end[1];
+	struct ibv_cq *plain = to->cq, *cq = ibv_create_cq(to->ctx, 16, NULL, NULL, 0);
+	struct ibv_send_wr wr = {.opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED}, *bad;
 	struct ibv_device_attr limits;
 	int depth;
 
 	assert_non_null(cq);
-	assert_int_equal(ibv_query_device(from->ctx, &limits), 0);
-	from->cq = cq;
+	assert_int_equal(ibv_query_device(to->ctx, &limits), 0);
+	to->cq = cq;
 	rig_connect(rig, IBV_QPT_RC);
-	for (wr.wr_id = 0; wr.wr_id < ENTRIES; wr.wr_id++)
+	for (unsigned i = 0; i < ENTRIES; i++) { /* a receive has completed when its SEND does */
+		rig_post_recv(to, i, 0, 64);
 		assert_int_equal(ibv_post_send(from->qp, &wr, &bad), 0);
-	assert_int_equal(rig_wait(cq).wr_id, 0);
-	while (ibv_resize_cq(cq, ENTRIES - 2) == 0) /* succeeds until there are more entries */
-		sched_yield();
-	assert_int_equal(ibv_resize_cq(cq, ENTRIES - 1), 0);
-	assert_true(cq->cqe >= ENTRIES - 1);
+		assert_int_equal(rig_wait(from->cq).status, IBV_WC_SUCCESS);
+	}
+	assert_int_equal(ibv_resize_cq(cq, ENTRIES - 1), EINVAL);
 	assert_int_equal(ibv_resize_cq(cq, 1000), 0);
-	assert_true(cq->cqe >= 1000);
 	depth = cq->cqe;
-	assert_int_equal(ibv_resize_cq(cq, ENTRIES - 2), EINVAL);
+	assert_true(depth >= 1000);
+	assert_int_equal(ibv_resize_cq(cq, ENTRIES - 1), EINVAL);
 	assert_int_equal(ibv_resize_cq(cq, 0), EINVAL);
 	assert_int_equal(ibv_resize_cq(cq, -1), EINVAL);
 	assert_int_equal(ibv_resize_cq(cq, limits.max_cqe + 1), EINVAL);
 	assert_int_equal(cq->cqe, depth);
-	for (uint64_t i = 1; i < ENTRIES; i++)
+	assert_int_equal(rig_wait(cq).wr_id, 0);
+	assert_int_equal(ibv_resize_cq(cq, ENTRIES), 0);
+	assert_true(cq->cqe >= ENTRIES && cq->cqe < depth);
+	for (unsigned i = 1; i < ENTRIES; i++)
 		assert_int_equal(rig_wait(cq).wr_id, i);
 	rig_disconnect(rig);
-	from->cq = plain;
+	to->cq = plain;
 	assert_int_equal(ibv_destroy_cq(cq), 0);
 }
 
