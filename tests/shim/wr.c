@@ -184,19 +184,19 @@ static uint64_t word_of(const void *at)
 }
 
 /* clang-format off */
-#define POST(name, ...) static void post_##name(struct link *l) { ibv_wr_##name(l->ex, ##__VA_ARGS__); }
+#define POST(name, ...) static void post_##name(struct link *l) { ibv_wr_##name(__VA_ARGS__); }
 #define MEMORY l->mr[1]->rkey, (uintptr_t)REMOTE(l)
 #define KEY    l->mw ? l->mw->rkey : 0
-POST(send)
-POST(send_imm, htobe32(IMM))
-POST(send_inv, KEY)
-POST(local_inv, KEY)
-POST(rdma_write, MEMORY)
-POST(rdma_write_imm, MEMORY, htobe32(IMM))
-POST(rdma_read, MEMORY)
-POST(atomic_cmp_swp, MEMORY, word_of(l->data), SWAP)
-POST(atomic_fetch_add, MEMORY, ADD)
-POST(atomic_write, MEMORY, l->data)
+POST(send, l->ex)
+POST(send_imm, l->ex, htobe32(IMM))
+POST(send_inv, l->ex, KEY)
+POST(local_inv, l->ex, KEY)
+POST(rdma_write, l->ex, MEMORY)
+POST(rdma_write_imm, l->ex, MEMORY, htobe32(IMM))
+POST(rdma_read, l->ex, MEMORY)
+POST(atomic_cmp_swp, l->ex, MEMORY, word_of(l->data), SWAP)
+POST(atomic_fetch_add, l->ex, MEMORY, ADD)
+POST(atomic_write, l->ex, MEMORY, l->data)
 /* clang-format on */
 
 static void check_received(struct link *l)

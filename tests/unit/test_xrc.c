@@ -90,8 +90,7 @@ static void xrc__an_initiator_takes_no_requests(void **state)
 
 static void xrc__XR_03_what_may_be_posted(void **state)
 {
-	static const uint32_t not_for_xrc[] = {NIC_WR_MASKED_CMP_AND_SWP, NIC_WR_MASKED_FETCH_AND_ADD,
-					       NIC_WR_ELEMENTS};
+	static const uint32_t not_for_xrc[] = {NIC_WR_MASKED_CMP_AND_SWP, NIC_WR_MASKED_FETCH_AND_ADD, NIC_WR_ELEMENTS};
 	struct rig *rig = rig_ready(&(struct rig_opts){.type = NIC_QPT_XRC_INI});
 	struct rig *target = rig_ready(&(struct rig_opts){.type = NIC_QPT_XRC_TGT});
 	struct nic_recv_wr recv = {.wr_id = 1};
