@@ -268,6 +268,7 @@ static int context_init(struct shim_context *ctx, struct shim_device *dev, int c
 	ibv->abi_compat = __VERBS_ABI_IS_EXTENDED;
 	pthread_mutex_init(&ibv->mutex, NULL);
 	ctx->vctx.sz = sizeof(ctx->vctx);
+	ctx->vctx.priv = shim_unknown_private();
 	shim_ops_init(&ctx->vctx);
 	return 0;
 }

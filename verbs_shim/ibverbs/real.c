@@ -43,6 +43,11 @@ static void *open_real(const char *path, int flags)
 	return handle;
 }
 
+void *shim_real_loaded(void)
+{
+	return open_real("libibverbs.so.1", RTLD_NOW | RTLD_NOLOAD);
+}
+
 static void *real_handle;
 
 static void find_real(void)
@@ -66,7 +71,7 @@ static void find_real(void)
 				chosen);
 		return;
 	}
-	real_handle = open_real("libibverbs.so.1", RTLD_NOW | RTLD_NOLOAD);
+	real_handle = shim_real_loaded();
 	for (size_t i = 0; i < sizeof(paths) / sizeof(*paths) && !real_handle; i++)
 		real_handle = open_real(paths[i], OPEN_FLAGS);
 }

@@ -16,6 +16,8 @@ extern const struct shim_tramp shim_tramps[];
 extern void *shim_tramp_slots[];
 extern bool shim_data_verbs_allow_disassociate_destroy;
 
+/** The real library's handle, if the process has loaded that library; else NULL. */
+void *shim_real_loaded(void);
 /** The real library's handle, opened on first use; NULL if it is not installed. */
 void *shim_real_open(void);
 

@@ -350,6 +350,10 @@ void shim_event_raise(void *ctx, const struct nic_event *event);
 
 /* ---- the real library (real.c) ----------------------------------------------------------------------- */
 
+/** The private part of a context as the real libibverbs makes it, if that library is in the process. All its operations
+ * fail with EOPNOTSUPP: a function of that library that ours does not have, called on our objects, ends in one of them.
+ * Shared by all contexts. @return NULL: the library is not in the process. (unknown.c) */
+struct verbs_ex_private *shim_unknown_private(void);
 /** Function `name` of the real libibverbs, or NULL. */
 void *shim_real_symbol(const char *name);
 /** shim_real_symbol() cast to the type of the function `name`. Each place of use looks the symbol up once. */
