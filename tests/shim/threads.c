@@ -2,6 +2,7 @@
 /* threads.c - programs that cancel threads, and programs that fork. */
 #include "rig.h"
 
+#include <dirent.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -128,32 +129,6 @@ static void cancel__waiting_for_acknowledgements_keeps_no_lock(void **state)
 
 /* ---- fork -------------------------------------------------------------------------------------------- */
 
-/* In a forked child every call on the parent's objects fails cleanly; in the parent the objects continue to work. */
-static void fork__MR_02_child_calls_fail_cleanly(void **state)
-{
-	struct rig *rig = *state;
-	struct rig_end *end = &rig->end[0];
-	int status;
-	pid_t pid;
-
-	assert_int_equal(ibv_fork_init(), 0);
-	pid = fork();
-	if (!pid) {
-		struct ibv_wc wc;
-		int ok = ibv_poll_cq(end->cq, 1, &wc) < 0 && !ibv_alloc_pd(end->ctx) && ibv_dereg_mr(end->mr) &&
-			 ibv_req_notify_cq(end->cq, 0) && !ibv_create_cq(end->ctx, 4, NULL, NULL, 0);
-
-		_exit(ok ? 0 : 1);
-	}
-	assert_int_equal(waitpid(pid, &status, 0), pid);
-	assert_true(WIFEXITED(status) && !WEXITSTATUS(status));
-
-	struct ibv_mr *mr = ibv_reg_mr(end->pd, end->buf, 64, 0);
-
-	assert_non_null(mr);
-	assert_int_equal(ibv_dereg_mr(mr), 0);
-}
-
 #define SAID_MAX 256
 
 /* Make a call in a forked child. @return the child's wait status; `said` is the text that the child wrote to stderr. */
@@ -190,6 +165,115 @@ static void send_checked(struct rig *rig, int value)
 	assert_int_equal(rig_wait(rig->end[0].cq).status, IBV_WC_SUCCESS);
 	assert_int_equal(rig_wait(rig->end[1].cq).status, IBV_WC_SUCCESS);
 	assert_memory_equal(rig->end[0].buf, rig->end[1].buf, 4000);
+}
+
+/* In a forked child, no call on an object of the parent's works. What the child makes does not mix with them either.
+ * `mine`: objects of the child's. */
+static bool objects_are_dead(const struct rig_end *end, const struct rig_end *mine)
+{
+	struct ibv_qp_init_attr init = {
+		.send_cq = end->cq, .recv_cq = mine->cq, .cap = {1, 1, 1, 1, 0}, .qp_type = IBV_QPT_RC};
+	struct ibv_wc wc;
+
+	if (ibv_poll_cq(end->cq, 1, &wc) >= 0 || !ibv_dereg_mr(end->mr) || !ibv_req_notify_cq(end->cq, 0) ||
+	    ibv_reg_mr(end->pd, end->buf, 64, 0) || errno != EIO || !ibv_dealloc_pd(end->pd))
+		return false;
+	if (ibv_create_qp(mine->pd, &init))
+		return false;
+	init.send_cq = mine->cq;
+	return !ibv_create_qp(end->pd, &init);
+}
+
+/* Device memory of the child's own, which peers could access. */
+static bool device_memory_works(struct ibv_context *ctx, struct ibv_pd *pd)
+{
+	struct ibv_alloc_dm_attr attr = {.length = 64};
+	struct ibv_dm *dm = ibv_alloc_dm(ctx, &attr);
+	struct ibv_mr *mr = dm ? ibv_reg_dm_mr(pd, dm, 0, 64, IBV_ACCESS_ZERO_BASED | IBV_ACCESS_LOCAL_WRITE) : NULL;
+	char in[8] = "answers", out[8] = "";
+
+	return mr && !ibv_memcpy_to_dm(dm, 8, in, 8) && !ibv_memcpy_from_dm(out, dm, 8, 8) && !memcmp(in, out, 8) &&
+	       !ibv_dereg_mr(mr) && !ibv_free_dm(dm);
+}
+
+/* In a forked child, make objects on an inherited context. */
+static bool end_of_child(const struct rig_end *parents, struct rig_end *mine)
+{
+	struct ibv_device_attr attr;
+	struct ibv_port_attr port;
+
+	*mine = (struct rig_end){.ctx = parents->ctx, .buf = calloc(1, RIG_BUF)};
+	if (ibv_query_device(mine->ctx, &attr) || attr.max_qp <= 0 || ibv_query_port(mine->ctx, 1, &port) ||
+	    ibv_query_gid(mine->ctx, 1, 0, &mine->gid) || memcmp(&mine->gid, &parents->gid, sizeof(mine->gid)) != 0)
+		return false;
+	mine->pd = ibv_alloc_pd(mine->ctx);
+	mine->cq = ibv_create_cq(mine->ctx, RIG_DEPTH, NULL, NULL, 0);
+	mine->mr = mine->pd ? ibv_reg_mr(mine->pd, mine->buf, RIG_BUF, RIG_ACCESS) : NULL;
+	return mine->cq && mine->mr && device_memory_works(mine->ctx, mine->pd) && objects_are_dead(parents, mine);
+}
+
+static int descriptors(void)
+{
+	DIR *dir = opendir("/proc/self/fd");
+	int n = 0;
+
+	while (dir && readdir(dir))
+		n++;
+	closedir(dir);
+	return n;
+}
+
+/* Make objects on the inherited contexts, send data from one to the other, and destroy the objects. */
+static int use_inherited(void *parents)
+{
+	struct rig *inherited = parents, mine;
+	int before = descriptors();
+
+	alarm(60);
+	for (int i = 0; i < 2; i++)
+		if (!end_of_child(&inherited->end[i], &mine.end[i]))
+			return 1 + i;
+	rig_connect(&mine, IBV_QPT_RC);
+	send_checked(&mine, 'c');
+	rig_disconnect(&mine);
+	for (int i = 0; i < 2; i++)
+		if (ibv_dereg_mr(mine.end[i].mr) || ibv_destroy_cq(mine.end[i].cq) || ibv_dealloc_pd(mine.end[i].pd) ||
+		    ibv_close_device(mine.end[i].ctx))
+			return 3 + i;
+	/* No engine of the child's is left open. */
+	return ibv_alloc_pd(mine.end[0].ctx) || descriptors() > before ? 5 : 0;
+}
+
+static void fork__MR_02_the_child_makes_objects_on_inherited_contexts(void **state)
+{
+	struct rig *rig = *state;
+	struct rig_end *end = &rig->end[0];
+	char said[SAID_MAX];
+	struct ibv_mr *mr;
+
+	assert_int_equal(ibv_fork_init(), 0);
+	rig_connect(rig, IBV_QPT_RC);
+	for (unsigned i = 0; i < 2; i++)
+		assert_int_equal(in_child(use_inherited, rig, said), 0);
+	send_checked(rig, 'p'); /* the parent's connection lives */
+	mr = ibv_reg_mr(end->pd, end->buf, 64, 0);
+	assert_non_null(mr);
+	assert_int_equal(ibv_dereg_mr(mr), 0);
+}
+
+/* A grandchild: neither the context that the parent has opened in its child nor its objects are its own. */
+static int use_inherited_twice(void *parents)
+{
+	char said[SAID_MAX];
+
+	return !ibv_alloc_pd(((struct rig *)parents)->end[0].ctx) || in_child(use_inherited, parents, said);
+}
+
+static void fork__the_childs_child_makes_objects_too(void **state)
+{
+	char said[SAID_MAX];
+
+	assert_int_equal(in_child(use_inherited_twice, *state, said), 0);
 }
 
 /* Open the parent's devices again, and send data from one to the other. The parent's contexts are closed meanwhile:
@@ -341,7 +425,8 @@ int main(void)
 #define T(name) cmocka_unit_test_setup_teardown(name, rig_setup, rig_teardown)
 		cmocka_unit_test_setup_teardown(cancel__no_call_ends_with_a_lock_held, rig_setup_inline, rig_teardown),
 		T(cancel__waiting_for_acknowledgements_keeps_no_lock),
-		T(fork__MR_02_child_calls_fail_cleanly),
+		T(fork__MR_02_the_child_makes_objects_on_inherited_contexts),
+		T(fork__the_childs_child_makes_objects_too),
 		T(fork__the_child_opens_the_devices_anew),
 		T(fork__child_import_ignores_a_closed_context),
 		T(fork__child_finds_no_lock_taken),

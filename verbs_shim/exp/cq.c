@@ -91,7 +91,7 @@ struct ibv_srq *exp_create_srq(struct ibv_context *context, struct ibv_exp_creat
 {
 	if (attr->comp_mask || attr->srq_type != IBV_EXP_SRQT_BASIC)
 		return shim_fail(EOPNOTSUPP);
-	if (!attr->pd || attr->pd->context != context)
+	if (!attr->pd || attr->pd->context != shim_context_here(context))
 		return shim_fail(EINVAL);
 	return ibv_create_srq(attr->pd, &attr->base);
 }

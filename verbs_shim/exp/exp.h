@@ -3,6 +3,7 @@
 #ifndef EXP_H
 #define EXP_H
 
+#include "ibverbs/child.h"
 #include "ibverbs/shim.h"
 
 /* defined in query.c */

@@ -34,7 +34,8 @@ struct ibv_qp *exp_create_qp(struct ibv_context *context, struct ibv_exp_qp_init
 	struct shim_qp_extra extra = {0};
 	struct ibv_qp *qp;
 
-	if (!(attr->comp_mask & IBV_EXP_QP_INIT_ATTR_PD) || !attr->pd || attr->pd->context != context)
+	if (!(attr->comp_mask & IBV_EXP_QP_INIT_ATTR_PD) || !attr->pd ||
+	    attr->pd->context != shim_context_here(context))
 		return shim_fail(EINVAL);
 	if (!init_is_known(attr))
 		return shim_fail(EOPNOTSUPP);

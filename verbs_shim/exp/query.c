@@ -119,7 +119,7 @@ int exp_query_gid_attr(struct ibv_context *context, uint8_t port, unsigned index
 	union ibv_gid gid;
 	const union ibv_gid none = {{0}};
 
-	if (!shim_alive(shim_ctx(context)))
+	if (!shim_alive(shim_ctx(shim_context_here(context))))
 		return EIO;
 	if (index > INT32_MAX || ibv_query_gid(context, port, (int)index, &gid))
 		return EINVAL;

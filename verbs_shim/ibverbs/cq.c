@@ -3,6 +3,7 @@
  * cq.c - completion queues (IBTA 11.2.6, 11.4.2). Polling copies the NIC's completions straight into the caller's
  * array, which has the same layout (abi_check.c). Polling an empty CQ makes progress.
  */
+#include "child.h"
 #include "shim.h"
 
 static struct shim_cq *cq_of(struct ibv_cq *cq)
@@ -59,6 +60,7 @@ SHIM_EXPORT struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe, v
 		return shim_real(ibv_create_cq)(context, cqe, cq_context, channel, comp_vector);
 	if (cqe < 0 || comp_vector < 0)
 		return shim_fail(EINVAL);
+	context = shim_context_here(context);
 	cq = shim_cq_create(shim_ctx(context), (uint32_t)cqe, cq_context, channel, (uint32_t)comp_vector);
 	return cq ? &cq->ibv : NULL;
 }

@@ -10,6 +10,7 @@
 #include <endian.h>
 #include <time.h>
 
+#include "child.h"
 #include "shim.h"
 
 #define NS_PER_S 1000000000ull
@@ -159,6 +160,7 @@ struct ibv_cq_ex *shim_create_cq_ex(struct ibv_context *context, struct ibv_cq_i
 	if (attr->comp_mask & ~known || attr->wc_flags & ~(uint64_t)(IBV_WC_STANDARD_FLAGS | noted) ||
 	    flags & ~(uint32_t)(IBV_CREATE_CQ_ATTR_SINGLE_THREADED | IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN))
 		return shim_fail(EOPNOTSUPP);
+	context = shim_context_here(context);
 	cq = shim_cq_create(shim_ctx(context), attr->cqe, attr->cq_context, attr->channel, attr->comp_vector);
 	if (!cq)
 		return NULL;

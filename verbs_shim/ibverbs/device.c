@@ -12,7 +12,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "child.h"
 #include "filesize.h"
+#include "real.h"
 #include "shim.h"
 #include "sysfs/sysfs.h"
 
@@ -130,7 +132,7 @@ static int devices_scan(struct shim_device **out)
 
 /* Uses a raw system call: a call of the C library's function would reach the sysfs hooks, which report our own devices
  * too. */
-static bool kernel_has_verbs(void)
+bool shim_kernel_has_verbs(void)
 {
 	return syscall(SYS_faccessat, AT_FDCWD, sysfs_class_paths[SYSFS_VERBS], F_OK) == 0;
 }
@@ -139,7 +141,7 @@ static bool kernel_has_verbs(void)
 static struct ibv_device **real_devices(int *n)
 {
 	*n = 0;
-	if (!kernel_has_verbs() || !shim_real(ibv_get_device_list))
+	if (!shim_kernel_has_verbs() || !shim_real(ibv_get_device_list))
 		return NULL;
 	shim_sysfs_bypass(1);
 
@@ -451,6 +453,7 @@ SHIM_EXPORT int ibv_close_device(struct ibv_context *context)
 
 	if (atomic_exchange(&ctx->closed, true))
 		return EINVAL;
+	shim_anew_close(ctx);
 	context_unlink(ctx);
 	if (!shim_is_inherited(ctx)) {
 		pmd_lock(ctx->engine);
@@ -466,35 +469,4 @@ SHIM_EXPORT int ibv_close_device(struct ibv_context *context)
 	if (!atomic_load(&ctx->objects))
 		free(ctx);
 	return 0;
-}
-
-/* ---- fork -------------------------------------------------------------------------------------------- */
-
-/* Registered memory is accessed through the process's own page tables. A fork therefore does no harm in the parent;
- * in the child our objects are dead. */
-SHIM_EXPORT int ibv_fork_init(void)
-{
-	if (!kernel_has_verbs() || !shim_real(ibv_fork_init))
-		return 0;
-	return shim_real(ibv_fork_init)();
-}
-
-SHIM_EXPORT enum ibv_fork_status ibv_is_fork_initialized(void)
-{
-	if (!kernel_has_verbs() || !shim_real(ibv_is_fork_initialized))
-		return IBV_FORK_UNNEEDED;
-	return shim_real(ibv_is_fork_initialized)();
-}
-
-int ibv_dontfork_range(void *base, size_t size);
-int ibv_dofork_range(void *base, size_t size);
-
-SHIM_EXPORT int ibv_dontfork_range(void *base, size_t size)
-{
-	return shim_real(ibv_dontfork_range) ? shim_real(ibv_dontfork_range)(base, size) : 0;
-}
-
-SHIM_EXPORT int ibv_dofork_range(void *base, size_t size)
-{
-	return shim_real(ibv_dofork_range) ? shim_real(ibv_dofork_range)(base, size) : 0;
 }

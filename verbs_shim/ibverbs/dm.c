@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "child.h"
 #include "shim.h"
 
 #define ALIGNMENT_LOG_MAX 12 /* log2 of the page size */
@@ -71,18 +72,6 @@ static bool take(struct shim_context *ctx, size_t size)
 	return true;
 }
 
-/* In a forked child no engine lock guards the list: the memory gets a handle and is counted, but is not listed. */
-static void list_dm(struct shim_context *ctx, struct shim_dm *dm)
-{
-	if (shim_enter(ctx)) {
-		shim_object_add(ctx, SHIM_DM, &dm->link);
-		shim_leave(ctx);
-		return;
-	}
-	shim_link_name(ctx, &dm->link);
-	atomic_fetch_add(&ctx->objects, 1);
-}
-
 static void unlist_dm(struct shim_context *ctx, struct shim_dm *dm)
 {
 	if (dm->link.at && shim_enter(ctx)) {
@@ -95,11 +84,10 @@ static void unlist_dm(struct shim_context *ctx, struct shim_dm *dm)
 
 struct shim_dm *shim_dm_new(struct ibv_context *context, size_t length)
 {
-	struct shim_context *ctx = shim_ctx(context);
+	struct shim_context *ctx = shim_ctx(shim_context_here(context));
 	struct shim_dm *dm;
+	int err = ENOMEM;
 
-	if (shim_is_closed(ctx)) /* a forked child may allocate device memory of its own */
-		return shim_fail(EIO);
 	if (!length)
 		return shim_fail(EINVAL);
 	if (!take(ctx, size_of(length)))
@@ -112,18 +100,25 @@ struct shim_dm *shim_dm_new(struct ibv_context *context, size_t length)
 		goto free_dm;
 	dm->len = length;
 	dm->forks = pmd_forks();
-	dm->ibv.context = dm->exp.context = context;
-	list_dm(ctx, dm);
+	dm->ibv.context = dm->exp.context = &ctx->vctx.context;
+	if (!shim_enter(ctx)) {
+		err = EIO;
+		goto unmap;
+	}
+	shim_object_add(ctx, SHIM_DM, &dm->link);
+	shim_leave(ctx);
 	dm->ibv.handle = dm->exp.handle = dm->link.handle;
 	dm->ibv.memcpy_to_dm = memcpy_to;
 	dm->ibv.memcpy_from_dm = memcpy_from;
 	return dm;
 
+unmap:
+	munmap(dm->mem, length);
 free_dm:
 	free(dm);
 give_back:
 	atomic_fetch_sub(&ctx->dm_used, size_of(length));
-	return shim_fail(ENOMEM);
+	return shim_fail(err);
 }
 
 int shim_dm_free(struct shim_dm *dm)

@@ -22,6 +22,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "child.h"
 #include "shim.h"
 
 /* ---- queues ------------------------------------------------------------------------------------------ */
@@ -329,7 +330,7 @@ SHIM_EXPORT int ibv_get_async_event(struct ibv_context *context, struct ibv_asyn
 	if (!shim_is_ours(context))
 		return shim_real(ibv_get_async_event)(context, event);
 
-	struct shim_context *ctx = shim_ctx(context);
+	struct shim_context *ctx = shim_ctx(shim_context_here(context));
 	struct shim_event_source *src;
 	uint8_t type;
 
@@ -419,6 +420,7 @@ SHIM_EXPORT struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context 
 	struct shim_channel *ch;
 	int err;
 
+	context = shim_context_here(context);
 	if (!shim_alive(shim_ctx(context)))
 		return shim_fail(EIO);
 	ch = calloc(1, sizeof(*ch));

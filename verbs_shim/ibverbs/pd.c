@@ -4,6 +4,7 @@
  * object of its protection domain, so objects created on either of the two work together. With a
  * thread domain the application promises to serialise its calls; no code relies on the promise yet.
  */
+#include "child.h"
 #include "shim.h"
 
 static struct shim_pd *pd_of(struct ibv_pd *pd)
@@ -16,7 +17,7 @@ SHIM_EXPORT struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
 	if (!shim_is_ours(context))
 		return shim_real(ibv_alloc_pd)(context);
 
-	struct shim_context *ctx = shim_ctx(context);
+	struct shim_context *ctx = shim_ctx(shim_context_here(context));
 	struct shim_pd *pd = calloc(1, sizeof(*pd));
 	int err;
 
@@ -34,7 +35,7 @@ SHIM_EXPORT struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
 		free(pd);
 		return shim_fail(-err);
 	}
-	pd->ibv.context = context;
+	pd->ibv.context = &ctx->vctx.context;
 	pd->ibv.handle = pd->link.handle;
 	return &pd->ibv;
 }
@@ -115,6 +116,7 @@ struct ibv_td *shim_alloc_td(struct ibv_context *context, struct ibv_td_init_att
 	td = calloc(1, sizeof(*td));
 	if (!td)
 		return shim_fail(ENOMEM);
+	context = shim_context_here(context);
 	td->ibv.context = context;
 	atomic_fetch_add(&shim_ctx(context)->objects, 1);
 	return &td->ibv;
@@ -141,6 +143,7 @@ struct ibv_pd *shim_alloc_parent_domain(struct ibv_context *context, struct ibv_
 		IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS | IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT | UNPROTECTED_ALLOC;
 	struct shim_pd *pd, *parent;
 
+	context = shim_context_here(context);
 	if (!attr->pd || attr->comp_mask & ~known || attr->pd->context != context ||
 	    (attr->td && attr->td->context != context))
 		return shim_fail(EINVAL);

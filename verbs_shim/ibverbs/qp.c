@@ -5,6 +5,7 @@
  */
 #include <string.h>
 
+#include "child.h"
 #include "shim.h"
 #include "xrc.h"
 
@@ -132,6 +133,7 @@ struct ibv_qp *shim_create_qp_ex(struct ibv_context *context, struct ibv_qp_init
 	const uint32_t of_target = IBV_QP_INIT_ATTR_XRCD | IBV_QP_INIT_ATTR_PD;
 	struct shim_qp_extra extra = {.extended = attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS};
 
+	context = shim_context_here(context);
 	if (attr->qp_type == IBV_QPT_XRC_RECV && attr->comp_mask & IBV_QP_INIT_ATTR_XRCD &&
 	    !(attr->comp_mask & ~of_target))
 		return shim_target_create(context, attr);

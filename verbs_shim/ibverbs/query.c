@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "facts.h"
+#include "child.h"
 #include "shim.h"
 
 /* ---- device ------------------------------------------------------------------------------------------ */
@@ -133,7 +134,7 @@ int shim_query_rt_values(struct ibv_context *context, struct ibv_values_ex *valu
 
 int shim_query_port(struct ibv_context *context, uint8_t port, struct ibv_port_attr *attr, size_t attr_len)
 {
-	struct shim_context *ctx = shim_ctx(context);
+	struct shim_context *ctx = shim_ctx(shim_context_here(context));
 	struct ibv_port_attr full;
 	bool up;
 
@@ -200,6 +201,7 @@ static bool gid_read(struct shim_context *ctx, unsigned index, union ibv_gid *gi
 {
 	struct nic_gid raw;
 
+	ctx = shim_ctx(shim_context_here(&ctx->vctx.context));
 	if (!shim_enter(ctx))
 		return false;
 

@@ -5,6 +5,8 @@
 
 #include <stdbool.h>
 
+struct verbs_ex_private;
+
 /** The target of a trampoline. If the real library lacks this function, calls set errno to ENOSYS. They return NULL if
  * `fails_null` is set, otherwise ENOSYS. */
 struct shim_tramp {
@@ -20,5 +22,10 @@ extern bool shim_data_verbs_allow_disassociate_destroy;
 void *shim_real_loaded(void);
 /** The real library's handle, opened on first use; NULL if it is not installed. */
 void *shim_real_open(void);
+
+/** The private part of a context as the real libibverbs makes it, if that library is in the process. All its operations
+ * fail with EOPNOTSUPP: a function of that library that ours does not have, called on our objects, ends in one of them.
+ * Shared by all contexts. @return NULL: the library is not in the process. (unknown.c) */
+struct verbs_ex_private *shim_unknown_private(void);
 
 #endif

@@ -117,7 +117,8 @@ struct shim_context {
 	struct shim_context *sibling; /* ring of the contexts with copies of one cmd_fd (import.c) */
 	atomic_uint objects;	      /* number of objects of all kinds that are not yet destroyed */
 	atomic_bool closed;
-	unsigned forks; /* pmd_forks() when it was opened */
+	unsigned forks;			   /* pmd_forks() when it was opened */
+	struct shim_context *_Atomic anew; /* of an inherited context: where this process makes objects (child.c) */
 	char zero[512]; /* newer verbs_contexts have more members at their start; vctx.sz says that these are absent */
 	struct verbs_context vctx;
 };
@@ -350,10 +351,6 @@ void shim_event_raise(void *ctx, const struct nic_event *event);
 
 /* ---- the real library (real.c) ----------------------------------------------------------------------- */
 
-/** The private part of a context as the real libibverbs makes it, if that library is in the process. All its operations
- * fail with EOPNOTSUPP: a function of that library that ours does not have, called on our objects, ends in one of them.
- * Shared by all contexts. @return NULL: the library is not in the process. (unknown.c) */
-struct verbs_ex_private *shim_unknown_private(void);
 /** Function `name` of the real libibverbs, or NULL. */
 void *shim_real_symbol(const char *name);
 /** shim_real_symbol() cast to the type of the function `name`. Each place of use looks the symbol up once. */

@@ -3,6 +3,7 @@
  * srq.c - shared receive queues: basic SRQs, SRQs of XRC domains (IBTA 10.2.9, 11.2.3, A14), and SRQs that match tags
  * (ibv_post_srq_ops(3)).
  */
+#include "child.h"
 #include "shim.h"
 
 static struct shim_srq *srq_of(struct ibv_srq *srq)
@@ -99,6 +100,7 @@ struct ibv_srq *shim_create_srq_ex(struct ibv_context *context, struct ibv_srq_i
 	struct ibv_srq_init_attr_ex own = {.srq_context = attr->srq_context, .attr = attr->attr, .srq_type = type};
 	struct ibv_srq *srq;
 
+	context = shim_context_here(context);
 	if (members < 0 || attr->comp_mask & ~(base | (uint32_t)members))
 		return shim_fail(EOPNOTSUPP);
 	if (!(attr->comp_mask & IBV_SRQ_INIT_ATTR_PD) || !attr->pd || attr->pd->context != context)

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "child.h"
 #include "shim.h"
 #include "xrc.h"
 
@@ -116,7 +117,7 @@ void shim_xrcd_drop(struct shim_xrcd *xrcd)
 struct ibv_xrcd *shim_open_xrcd(struct ibv_context *context, struct ibv_xrcd_init_attr *attr)
 {
 	const uint32_t needed = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS;
-	struct shim_context *ctx = shim_ctx(context);
+	struct shim_context *ctx = shim_ctx(shim_context_here(context));
 	struct shim_xrcd *xrcd;
 	struct stat st;
 	int err = -EIO;
@@ -140,7 +141,7 @@ struct ibv_xrcd *shim_open_xrcd(struct ibv_context *context, struct ibv_xrcd_ini
 		free(xrcd);
 		return shim_fail(-err);
 	}
-	xrcd->ibv.context = context;
+	xrcd->ibv.context = &ctx->vctx.context;
 	return &xrcd->ibv;
 }
 
@@ -244,8 +245,9 @@ struct ibv_qp *shim_open_qp(struct ibv_context *context, struct ibv_qp_open_attr
 		return shim_fail(EOPNOTSUPP);
 	if ((attr->comp_mask & needed) != needed || attr->qp_type != IBV_QPT_XRC_RECV)
 		return shim_fail(EINVAL);
-	return target_new(context, attr->xrcd, attr->comp_mask & IBV_QP_OPEN_ATTR_CONTEXT ? attr->qp_context : NULL,
-			  target_find, attr->qp_num);
+	return target_new(shim_context_here(context), attr->xrcd,
+			  attr->comp_mask & IBV_QP_OPEN_ATTR_CONTEXT ? attr->qp_context : NULL, target_find,
+			  attr->qp_num);
 }
 
 bool shim_target_leave(struct shim_qp *qp)
