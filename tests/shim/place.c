@@ -163,13 +163,40 @@ static void place__flush_of_a_file(void **state)
 	unlink(name);
 }
 
+/* The region's memory comes after its registration, also for FLUSH and ATOMIC WRITE. */
+static void place__on_demand_regions(void **state)
+{
+	struct rig *rig = *state;
+	struct rig_end *to = &rig->end[1];
+	struct ibv_qp_ex *ex = connect_both(rig);
+	uint8_t *pages = mmap(NULL, LEN, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	uint64_t value = 0x1020304050607080;
+	struct ibv_mr *mr;
+
+	assert_true(pages != MAP_FAILED);
+	mr = ibv_reg_mr(to->pd, pages, LEN, RIG_ACCESS | FLUSH_GLOBAL | IBV_ACCESS_ON_DEMAND);
+	assert_non_null(mr);
+	assert_int_equal(mprotect(pages, LEN / 2, PROT_READ | PROT_WRITE), 0);
+	ibv_wr_start(ex);
+	ibv_wr_atomic_write(ex, mr->rkey, (uintptr_t)pages + 8, &value);
+	flush(ex, mr->rkey, (uintptr_t)pages, LEN / 2, TYPE_GLOBAL, 0);
+	assert_int_equal(finish(rig, ex).status, IBV_WC_SUCCESS);
+	assert_int_equal(rig_wait(rig->end[0].cq).status, IBV_WC_SUCCESS);
+	assert_memory_equal(pages + 8, &value, 8);
+	ibv_wr_start(ex);
+	ibv_wr_atomic_write(ex, mr->rkey, (uintptr_t)pages + LEN / 2, &value);
+	assert_int_equal(finish(rig, ex).status, IBV_WC_REM_OP_ERR);
+	assert_int_equal(ibv_dereg_mr(mr), 0);
+	munmap(pages, LEN);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, rig_setup, rig_teardown)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(place__is_reported),     TEST(place__atomic_write),    TEST(place__atomic_write_by_post_send),
-		TEST(place__flush_of_memory), TEST(place__flush_of_a_file),
+		TEST(place__flush_of_memory), TEST(place__flush_of_a_file), TEST(place__on_demand_regions),
 	};
 
 	return cmocka_run_group_tests_name("shim_place", tests, NULL, NULL);

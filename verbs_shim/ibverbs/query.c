@@ -64,6 +64,9 @@ SHIM_EXPORT int ibv_query_device(struct ibv_context *context, struct ibv_device_
 	return 0;
 }
 
+/* IBV_ODP_SUPPORT_FLUSH and IBV_ODP_SUPPORT_ATOMIC_WRITE, which older verbs.h do not have. */
+#define ODP_PLACEMENT (3u << 6)
+
 /* The CPU faults pages in wherever the NIC accesses memory. */
 static void odp_caps_fill(struct ibv_odp_caps *caps)
 {
@@ -73,7 +76,7 @@ static void odp_caps_fill(struct ibv_odp_caps *caps)
 	caps->per_transport_caps.ud_odp_caps = messages;
 	caps->per_transport_caps.uc_odp_caps = messages | IBV_ODP_SUPPORT_WRITE;
 	caps->per_transport_caps.rc_odp_caps =
-		messages | IBV_ODP_SUPPORT_WRITE | IBV_ODP_SUPPORT_READ | IBV_ODP_SUPPORT_ATOMIC;
+		messages | IBV_ODP_SUPPORT_WRITE | IBV_ODP_SUPPORT_READ | IBV_ODP_SUPPORT_ATOMIC | ODP_PLACEMENT;
 }
 
 /* The NIC accepts a rendezvous request of any length, because it reads only the request's headers. The limit reported
