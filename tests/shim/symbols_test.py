@@ -4,8 +4,8 @@
 
 A symbol that ours lacks could pass our objects to the real library, or keep a program or a driver from being loaded
 at all. Checked: the library installed here, and the recorded lists of rdma-core 44 and 65; that nothing is exported
-beyond symbols.list; that the preload library covers every function of ours; and that a running program can load
-both.
+beyond symbols.list; that the preload library covers every function of ours; that a running program can load both; and
+that symbols_list.py, which made the list of rdma-core 65, reads a version script.
 """
 import argparse
 import ctypes
@@ -14,6 +14,7 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 
@@ -34,6 +35,45 @@ def exported(library):
 def listed(path):
     rows = (line.split("#")[0].strip() for line in open(path))
     return {tuple(row.split("@")) for row in rows if row}
+
+
+SETTINGS = """set(PACKAGE_NAME "RDMA")
+set(PACKAGE_VERSION "77.0")
+set(IBVERBS_PABI_VERSION "76")
+"""
+SCRIPT = """/* no { node; */
+IBVERBS_1.0 {
+	global:
+		ibv_b;
+		ibv_a;
+	local: *;
+};
+
+IBVERBS_1.31 {
+	global: ibv_b; /* again */
+} IBVERBS_1.0;
+
+IBVERBS_PRIVATE_@IBVERBS_PABI_VERSION@ {
+	global:
+		verbs_register_driver_@IBVERBS_PABI_VERSION@;
+};
+"""
+LISTED = {("ibv_a", "IBVERBS_1.0"), ("ibv_b", "IBVERBS_1.0"), ("ibv_b", "IBVERBS_1.31"),
+          ("verbs_register_driver_76", "IBVERBS_PRIVATE_76")}
+
+
+def script_differs():
+    """@return what symbols_list.py finds in a source tree or misses there."""
+    with tempfile.TemporaryDirectory() as tree:
+        os.mkdir(f"{tree}/libibverbs")
+        for path, text in ("CMakeLists.txt", SETTINGS), ("libibverbs/libibverbs.map.in", SCRIPT):
+            with open(f"{tree}/{path}", "w") as f:
+                f.write(text)
+        with open(f"{tree}/list", "w") as f:
+            subprocess.run([sys.executable, f"{HERE}/symbols_list.py", tree], check=True, stdout=f)
+        if "rdma-core 77.0" not in open(f"{tree}/list").read():
+            return {("the release", None)}
+        return listed(f"{tree}/list") ^ LISTED
 
 
 def installed():
@@ -78,6 +118,7 @@ def main():
     for release in (44, 65):
         bad += show(f"exported by rdma-core {release}, not by ours",
                     listed(f"{HERE}/libibverbs-{release}.symbols") - ours)
+    bad += show("misread by symbols_list.py", script_differs())
     bad += show("exported beyond symbols.list", ours - listed(a.names))
     bad += show("in symbols.list, not exported", listed(a.names) - ours)
 

@@ -4,9 +4,10 @@
 table.
 
 symbols.py map LIST OUT      version script of the drop-in library
-symbols.py asm LIST OUT      trampolines and versioned aliases of the drop-in library symbols.py table LIST OUT    C
-table: the target of each trampoline symbols.py preload LIST OUT  assembly of the preload library: aliases without
-versions, nothing else symbols.py names LIST OUT    one exported NAME@VERSION on each line
+symbols.py asm LIST OUT      trampolines and versioned aliases of the drop-in library
+symbols.py table LIST OUT    C table: the target of each trampoline
+symbols.py preload LIST OUT  assembly of the preload library: aliases without versions, nothing else
+symbols.py names LIST OUT    one exported NAME@VERSION on each line
 """
 import sys
 
@@ -15,7 +16,8 @@ MARKER_NODE = "UROCE_0"
 
 class Symbols:
     def __init__(self, path):
-        self.private = []
+        self.private = []   # releases with a private node
+        self.later = []     # nodes of releases to come: public ones are empty
         self.ours = []      # (name, version)
         self.aliases = []   # (name, version, target)
         self.tramps = []    # (name, version, failure)
@@ -26,11 +28,18 @@ class Symbols:
                 self.add(words[0], words[1:])
 
     def versions(self, version):
-        return [f"IBVERBS_PRIVATE_{n}" for n in self.private] if version == "private" else [version]
+        if version not in ("private", "programs"):
+            return [version]
+        later = [node for node in self.later if "PRIVATE" in node] if version == "programs" else []
+        return [f"IBVERBS_PRIVATE_{n}" for n in self.private] + later
 
     def add(self, kind, words):
         if kind == "private":
             self.private = words
+            return
+        if kind == "later":
+            first, last = (int(number) for number in words[1].split("-"))
+            self.later += [words[0] + str(number) for number in range(first, last + 1)]
             return
         for version in self.versions(words[0]):
             if kind == "ours":
@@ -55,7 +64,7 @@ class Symbols:
         def order(node):
             kind, number = node.rsplit("_", 1)
             return kind, [int(part) for part in number.split(".")]
-        return sorted({version for _, version in self.all()}, key=order)
+        return sorted({version for _, version in self.all()} | set(self.later), key=order)
 
 
 def version_script(s):
