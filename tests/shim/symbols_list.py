@@ -37,8 +37,8 @@ def main():
         sys.exit(__doc__)
     tree = sys.argv[1]
     variables = settings(tree)
-    print(f"# Symbols of libibverbs.so.1 of rdma-core {variables['PACKAGE_VERSION']}: by tests/shim/symbols_list.py from"
-          " its version script.")
+    print(f"# Symbols of libibverbs.so.1 of rdma-core {variables['PACKAGE_VERSION']}: by tests/shim/symbols_list.py"
+          " from its version script.")
     for line in sorted(f"{name}@{version}" for name, version in symbols(tree, variables)):
         print(line)
 

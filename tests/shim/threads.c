@@ -3,6 +3,7 @@
 #include "rig.h"
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -261,6 +262,55 @@ static void fork__MR_02_the_child_makes_objects_on_inherited_contexts(void **sta
 	assert_int_equal(ibv_dereg_mr(mr), 0);
 }
 
+/* In a forked child, make on an inherited context objects of all other kinds that calls make on a context. */
+static int make_each(void *parents)
+{
+	struct ibv_context *ctx = ((struct rig *)parents)->end[0].ctx;
+	struct ibv_pd *pd = ibv_alloc_pd(ctx), *domain;
+	struct ibv_td *td = ibv_alloc_td(ctx, &(struct ibv_td_init_attr){0});
+	struct ibv_comp_channel *channel = ibv_create_comp_channel(ctx);
+	struct ibv_cq_init_attr_ex cq_attr = {.cqe = 4, .channel = channel};
+	struct ibv_cq_ex *cq = channel ? ibv_create_cq_ex(ctx, &cq_attr) : NULL;
+	struct ibv_xrcd_init_attr xrcd_attr = {
+		.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS, .fd = -1, .oflags = O_CREAT};
+	struct ibv_xrcd *xrcd = ibv_open_xrcd(ctx, &xrcd_attr);
+
+	if (!pd || !td || !cq || !xrcd)
+		return 1;
+	domain = ibv_alloc_parent_domain(ctx, &(struct ibv_parent_domain_init_attr){.pd = pd, .td = td});
+
+	struct ibv_srq_init_attr_ex srq_attr = {.attr = {.max_wr = 4, .max_sge = 1},
+						.comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD |
+							     IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ,
+						.srq_type = IBV_SRQT_XRC,
+						.pd = pd,
+						.xrcd = xrcd,
+						.cq = ibv_cq_ex_to_cq(cq)};
+	struct ibv_qp_init_attr_ex target = {
+		.qp_type = IBV_QPT_XRC_RECV, .comp_mask = IBV_QP_INIT_ATTR_XRCD, .xrcd = xrcd};
+	struct ibv_qp_init_attr_ex qp_attr = {.send_cq = ibv_cq_ex_to_cq(cq),
+					      .recv_cq = ibv_cq_ex_to_cq(cq),
+					      .cap = {1, 1, 1, 1, 0},
+					      .qp_type = IBV_QPT_RC,
+					      .comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
+					      .pd = domain};
+	struct ibv_srq *srq = ibv_create_srq_ex(ctx, &srq_attr);
+	struct ibv_qp *of_xrc = ibv_create_qp_ex(ctx, &target), *qp = domain ? ibv_create_qp_ex(ctx, &qp_attr) : NULL;
+
+	if (!srq || !of_xrc || !qp)
+		return 2;
+	return ibv_destroy_qp(qp) || ibv_destroy_qp(of_xrc) || ibv_destroy_srq(srq) || ibv_close_xrcd(xrcd) ||
+	       ibv_destroy_cq(ibv_cq_ex_to_cq(cq)) || ibv_destroy_comp_channel(channel) || ibv_dealloc_pd(domain) ||
+	       ibv_dealloc_td(td) || ibv_dealloc_pd(pd) || ibv_close_device(ctx);
+}
+
+static void fork__the_child_makes_each_kind_of_object(void **state)
+{
+	char said[SAID_MAX];
+
+	assert_int_equal(in_child(make_each, *state, said), 0);
+}
+
 /* A grandchild: neither the context that the parent has opened in its child nor its objects are its own. */
 static int use_inherited_twice(void *parents)
 {
@@ -426,6 +476,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(cancel__no_call_ends_with_a_lock_held, rig_setup_inline, rig_teardown),
 		T(cancel__waiting_for_acknowledgements_keeps_no_lock),
 		T(fork__MR_02_the_child_makes_objects_on_inherited_contexts),
+		T(fork__the_child_makes_each_kind_of_object),
 		T(fork__the_childs_child_makes_objects_too),
 		T(fork__the_child_opens_the_devices_anew),
 		T(fork__child_import_ignores_a_closed_context),
