@@ -3,8 +3,10 @@
 #include "rig.h"
 
 #include <netinet/in.h>
+#include <signal.h>
 #include <stdio.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -219,4 +221,31 @@ struct ibv_ah *rig_ah(struct rig *rig)
 	struct ibv_ah_attr attr = {.is_global = 1, .port_num = 1, .grh = {.dgid = rig->end[1].gid, .hop_limit = 64}};
 
 	return ibv_create_ah(rig->end[0].pd, &attr);
+}
+
+int rig_in_child(int (*call)(void *arg), void *arg)
+{
+	int status;
+	pid_t pid = fork();
+
+	if (!pid) {
+		signal(SIGSEGV, SIG_DFL); /* cmocka's handler would run the next test in the child */
+		_exit(call(arg));
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	return status;
+}
+
+void rig_send_checked(struct rig *rig, int value)
+{
+	struct ibv_sge sge = rig_sge(&rig->end[0], 0, 4000);
+	struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED};
+	struct ibv_send_wr *bad;
+
+	memset(rig->end[0].buf, value, 4000);
+	rig_post_recv(&rig->end[1], 1, 0, 4000);
+	assert_int_equal(ibv_post_send(rig->end[0].qp, &wr, &bad), 0);
+	assert_int_equal(rig_wait(rig->end[0].cq).status, IBV_WC_SUCCESS);
+	assert_int_equal(rig_wait(rig->end[1].cq).status, IBV_WC_SUCCESS);
+	assert_memory_equal(rig->end[0].buf, rig->end[1].buf, 4000);
 }

@@ -69,4 +69,9 @@ void rig_post_recv(struct rig_end *end, uint64_t wr_id, size_t offset, uint32_t 
 /** Create an address handle at end 0 that leads to end 1. */
 struct ibv_ah *rig_ah(struct rig *rig);
 
+/** SEND some bytes with this value from end 0 to end 1, whose QPs are connected, and check what has arrived. */
+void rig_send_checked(struct rig *rig, int value);
+/** Make a call in a forked child, which exits with the call's value. @return the child's wait status. */
+int rig_in_child(int (*call)(void *arg), void *arg);
+
 #endif
