@@ -58,7 +58,8 @@ static int descriptors(void)
 
 	while (dir && readdir(dir))
 		n++;
-	closedir(dir);
+	if (dir)
+		closedir(dir);
 	return n;
 }
 
