@@ -51,7 +51,7 @@
  * resp.epsn resp.msn resp.va resp.rkey resp.left resp.srqn resp.nak_sent resp.heard | resp.c |
  * resp.received | resp.c tm_qp.c | tagged messages
  * resp.open | resp.c qp_state.c | a flush ends the message
- * resp.dying | resp.c resp_tx.c | an error found while responding; the NAK is sent
+ * resp.dying | resp.c resp_tx.c | an error found while responding; the NAK or ACK is sent
  * resp.have_wqe | qp_recv.c resp.c tm_qp.c | reset; tagged messages
  * resp.tm | tm_qp.c |
  * resp.wqe | qp.c |
@@ -265,7 +265,7 @@ struct responder {
 	const struct opcode *open; /* opcode of the latest packet of the message in progress, or NULL */
 	bool nak_sent; /* a sequence NAK or RNR NAK was sent, and the packet with ePSN has not arrived since */
 	bool heard;    /* a packet has arrived since RTR (COMM_EST) */
-	bool dying;    /* a fatal NAK is queued: responses are still sent although the QP is in error */
+	bool dying;    /* a request failed: queued answers are still sent although the QP is in error */
 	/* RDMA WRITE in progress */
 	uint64_t va;
 	uint32_t rkey, left;

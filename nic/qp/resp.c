@@ -69,7 +69,12 @@ void resp_fail(struct nic_qp *qp, enum error_id error, uint32_t psn)
 	const struct error_row *row = &error_rows[error];
 	struct responder *resp = &qp->resp;
 
-	resp_nak(qp, row->syndrome, psn);
+	if (row->syndrome) {
+		resp_nak(qp, row->syndrome, psn);
+	} else if (resp->ack_queued) { /* no NAK: acknowledge what came before, at once */
+		resp->syndrome = AETH_ACK;
+		resp_ack_due(qp);
+	}
 	resp->dying = true;
 	/* A READ whose memory has gone fails only when its response is sent. The receive WQE in use may then belong to
 	 * a later message: do not complete that WQE with this error. */
@@ -275,8 +280,8 @@ static void not_now(struct nic_qp *qp, const struct packet *p, unsigned verdict)
 }
 
 /** Whether this error, found in the last packet of a message, completes the message's receive WQE with an error. This
- * is so if the message may not invalidate the key that it names (class J, 9.9.3), or if a WRITE with immediate data may
- * not access the memory or faults there. */
+ * is so if the message may not invalidate the key that it names (class J, 9.9.6.3), or if a WRITE with immediate data
+ * may not access the memory or faults there. */
 static bool fails_receive(const struct packet *p, unsigned error)
 {
 	if (error == ERR_invalidate_remote)

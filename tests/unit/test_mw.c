@@ -440,6 +440,7 @@ static void mw__MW_10_send_with_invalidate_frees_the_window(void **state)
 	rig_destroy(rig);
 }
 
+/* Class J (9.9.6.3): the peer gets no NAK. */
 static void mw__MW_10_an_invalid_invalidate_fails_the_receive_and_the_qp(void **state)
 {
 	/* An unknown key, a region's key and a type 1 window's key, each in a SEND ONLY and in a SEND LAST. */
@@ -457,12 +458,38 @@ static void mw__MW_10_an_invalid_invalidate_fails_the_receive_and_the_qp(void **
 			rig_rx_data(rig, SEND_FIRST, E, 0, RIG_MTU);
 		p.inv_rkey = i / 2 == 0 ? 0x12345678 : i / 2 == 1 ? rig->rkey : nic_mw_rkey(w.mw);
 		rig_rx(rig, &p);
-		rig_expect_wc(rig->recv_cq, 1, NIC_WC_LOC_ACCESS_ERR);
+		rig_expect_wc(rig->recv_cq, 1, NIC_WC_MW_BIND_ERR);
 		rig_expect_wc(rig->recv_cq, 2, NIC_WC_WR_FLUSH_ERR);
-		expect_fatal(rig, p.psn, SYN_ACCESS);
+		assert_int_equal(nic_qp_state(rig->qp), NIC_QPS_ERR);
+		rig_rx(rig, &p); /* as the peer does when its ACK timer has expired */
+		rig_expect_silence(rig);
+		assert_int_equal(rig_events(rig, RIG_USER_QP(rig)), 0);
 		assert_true(nic_mr_dereg(rig->mr) == -EBUSY); /* the window is still bound */
 		rig_destroy(rig);
 	}
+}
+
+/* The ACK of an earlier message does not wait any longer, and an earlier READ is answered. */
+static void mw__MW_10_an_invalid_invalidate_leaves_earlier_answers(void **state)
+{
+	struct rig *rig = rig_ready(&(struct rig_opts){.nic.ack_delay_ns = 1000000});
+	struct packet p = rig_peer_packet(rig, READ_REQ, E);
+
+	rig_post_recv(rig, 1, 0, 64);
+	rig_post_recv(rig, 2, 0, 64);
+	p.va = rig_va(rig, 512);
+	p.dma_len = 8;
+	rig_rx(rig, &p);
+	rig_rx_data(rig, SEND_ONLY, E + 1, 0, 8);
+	p = rig_peer_data(rig, SEND_ONLY_INV, E + 2, 0, 8);
+	p.inv_rkey = rig->rkey;
+	rig_rx(rig, &p);
+	rig_expect_tx(rig, READ_RESP_ONLY, E);
+	rig_expect_ack(rig, E + 1, SYN_ACK);
+	rig_expect_silence(rig);
+	rig_expect_wc(rig->recv_cq, 1, NIC_WC_SUCCESS);
+	rig_expect_wc(rig->recv_cq, 2, NIC_WC_MW_BIND_ERR);
+	rig_destroy(rig);
 }
 
 static void mw__MW_11_consumers_choose_only_the_low_byte_of_type_2_keys(void **state)
@@ -536,6 +563,7 @@ int main(void)
 		cmocka_unit_test(mw__MW_09_a_window_is_invalidated_once),
 		cmocka_unit_test(mw__MW_10_send_with_invalidate_frees_the_window),
 		cmocka_unit_test(mw__MW_10_an_invalid_invalidate_fails_the_receive_and_the_qp),
+		cmocka_unit_test(mw__MW_10_an_invalid_invalidate_leaves_earlier_answers),
 		cmocka_unit_test(mw__MW_11_consumers_choose_only_the_low_byte_of_type_2_keys),
 		cmocka_unit_test(mw__object_gone_before_its_bind_runs),
 	};
