@@ -324,7 +324,7 @@ static void node_events(struct node *node)
 	while (!sim->failed && nic_event_next(node->nic, &e)) {
 		if (e.type == NIC_EVENT_COMP || e.type == NIC_EVENT_CQ_ERR)
 			cq_event(sim, e.user, e.type);
-		else if (e.type == NIC_EVENT_SRQ_LIMIT || e.type == NIC_EVENT_SRQ_ERR)
+		else if (e.type == NIC_EVENT_SRQ_LIMIT)
 			srq_kick(e.user, 0);
 		else if (e.user != NULL)
 			qp_event(sim, e.user, e.type);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * test_event.c - asynchronous events, each raised by its cause (IBTA 11.6.3; conformance point QS-17). Nothing in this
- * NIC raises PATH_MIG, SRQ_ERR or DEVICE_FATAL. The layer above destroys an object only when its events have been
- * acknowledged; here, the events of a destroyed object vanish.
+ * NIC raises PATH_MIG, SRQ_ERR or DEVICE_FATAL (docs/answers.md says why). The layer above destroys an object only when
+ * its events have been acknowledged; here, the events of a destroyed object vanish.
  */
 #include "resp_util.h"
 

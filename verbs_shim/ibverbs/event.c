@@ -306,7 +306,6 @@ void shim_event_raise(void *dev, const struct nic_event *event)
 	case NIC_EVENT_CQ_ERR:
 		queue_add(&shim_ctx(cq->ibv.context)->async, &cq->async, event->type, true);
 		break;
-	case NIC_EVENT_SRQ_ERR:
 	case NIC_EVENT_SRQ_LIMIT:
 		queue_add(&shim_ctx(srq->ibv.context)->async, &srq->async, event->type, true);
 		break;
@@ -346,7 +345,6 @@ SHIM_EXPORT int ibv_get_async_event(struct ibv_context *context, struct ibv_asyn
 	case IBV_EVENT_CQ_ERR:
 		event->element.cq = &container_of(src, struct shim_cq, async)->ibv;
 		break;
-	case IBV_EVENT_SRQ_ERR:
 	case IBV_EVENT_SRQ_LIMIT_REACHED:
 		event->element.srq = &container_of(src, struct shim_srq, async)->ibv;
 		break;
