@@ -83,7 +83,7 @@ class Device:
         self.daemon = None  # the daemon's status; None: there is no daemon
         self.functions = []
         self.problem = ""  # why an existing daemon does not answer
-        self.refused = False  # because the device belongs to another user
+        self.refused = False  # because the device belongs to another user, or speaks another version
 
     def tell_daemon(self, text):
         with Connection(daemon_name(self.key), f"the daemon of {self.key}") as connection:

@@ -26,7 +26,7 @@ class Silent(UroceError):
 
 
 class Refused(Silent):
-    """The device belongs to another user; the sentence says to whom."""
+    """The device belongs to another user, the sentence says to whom; or it speaks another version of the protocol."""
 
 
 def daemon_name(gid):
@@ -113,8 +113,8 @@ class Connection:
             return None
         magic, kind, length = HEADER.unpack_from(data)
         if magic != MAGIC or length != len(data) - HEADER.size:
-            raise UroceError(f"{self.who} speaks another version of the protocol; use the uroce command that belongs "
-                             "to it")
+            raise Refused(f"{self.who} speaks another version of the protocol; use the uroce command that belongs "
+                          "to it")
         return kind, data[HEADER.size:]
 
     def ask(self, text):
