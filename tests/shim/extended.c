@@ -193,7 +193,10 @@ static void cq_ex__timestamps_tell_when_entries_were_added(void **state)
 	struct ibv_poll_cq_attr poll_attr = {0};
 	struct ibv_send_wr wr = {.opcode = IBV_WR_RDMA_WRITE, .send_flags = IBV_SEND_SIGNALED}, *bad;
 	uint64_t raw[4], wall[4], last = 0;
+	struct ibv_device_attr_ex device;
 
+	assert_int_equal(ibv_query_device_ex(ctx, NULL, &device), 0);
+	assert_int_equal(device.hca_core_clock, 1000000); /* kHz */
 	assert_non_null(cq);
 	rig->end[0].cq = ibv_cq_ex_to_cq(cq);
 	rig_connect(rig, IBV_QPT_RC);

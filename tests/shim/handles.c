@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * handles.c - calls on objects whose `handle` was overwritten, beside those in answers.c: objects of the newer verbs,
- * and of XRC. Each fails with ENOENT and leaves the object usable.
+ * and of XRC. Each fails with ENOENT and leaves the object usable. In the data path, handles are not read.
  */
 #include "rig.h"
 
@@ -142,6 +142,36 @@ static void handle__of_what_a_tag_matching_srq_is_made_of(void **state)
 	assert_int_equal(ibv_destroy_srq(srq), 0);
 }
 
+/* Posting, polling, arming a CQ and copies of device memory go on with any handle. */
+static void handle__is_not_read_in_the_data_path(void **state)
+{
+	struct rig *rig = *state;
+	struct rig_end *from = &rig->end[0], *to = &rig->end[1];
+	struct ibv_sge sge = rig_sge(from, 0, 8);
+	struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND}, *bad;
+	struct ibv_alloc_dm_attr attr = {.length = 64};
+	struct ibv_dm *dm = ibv_alloc_dm(to->ctx, &attr);
+	uint32_t word = 5, copy = 0;
+
+	rig_connect(rig, IBV_QPT_RC);
+	from->qp->handle ^= 1;
+	to->qp->handle ^= 1;
+	to->cq->handle ^= 1;
+	dm->handle ^= 1;
+	rig_post_recv(to, 7, 0, 64);
+	assert_int_equal(ibv_req_notify_cq(to->cq, 0), 0);
+	assert_int_equal(ibv_post_send(from->qp, &wr, &bad), 0);
+	assert_int_equal(rig_wait(to->cq).wr_id, 7);
+	assert_int_equal(ibv_memcpy_to_dm(dm, 0, &word, 4), 0);
+	assert_int_equal(ibv_memcpy_from_dm(&copy, dm, 0, 4), 0);
+	assert_int_equal(copy, 5);
+	from->qp->handle ^= 1;
+	to->qp->handle ^= 1;
+	to->cq->handle ^= 1;
+	dm->handle ^= 1;
+	assert_int_equal(ibv_free_dm(dm), 0);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, rig_setup, rig_teardown)
 
 int main(void)
@@ -152,6 +182,7 @@ int main(void)
 		TEST(handle__of_what_a_qp_is_made_of),
 		TEST(handle__of_xrc_objects),
 		TEST(handle__of_what_a_tag_matching_srq_is_made_of),
+		TEST(handle__is_not_read_in_the_data_path),
 	};
 
 	return cmocka_run_group_tests_name("shim_handles", tests, NULL, NULL);

@@ -101,6 +101,74 @@ static void import__what_has_ended_cannot_be_used(void **state)
 	import_close(&in);
 }
 
+/** WRITE 8 bytes from end 0 to end 1. */
+static enum ibv_wc_status write_with(struct rig *rig, uint32_t rkey)
+{
+	struct ibv_sge sge = rig_sge(&rig->end[0], 0, 8);
+	struct ibv_send_wr wr = {.sg_list = &sge,
+				 .num_sge = 1,
+				 .opcode = IBV_WR_RDMA_WRITE,
+				 .send_flags = IBV_SEND_SIGNALED,
+				 .wr.rdma = {(uintptr_t)rig->end[1].buf, rkey}},
+			   *bad;
+
+	assert_int_equal(ibv_post_send(rig->end[0].qp, &wr, &bad), 0);
+	return rig_wait(rig->end[0].cq).status;
+}
+
+/* The keys are the creator's: they end with its region, not with the imported one. */
+static void import__keys_end_with_the_region_of_the_creator(void **state)
+{
+	struct import in = import_open(state);
+	struct rig *rig = *state;
+	struct ibv_mr *mr = ibv_reg_mr(in.from->pd, in.from->buf, 4096, RIG_ACCESS);
+	struct ibv_mr *imported = ibv_import_mr(in.pd, mr->handle), *again = ibv_import_mr(in.pd, mr->handle);
+	uint32_t rkey = mr->rkey;
+
+	rig_connect(rig, IBV_QPT_RC);
+	ibv_unimport_mr(imported);
+	assert_int_equal(write_with(rig, rkey), IBV_WC_SUCCESS);
+	assert_int_equal(ibv_dereg_mr(mr), 0);
+	assert_int_equal(again->rkey, rkey);
+	assert_int_equal(write_with(rig, rkey), IBV_WC_REM_ACCESS_ERR);
+	ibv_unimport_mr(again);
+	import_close(&in);
+}
+
+/* QP, window and region are of the importing context. The region that it has made itself may have windows. */
+static void import__no_window_is_bound_to_a_region(void **state)
+{
+	const int access = RIG_ACCESS | IBV_ACCESS_MW_BIND;
+	struct import in = import_open(state);
+	struct rig *rig = *state;
+	struct rig_end *end = &rig->end[1], own = *end;
+	struct ibv_mr *origin = ibv_reg_mr(own.pd, own.buf, 4096, access),
+		      *imported = ibv_import_mr(in.pd, origin->handle);
+	struct ibv_mr *made = ibv_reg_mr(in.pd, own.buf, 4096, access);
+	struct ibv_mw *mw = ibv_alloc_mw(in.pd, IBV_MW_TYPE_2);
+	struct ibv_send_wr wr = {.opcode = IBV_WR_BIND_MW, .send_flags = IBV_SEND_SIGNALED}, *bad;
+
+	end->pd = in.pd;
+	end->cq = ibv_create_cq(in.ctx, 8, NULL, NULL, 0);
+	rig_connect(rig, IBV_QPT_RC);
+	wr.bind_mw.mw = mw;
+	wr.bind_mw.rkey = ibv_inc_rkey(mw->rkey);
+	wr.bind_mw.bind_info = (struct ibv_mw_bind_info){imported, (uintptr_t)own.buf, 64, IBV_ACCESS_REMOTE_WRITE};
+	assert_int_equal(ibv_post_send(end->qp, &wr, &bad), EINVAL);
+	wr.bind_mw.bind_info.mr = made;
+	assert_int_equal(ibv_post_send(end->qp, &wr, &bad), 0);
+	assert_int_equal(rig_wait(end->cq).status, IBV_WC_SUCCESS);
+	rig_disconnect(rig);
+	assert_int_equal(ibv_destroy_cq(end->cq), 0);
+	end->pd = own.pd;
+	end->cq = own.cq;
+	assert_int_equal(ibv_dealloc_mw(mw), 0);
+	ibv_unimport_mr(imported);
+	assert_int_equal(ibv_dereg_mr(made), 0);
+	assert_int_equal(ibv_dereg_mr(origin), 0);
+	import_close(&in);
+}
+
 /* The program's objects may outlive the PD that they were made with. */
 static void import__a_pd_may_be_unimported_under_its_objects(void **state)
 {
@@ -155,9 +223,14 @@ static void import__descriptors_of_others_are_refused(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(import__a_region_is_that_of_its_creator), TEST(import__what_ends_goes_on_at_its_creator),
-		TEST(import__what_has_ended_cannot_be_used),   TEST(import__a_pd_may_be_unimported_under_its_objects),
-		TEST(import__device_memory_is_shared),	       TEST(import__descriptors_of_others_are_refused),
+		TEST(import__a_region_is_that_of_its_creator),
+		TEST(import__what_ends_goes_on_at_its_creator),
+		TEST(import__what_has_ended_cannot_be_used),
+		TEST(import__a_pd_may_be_unimported_under_its_objects),
+		TEST(import__keys_end_with_the_region_of_the_creator),
+		TEST(import__no_window_is_bound_to_a_region),
+		TEST(import__device_memory_is_shared),
+		TEST(import__descriptors_of_others_are_refused),
 	};
 
 	return cmocka_run_group_tests_name("shim_import", tests, NULL, NULL);

@@ -106,6 +106,15 @@ static void place__atomic_write_by_post_send(void **state)
 	assert_int_equal(ibv_post_send(from->qp, &wr, &bad), 0);
 	assert_int_equal(rig_wait(from->cq).status, IBV_WC_SUCCESS);
 	assert_memory_equal(to->buf, from->buf, 8);
+	memset(from->buf, 38, 8);
+	wr.send_flags |= IBV_SEND_INLINE;
+	sge.lkey = 0;
+	assert_int_equal(ibv_post_send(from->qp, &wr, &bad), 0);
+	assert_int_equal(rig_wait(from->cq).status, IBV_WC_SUCCESS);
+	assert_memory_equal(to->buf, from->buf, 8);
+	sge.length = 4;
+	assert_int_equal(ibv_post_send(from->qp, &wr, &bad), EINVAL);
+	sge.length = 8;
 	wr.opcode = (enum ibv_wr_opcode)14; /* IBV_WR_FLUSH */
 	assert_int_equal(ibv_post_send(from->qp, &wr, &bad), EINVAL);
 }
@@ -190,13 +199,41 @@ static void place__on_demand_regions(void **state)
 	munmap(pages, LEN);
 }
 
+/* All of a persistent region is a shared mapping of files, which those of a memory file system are as well. */
+static void place__only_files_are_persistent(void **state)
+{
+	struct rig_end *end = &((struct rig *)*state)->end[1];
+	const int access = RIG_ACCESS | FLUSH_PERSISTENT, any = PROT_READ | PROT_WRITE;
+	int fd = memfd_create("uroce-flush", MFD_CLOEXEC);
+	uint8_t *map = mmap(NULL, 2 * 4096, any, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct ibv_mr *mr;
+
+	assert_int_equal(ftruncate(fd, 2 * 4096), 0);
+	assert_true(mmap(map, 4096, any, MAP_SHARED | MAP_FIXED, fd, 0) == map);
+	assert_null(ibv_reg_mr(end->pd, map, 2 * 4096, access)); /* the second page is anonymous */
+	assert_int_equal(errno, EINVAL);
+	mr = ibv_reg_mr(end->pd, map, 4096, access);
+	assert_non_null(mr);
+	assert_int_equal(ibv_dereg_mr(mr), 0);
+	assert_true(mmap(map, 2 * 4096, any, MAP_PRIVATE | MAP_FIXED, fd, 0) == map);
+	assert_null(ibv_reg_mr(end->pd, map, 4096, access));
+	assert_int_equal(errno, EINVAL);
+	munmap(map, 2 * 4096);
+	close(fd);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, rig_setup, rig_teardown)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(place__is_reported),     TEST(place__atomic_write),    TEST(place__atomic_write_by_post_send),
-		TEST(place__flush_of_memory), TEST(place__flush_of_a_file), TEST(place__on_demand_regions),
+		TEST(place__is_reported),
+		TEST(place__atomic_write),
+		TEST(place__atomic_write_by_post_send),
+		TEST(place__flush_of_memory),
+		TEST(place__flush_of_a_file),
+		TEST(place__on_demand_regions),
+		TEST(place__only_files_are_persistent),
 	};
 
 	return cmocka_run_group_tests_name("shim_place", tests, NULL, NULL);

@@ -138,6 +138,24 @@ static void sqd__of_an_idle_queue_is_drained_at_once(void **state)
 	}
 }
 
+/* An event that was not read is not repeated. */
+static void sqd__that_is_entered_twice_is_reported_once_if_nobody_reads(void **state)
+{
+	struct rig *rig = *state;
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_SQD, .en_sqd_async_notify = 1};
+	struct ibv_qp *qp;
+
+	rig_connect(rig, IBV_QPT_RC);
+	qp = rig->end[0].qp;
+	for (unsigned i = 0; i < 2; i++) {
+		assert_int_equal(ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_EN_SQD_ASYNC_NOTIFY), 0);
+		assert_true(told(&rig->end[0], LONG_MS));
+		assert_int_equal(to_state(qp, IBV_QPS_RTS), 0);
+	}
+	usleep(50000);
+	expect_event(&rig->end[0], IBV_EVENT_SQ_DRAINED, qp);
+}
+
 /* The receive queue goes on in SQD. */
 static void sqd__still_receives(void **state)
 {
@@ -354,6 +372,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(sqd__finishes_what_has_begun_and_says_so_once),
 		TEST(sqd__of_an_idle_queue_is_drained_at_once),
+		TEST(sqd__that_is_entered_twice_is_reported_once_if_nobody_reads),
 		TEST(sqd__still_receives),
 		TEST(sqe__of_uc_and_ud_can_be_left),
 		TEST(sqe__receives),

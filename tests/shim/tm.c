@@ -188,6 +188,137 @@ static void tm__operations_complete_if_they_are_signaled(void **state)
 	tm_close(&tm);
 }
 
+/** @return the flags of the completion of a buffer that is added when the application has handled n unexpected
+ *  messages. */
+static unsigned add_after(struct tags *tm, uint32_t n)
+{
+	struct ibv_sge sge = rig_sge(tm->end, 0, MESSAGE);
+	struct ibv_ops_wr wr = {.wr_id = 5,
+				.opcode = IBV_WR_TAG_ADD,
+				.flags = IBV_OPS_SIGNALED | IBV_OPS_TM_SYNC,
+				.tm = {.unexpected_cnt = n,
+				       .add = {.recv_wr_id = 6, .sg_list = &sge, .num_sge = 1, .tag = 9, .mask = 1}}};
+
+	operate(tm, &wr);
+	return expect(tm, 5, IBV_WC_TM_ADD, 0, 0);
+}
+
+static void tm__operations_tell_of_unexpected_messages(void **state)
+{
+	struct tags tm = tm_open(state);
+	struct ibv_sge sge = rig_sge(tm.end, 2048, MESSAGE);
+	struct ibv_recv_wr recv = {.wr_id = 30, .sg_list = &sge, .num_sge = 1}, *bad;
+
+	assert_int_equal(add_after(&tm, 0), 0);
+	assert_int_equal(ibv_post_srq_recv(tm.srq, &recv, &bad), 0);
+	send(&tm, IBV_TMH_EAGER, 8);
+	assert_int_equal(expect(&tm, 30, IBV_WC_TM_RECV, 0, 0), 0);
+	assert_int_equal(add_after(&tm, 0), IBV_WC_TM_SYNC_REQ);
+	assert_int_equal(add_after(&tm, 1), 0);
+	tm_close(&tm);
+}
+
+/* The buffer of a rendezvous completes with the status of the READ. */
+static void tm__a_rendezvous_that_fails_fails_its_buffer(void **state)
+{
+	struct tags tm = tm_open(state);
+	struct rig_end *from = &tm.rig->end[0];
+	struct ibv_poll_cq_attr attr = {0};
+
+	add(&tm, 10, 1, 0);
+	from->mr->rkey ^= 0x5500; /* send() puts it into the header */
+	send(&tm, IBV_TMH_RNDV, 1);
+	from->mr->rkey ^= 0x5500;
+	assert_int_equal(expect(&tm, 10, IBV_WC_TM_RECV, 1, APP_CTX), IBV_WC_TM_MATCH);
+	while (ibv_start_poll(tm.cq, &attr) == ENOENT)
+		;
+	assert_int_equal(tm.cq->wr_id, 10);
+	assert_int_equal(tm.cq->status, IBV_WC_REM_ACCESS_ERR);
+	ibv_end_poll(tm.cq);
+	tm_close(&tm);
+}
+
+/** SEND from end 0 what a QP on a tag-matching SRQ does not take: the request must be an invalid one. */
+static void expect_invalid(void **state, enum ibv_wr_opcode opcode)
+{
+	struct tags tm = tm_open(state);
+	struct rig_end *from = &tm.rig->end[0];
+	struct ibv_sge sge = rig_sge(tm.end, 2048, MESSAGE), from_sge = rig_sge(from, 0, 8);
+	struct ibv_recv_wr recv = {.wr_id = 30, .sg_list = &sge, .num_sge = 1}, *bad;
+	struct ibv_send_wr wr = {.sg_list = &from_sge,
+				 .num_sge = 1,
+				 .opcode = opcode,
+				 .send_flags = IBV_SEND_SIGNALED,
+				 .wr.rdma = {(uintptr_t)tm.end->buf, tm.end->mr->rkey}},
+			   *bad_send;
+
+	assert_int_equal(ibv_post_srq_recv(tm.srq, &recv, &bad), 0);
+	assert_int_equal(ibv_post_send(from->qp, &wr, &bad_send), 0);
+	assert_int_equal(rig_wait(from->cq).status, IBV_WC_REM_INV_REQ_ERR);
+	tm_close(&tm);
+}
+
+static void tm__only_plain_sends_are_taken(void **state)
+{
+	expect_invalid(state, IBV_WR_SEND_WITH_IMM);
+	expect_invalid(state, IBV_WR_SEND_WITH_INV);
+	expect_invalid(state, IBV_WR_RDMA_WRITE_WITH_IMM);
+}
+
+/* When the SRQ's CQ overflows, the QPs of the SRQ fail: messages without a completion would be lost. */
+static void tm__an_overflow_of_the_cq_fails_the_qps(void **state)
+{
+	static const enum ibv_event_type types[] = {IBV_EVENT_CQ_ERR, IBV_EVENT_QP_FATAL,
+						    IBV_EVENT_QP_LAST_WQE_REACHED};
+	struct tags tm = tm_open(state);
+	struct ibv_sge sge = rig_sge(tm.end, 2048, MESSAGE);
+	struct ibv_recv_wr recv = {.wr_id = 30, .sg_list = &sge, .num_sge = 1}, *bad;
+	struct ibv_send_wr wr = {.opcode = IBV_WR_SEND}, *bad_send;
+	struct ibv_async_event event;
+
+	for (int i = 0; i <= tm.end->cq->cqe; i++) {
+		assert_int_equal(ibv_post_srq_recv(tm.srq, &recv, &bad), 0);
+		if (i < tm.end->cq->cqe)
+			send(&tm, IBV_TMH_EAGER, 7);
+	}
+	assert_int_equal(ibv_post_send(tm.rig->end[0].qp, &wr, &bad_send), 0);
+	for (unsigned i = 0; i < 3; i++) {
+		assert_int_equal(ibv_get_async_event(tm.end->ctx, &event), 0);
+		ibv_ack_async_event(&event);
+		assert_int_equal(event.event_type, types[i]);
+		assert_ptr_equal(event.element.qp, i ? (void *)tm.end->qp : (void *)tm.end->cq);
+	}
+	tm_close(&tm);
+}
+
+/* The QP is RC and of the SRQ's PD, and does not use its own CQs. */
+static void tm__qps_of_other_kinds_are_refused(void **state)
+{
+	struct rig_end *end = &((struct rig *)*state)->end[0];
+	struct ibv_srq *srq = srq_create(end, end->cq, 8);
+	struct ibv_pd *other = ibv_alloc_pd(end->ctx);
+	struct ibv_cq *own = ibv_create_cq(end->ctx, 4, NULL, NULL, 0);
+	struct ibv_qp_init_attr init = rig_qp_init(end, IBV_QPT_UC);
+	struct ibv_qp *qp;
+
+	init.srq = srq;
+	assert_null(ibv_create_qp(end->pd, &init));
+	assert_int_equal(errno, EINVAL);
+	init.qp_type = IBV_QPT_UD;
+	assert_null(ibv_create_qp(end->pd, &init));
+	assert_int_equal(errno, EINVAL);
+	init.qp_type = IBV_QPT_RC;
+	assert_null(ibv_create_qp(other, &init));
+	assert_int_equal(errno, EINVAL);
+	init.send_cq = init.recv_cq = own;
+	qp = ibv_create_qp(end->pd, &init);
+	assert_non_null(qp);
+	assert_int_equal(ibv_destroy_cq(own), 0);
+	assert_int_equal(ibv_destroy_qp(qp), 0);
+	assert_int_equal(ibv_destroy_srq(srq), 0);
+	assert_int_equal(ibv_dealloc_pd(other), 0);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, rig_setup, rig_teardown)
 
 int main(void)
@@ -196,6 +327,11 @@ int main(void)
 		TEST(tm__is_reported),
 		TEST(tm__messages_go_to_the_buffers_of_their_tags),
 		TEST(tm__operations_complete_if_they_are_signaled),
+		TEST(tm__operations_tell_of_unexpected_messages),
+		TEST(tm__a_rendezvous_that_fails_fails_its_buffer),
+		TEST(tm__only_plain_sends_are_taken),
+		TEST(tm__an_overflow_of_the_cq_fails_the_qps),
+		TEST(tm__qps_of_other_kinds_are_refused),
 	};
 
 	return cmocka_run_group_tests_name("shim_tm", tests, NULL, NULL);

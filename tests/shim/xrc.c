@@ -232,7 +232,9 @@ static void xrc__XR_03_a_target_may_be_opened_by_its_number(void **state)
 
 	assert_null(target_open(to, other, x.target->qp_num, NULL));
 	assert_int_equal(errno, EINVAL);
+	errno = 0;
 	assert_null(target_open(to, x.xrcd, x.target->qp_num + 1, NULL));
+	assert_int_equal(errno, EINVAL);
 	assert_int_equal(ibv_close_xrcd(other), 0);
 	second = target_open(to, x.xrcd, x.target->qp_num, &x);
 	assert_non_null(second);
@@ -349,7 +351,7 @@ static void xrc__wrong_attributes_are_refused(void **state)
 					 .xrcd = xrcd};
 	struct ibv_srq_init_attr basic = {.attr = {.max_wr = 4, .max_sge = 1}};
 	struct ibv_recv_wr recv = {.wr_id = 1}, *bad;
-	struct ibv_qp *initiator = xrc_initiator(end, 0);
+	struct ibv_qp *initiator = xrc_initiator(end, 0), *target = xrc_target(end, xrcd);
 	struct ibv_srq *no_number = ibv_create_srq(end->pd, &basic);
 	uint32_t num;
 
@@ -358,6 +360,8 @@ static void xrc__wrong_attributes_are_refused(void **state)
 	assert_null(ibv_create_qp_ex(end->ctx, &qp));
 	assert_int_equal(errno, EOPNOTSUPP);
 	assert_int_equal(ibv_post_recv(initiator, &recv, &bad), EINVAL);
+	assert_int_equal(ibv_post_recv(target, &recv, &bad), EINVAL);
+	assert_int_equal(ibv_destroy_qp(target), 0);
 	assert_int_equal(ibv_get_srq_num(no_number, &num), EOPNOTSUPP);
 	assert_int_equal(ibv_destroy_srq(no_number), 0);
 	assert_int_equal(ibv_destroy_qp(initiator), 0);
