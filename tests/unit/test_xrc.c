@@ -175,8 +175,9 @@ static void xrc__MW_10_a_target_invalidates_no_key(void **state)
 	rig_post_recv(rig, 1, 0, 64);
 	p.inv_rkey = rig->rkey;
 	rig_rx(rig, &p);
-	rig_expect_wc(rig->recv_cq, 1, NIC_WC_LOC_ACCESS_ERR);
-	expect_end(rig, E, SYN_ACCESS);
+	rig_expect_wc(rig->recv_cq, 1, NIC_WC_MW_BIND_ERR);
+	rig_expect_silence(rig);
+	assert_int_equal(nic_qp_state(rig->qp), NIC_QPS_ERR);
 	rig_destroy(rig);
 }
 
