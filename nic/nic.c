@@ -75,6 +75,8 @@ int nic_create(const struct nic_config *config, struct nic **out)
 	list_init(&nic->rdm_rqs);
 	nic->settle_owners = rdm_settle;
 	trig_init(nic);
+	list_init(&nic->moderated);
+	nic->moderated_ns = nic->rare_ns = TIME_NEVER;
 	nic->rdm_deadline = nic->rdm_planned = TIME_NEVER;
 	event_source_init(&nic->port_events, NULL);
 	*out = nic;
@@ -300,7 +302,10 @@ void nic_timeout(struct nic *nic, uint64_t now_ns)
 		req_timeout(qp, nic->now);
 	if (nic->rdm_deadline <= nic->now)
 		rdm_timeout(nic);
-	trig_timeout(nic);
+	if (nic->rare_ns <= nic->now) {
+		trig_timeout(nic);
+		cq_hold_timeout(nic);
+	}
 	nic_settle_failed_cqs(nic);
 	nic_settle_due(nic);
 }

@@ -78,6 +78,9 @@ struct nic {
 	bool (*settle_owners)(struct nic *nic); /* let owners of QPs act on completions; @return whether any acted */
 	bool trig_due;				/* trig_run may have something to do */
 	struct trig trig;
+	struct list moderated; /* CQs with a delayed COMP event */
+	uint64_t moderated_ns; /* when the first of these events may be due, or earlier */
+	uint64_t rare_ns;      /* the earlier of trig.retry_ns and moderated_ns: one deadline to look at in each step */
 
 	struct timer_entry *heap; /* binary heap by deadline, at most one entry per QP */
 	uint32_t heap_len, heap_cap;
@@ -102,6 +105,12 @@ static inline void trace_add(struct nic *nic, uint32_t qpn, enum nic_trace_event
 	struct nic_trace_entry *e = &nic->trace[nic->trace_head++ & (nic->cfg.trace_len - 1)];
 
 	*e = (struct nic_trace_entry){.now_ns = nic->told_ns, .qpn = qpn, .event = event, .a = a, .b = b};
+}
+
+/** Must be called after a change of trig.retry_ns or moderated_ns. */
+static inline void rare_update(struct nic *nic)
+{
+	nic->rare_ns = nic->trig.retry_ns < nic->moderated_ns ? nic->trig.retry_ns : nic->moderated_ns;
 }
 
 /** Smallest power of two that is at least n (n <= 2^31). */

@@ -54,8 +54,8 @@ uint64_t time_next(const struct nic *nic)
 		t = first_ack(&nic->ack_wait)->resp.ack_at;
 	if (!list_empty(&nic->ack_lazy) && first_ack(&nic->ack_lazy)->resp.ack_at < t)
 		t = first_ack(&nic->ack_lazy)->resp.ack_at;
-	if (nic->trig.retry_ns < t)
-		t = nic->trig.retry_ns;
+	if (nic->rare_ns < t)
+		t = nic->rare_ns;
 	return t < nic->rdm_deadline ? t : nic->rdm_deadline;
 }
 

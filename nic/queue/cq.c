@@ -46,6 +46,7 @@ int nic_cq_create(struct nic *nic, uint32_t depth, void *user, struct nic_cq **o
 	}
 	cq->nic = nic;
 	list_init(&cq->failed);
+	list_init(&cq->moderation.node);
 	list_append(&nic->all_cqs, &cq->node);
 	event_source_init(&cq->events, user);
 	nic_trig_cntr_init(&cq->produced);
@@ -60,6 +61,7 @@ int nic_cq_destroy(struct nic_cq *cq)
 		return -EBUSY;
 	nic_trig_cntr_fini(&cq->produced);
 	event_source_fini(&cq->events);
+	cq_unhold(cq);
 	list_remove(&cq->failed);
 	list_remove(&cq->node);
 	cq->nic->n_cq--;
@@ -117,7 +119,7 @@ int nic_cq_poll(struct nic_cq *cq, int n, struct nic_wc *wc)
 	return got || !cq->overflowed || n <= 0 ? got : -EIO;
 }
 
-static void announce(struct nic_cq *cq)
+void cq_announce(struct nic_cq *cq)
 {
 	cq->arm = CQ_UNARMED;
 	cq->announced = cq->head;
@@ -141,8 +143,12 @@ void nic_cq_arm(struct nic_cq *cq, bool solicited_only)
 		cq->arm = CQ_ARMED_SOLICITED;
 	if (waiting > nic_cq_count(cq))
 		return; /* the last solicited entry has been polled already */
-	if (waiting > 1 || (waiting == 1 && newest != cq->announced))
-		announce(cq);
+	if (waiting < 1 || (waiting == 1 && newest == cq->announced))
+		return;
+	if (cq->moderation.count)
+		cq_hold(cq, waiting > cq->moderation.held ? waiting : cq->moderation.held);
+	else
+		cq_announce(cq);
 }
 
 void nic_cq_ignore_overrun(struct nic_cq *cq, bool ignore)
@@ -171,6 +177,15 @@ static bool overrun(struct nic_cq *cq)
 	return false;
 }
 
+/** An entry was added that an armed CQ announces. */
+static inline void notify(struct nic_cq *cq)
+{
+	if (cq->moderation.count)
+		cq_hold(cq, cq->moderation.held + 1);
+	else
+		cq_announce(cq);
+}
+
 /* Add an entry to the ring. @return false: the entry is lost. */
 static inline bool add(struct nic_cq *cq, const struct nic_wc *wc, bool solicited)
 {
@@ -184,7 +199,7 @@ static inline bool add(struct nic_cq *cq, const struct nic_wc *wc, bool solicite
 	if (solicited)
 		cq->solicited = cq->head;
 	if (cq->arm == CQ_ARMED || (cq->arm == CQ_ARMED_SOLICITED && solicited))
-		announce(cq);
+		notify(cq);
 	return true;
 }
 

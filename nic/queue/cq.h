@@ -8,6 +8,15 @@
 
 enum cq_arm { CQ_UNARMED, CQ_ARMED_SOLICITED, CQ_ARMED };
 
+/** Moderation of a CQ's COMP events (moderate.c). */
+struct cq_moderation {
+	uint32_t count;	    /* entries per event; 0: no moderation */
+	uint64_t period_ns; /* longest delay of an event */
+	uint64_t held;	    /* number of entries that the delayed event announces; 0: no event is delayed */
+	uint64_t due_ns;    /* when the delayed event is raised at the latest */
+	struct list node;   /* on nic.moderated while held > 0 */
+};
+
 struct nic_cq {
 	struct nic *nic;
 	struct nic_wc *ring;
@@ -17,6 +26,7 @@ struct nic_cq {
 	uint64_t announced;	   /* head when the last event was raised */
 	uint64_t solicited;	   /* head after the last entry that was solicited or failed */
 	enum cq_arm arm;
+	struct cq_moderation moderation;
 	bool overflowed;    /* a completion was lost; no more are added */
 	bool overruns;	    /* a full CQ drops its oldest entry, without error */
 	bool counts;	    /* `produced` is kept up to date */
@@ -44,6 +54,16 @@ void cq_push(struct nic_cq *cq, const struct nic_wc *wc, bool solicited);
 
 /** As cq_push(); the note about the entry gets `tag` and `app_ctx`. */
 void cq_push_tagged(struct nic_cq *cq, const struct nic_wc *wc, bool solicited, uint64_t tag, uint32_t app_ctx);
+
+/** Raise the COMP event of an armed CQ, which uses up the arming. */
+void cq_announce(struct nic_cq *cq);
+
+/** The COMP event of an armed CQ with moderation has n entries to announce: raise it if n is enough, else delay it. */
+void cq_hold(struct nic_cq *cq, uint64_t n);
+/** Forget a delayed event: the CQ is being destroyed. */
+void cq_unhold(struct nic_cq *cq);
+/** Raise the delayed events that are due. */
+void cq_hold_timeout(struct nic *nic);
 
 /** Keep cq->produced up to date from now on; no effect on a CQ with a sink. */
 void cq_count(struct nic_cq *cq);

@@ -272,6 +272,7 @@ void trig_run(struct nic *nic)
 		nic->trig.retry_ns = TIME_NEVER;
 	else if (nic->trig.retry_ns == TIME_NEVER) /* no waiting counter was tried this time */
 		nic->trig.retry_ns = nic->now + RETRY_NS;
+	rare_update(nic);
 }
 
 void trig_init(struct nic *nic)
@@ -306,6 +307,7 @@ void trig_timeout(struct nic *nic)
 	if (nic->trig.retry_ns > nic->now)
 		return;
 	nic->trig.retry_ns = TIME_NEVER;
+	rare_update(nic);
 	if (list_empty(&nic->trig.untried))
 		ask_for_pass(nic);
 }

@@ -25,19 +25,19 @@ struct ibv_cq *exp_create_cq(struct ibv_context *context, int cqe, void *cq_cont
 	return cq;
 }
 
-/* Only CQ moderation that raises an event for every completion is accepted. CQs without moderation work that way
- * anyway. */
 int exp_modify_cq(struct ibv_cq *cq, struct ibv_exp_cq_attr *attr, int mask)
 {
+	int err = 0;
+
 	if (mask & ~(IBV_EXP_CQ_MODERATION | IBV_EXP_CQ_CAP_FLAGS))
 		return shim_errno(-EINVAL);
 	if (mask & IBV_EXP_CQ_CAP_FLAGS && attr->cq_cap_flags & ~(uint32_t)IBV_EXP_CQ_CAP_MASK)
 		return shim_errno(-EINVAL);
-	if (mask & IBV_EXP_CQ_MODERATION && attr->moderation.cq_count > 1 && attr->moderation.cq_period)
-		return shim_errno(-EOPNOTSUPP);
-	return mask & IBV_EXP_CQ_CAP_FLAGS
-		       ? shim_errno(shim_cq_ignore_overrun(cq, attr->cq_cap_flags & IBV_EXP_CQ_IGNORE_OVERRUN))
-		       : 0;
+	if (mask & IBV_EXP_CQ_MODERATION)
+		err = shim_cq_moderate(cq, attr->moderation.cq_count, attr->moderation.cq_period);
+	if (!err && mask & IBV_EXP_CQ_CAP_FLAGS)
+		err = shim_cq_ignore_overrun(cq, attr->cq_cap_flags & IBV_EXP_CQ_IGNORE_OVERRUN);
+	return shim_errno(err);
 }
 
 static void wc_translate(const struct nic_wc *in, struct ibv_exp_wc *out)

@@ -154,6 +154,26 @@ int shim_cq_ignore_overrun(struct ibv_cq *ibv, bool ignore)
 	return 0;
 }
 
+int shim_cq_moderate(struct ibv_cq *ibv, uint16_t count, uint16_t period_us)
+{
+	struct shim_context *ctx = shim_ctx(ibv->context);
+
+	if (!SHIM_INTACT(cq_of(ibv)))
+		return -ENOENT;
+	if (!shim_enter(ctx))
+		return -EIO;
+	nic_cq_moderate(cq_of(ibv)->nic, count, period_us);
+	shim_leave(ctx);
+	return 0;
+}
+
+int shim_modify_cq(struct ibv_cq *ibv, struct ibv_modify_cq_attr *attr)
+{
+	if (attr->attr_mask != IBV_CQ_ATTR_MODERATE)
+		return shim_errno(-EINVAL);
+	return shim_errno(shim_cq_moderate(ibv, attr->moderate.cq_count, attr->moderate.cq_period));
+}
+
 int shim_req_notify_cq(struct ibv_cq *ibv, int solicited_only)
 {
 	struct shim_context *ctx = shim_ctx(ibv->context);

@@ -40,6 +40,7 @@ void shim_ops_init(struct verbs_context *vctx)
 	vctx->reg_dm_mr = shim_reg_dm_mr;
 	vctx->query_rt_values = shim_query_rt_values;
 	vctx->create_cq_ex = shim_create_cq_ex;
+	vctx->modify_cq = shim_modify_cq;
 	vctx->query_device_ex = shim_query_device_ex;
 	vctx->create_qp_ex = shim_create_qp_ex;
 	vctx->get_srq_num = shim_get_srq_num;

@@ -111,6 +111,7 @@ int shim_query_device_ex(struct ibv_context *context, const struct ibv_query_dev
 					    .flags = IBV_TM_CAP_RC,
 					    .max_ops = NIC_TM_TAGS_MAX,
 					    .max_sge = (uint32_t)full.orig_attr.max_sge};
+	full.cq_mod_caps = (struct ibv_cq_moderation_caps){UINT16_MAX, UINT16_MAX}; /* entries, microseconds */
 	odp_caps_fill(&full.odp_caps);
 	full.xrc_odp_caps = full.odp_caps.per_transport_caps.rc_odp_caps;
 	memset(attr, 0, attr_size);
