@@ -36,6 +36,18 @@ def qperf(tally, how, sides, env):
     tally.result(f"qperf -cm1, {how}", ok and not missing, f"{reason}; missing: {missing}", *outputs)
 
 
+def qperf_lids(tally, how, sides, env):
+    """qperf's tests by LID fail, and the user is told why, once a process. The side that fails first stops the other
+    one."""
+    words = "uroce: the program addresses its peer without a GRH"
+    for name in ("ud_lat", "rc_lat", "uc_bw"):
+        _, reason, *outputs = harness.run_pair(["qperf", "--listen_port", "PORT"],
+                                               ["qperf", "--listen_port", "PORT", sides[0].host, "--time", "1", name],
+                                               sides, 30, env)
+        tally.result(f"qperf {name}, {how}: fails, and says why", "client exit code" in reason
+                     and max(output.count(words) for output in outputs) == 1, reason, *outputs)
+
+
 def rpma(tally, how, sides, env):
     """librpma, by a program of ours: Debian has none."""
     program = os.path.join(os.environ["UROCE_BUILD"], "tests", "apps", "rpma")
@@ -273,6 +285,7 @@ def main():
         else:
             print("SKIP: TCP programs over rsockets: librspreload.so is not installed", flush=True)
         rpma(tally, how, sides, env)
+    run(tally, (("qperf", qperf_lids),), "shared memory", harness.one_device_sides(13), {})
     if os.geteuid() == 0:
         first, second = harness.veth_sides()
         run(tally, NETWORK_TESTS, "shared memory", (first, first), {})

@@ -134,6 +134,31 @@ def status(tally, sides):
     server.kill()
 
 
+def without_hooks(tally, side):
+    """A program that cannot connect because it was not started with the hooks says so, and what to do. One that does
+    not want to connect does not."""
+    library = os.path.join(os.environ["UROCE_BUILD"], "verbs_shim", "ibverbs", "dropin")
+    words = "uroce: librdmacm will not find /dev/infiniband/rdma_cm and cannot connect: start the program with uroce"
+    for program in ("rstream", "rdma_server"):
+        for how, before, times in (("--no-sysfs", ["--no-sysfs"], 1), ("LD_LIBRARY_PATH", None, 1), ("hooks", [], 0)):
+            # With the hooks, a client, which ends; without them, a server ends as well.
+            argv = [program if times else program.replace("server", "client"), "-s", side.address, "-p", "7177"]
+            if before is None:
+                process = harness.Process(argv, None, {"LD_LIBRARY_PATH": library, "UROCE_DEVICES": side.devices})
+            else:
+                process = harness.Process([*before, *argv], side)
+            code = process.wait(SECONDS)
+            said = process.output().count(words)
+            tells = "what to do" if times else "nothing of that"
+            tally.result(f"{argv[0]}, {how}: ends with an error, and says {tells}",
+                         code not in (None, 0) and said == times, f"exit code {code}, said {said} times",
+                         process.output())
+    process = harness.Process(["--no-sysfs", "ib_send_lat", "-p", str(harness.free_port()), side.host], side)
+    code = process.wait(SECONDS)
+    tally.result("ib_send_lat without -R, --no-sysfs: does not say it", code is not None
+                 and words not in process.output(), f"exit code {code}", process.output())
+
+
 def ipv6_sides(hosts):
     """@return sides on IPv6 addresses of the interfaces, which they get"""
     sides = []
@@ -175,6 +200,7 @@ def main():
         copy(tally, how, sides, env)
     refused(tally, two)
     status(tally, two)
+    without_hooks(tally, two[0])
     tally.finish()
 
 

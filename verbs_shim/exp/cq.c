@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "exp.h"
+#include "ibverbs/cq.h"
 
 #define BATCH 16
 

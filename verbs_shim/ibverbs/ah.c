@@ -6,10 +6,18 @@
 #include <endian.h>
 #include <string.h>
 
+#include "say.h"
 #include "shim.h"
 
 bool shim_av_from_ibv(const struct ibv_ah_attr *attr, struct nic_av *av)
 {
+	static atomic_bool said;
+
+	if (!attr->is_global)
+		shim_say_once(&said,
+			      "the program addresses its peer without a GRH (ah_attr.is_global is 0), by a LID; a "
+			      "RoCE device has GIDs only: name a GID index (often -g 0 or -x 0), or connect by the "
+			      "connection manager (perftest -R, qperf -cm1)");
 	if (!attr->is_global || (attr->port_num && attr->port_num != 1))
 		return false;
 	memcpy(av->dgid.raw, attr->grh.dgid.raw, sizeof(av->dgid.raw));

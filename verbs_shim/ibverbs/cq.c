@@ -4,7 +4,7 @@
  * array, which has the same layout (abi_check.c). Polling an empty CQ makes progress.
  */
 #include "child.h"
-#include "shim.h"
+#include "cq.h"
 
 static struct shim_cq *cq_of(struct ibv_cq *cq)
 {

@@ -11,7 +11,7 @@
 #include <time.h>
 
 #include "child.h"
-#include "shim.h"
+#include "cq.h"
 
 #define NS_PER_S 1000000000ull
 

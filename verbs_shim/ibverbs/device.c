@@ -193,7 +193,7 @@ SHIM_EXPORT struct ibv_device **ibv_get_device_list(int *num)
 	int cancel;
 
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
-	shim_cm_attach();
+	shim_cm_attach(__builtin_return_address(0));
 	list = list_new(num);
 	pthread_setcancelstate(cancel, NULL);
 	return list;

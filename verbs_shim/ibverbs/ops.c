@@ -3,6 +3,7 @@
  * ops.c - the operations that the inline functions of verbs.h find in a context. Operations for flows, work
  * queues, counters, null MRs and rate limits stay NULL; for these the inline functions return EOPNOTSUPP.
  */
+#include "cq.h"
 #include "shim.h"
 #include "xrc.h"
 

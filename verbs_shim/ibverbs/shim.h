@@ -338,8 +338,9 @@ void shim_context_return(void);
  * (sysfs_source.c) */
 void shim_sysfs_attach(void);
 void shim_sysfs_bypass(int change);
-/** Give the sysfs hooks this library's connection manager (cm_source.c). */
-void shim_cm_attach(void);
+/** Give the sysfs hooks this library's connection manager. @param caller code that asks for the devices: if it is
+ * librdmacm's, and there are no hooks, the user is told (cm_source.c) */
+void shim_cm_attach(const void *caller);
 /** Register the fork handlers of device.c. _inner: for the locks that are taken while an engine lock is held. _outer:
  * for borrow_lock. */
 void shim_devices_fork_inner(void);
@@ -422,20 +423,6 @@ bool shim_bind_translate(struct nic_bind *out, struct ibv_mw *mw, uint32_t rkey,
 /** Translate an address vector for the NIC. @return false: it has no GRH, or a wrong port. */
 bool shim_av_from_ibv(const struct ibv_ah_attr *attr, struct nic_av *av);
 void shim_av_to_ibv(const struct nic_av *av, struct ibv_ah_attr *attr);
-
-/* defined in cq.c, cq_ex.c */
-struct shim_cq *shim_cq_create(struct shim_context *ctx, uint32_t depth, void *cq_context,
-			       struct ibv_comp_channel *channel, uint32_t comp_vector);
-int shim_poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc);
-/** As shim_poll_cq(). @param note unless NULL: becomes the note about the last entry taken. */
-int shim_take_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc, struct nic_cq_note *note);
-int shim_req_notify_cq(struct ibv_cq *cq, int solicited_only);
-/** Moderate a CQ's completion events (nic_cq_moderate). @return 0, -ENOENT, -EIO. */
-int shim_cq_moderate(struct ibv_cq *cq, uint16_t count, uint16_t period_us);
-int shim_modify_cq(struct ibv_cq *cq, struct ibv_modify_cq_attr *attr);
-/** Set whether a CQ may overrun (nic_cq_ignore_overrun). @return 0, -ENOENT, -EIO. */
-int shim_cq_ignore_overrun(struct ibv_cq *cq, bool ignore);
-struct ibv_cq_ex *shim_create_cq_ex(struct ibv_context *context, struct ibv_cq_init_attr_ex *attr);
 
 /* defined in srq.c, qp.c, post.c, wr_ex.c */
 /** Attributes of a new QP beyond struct ibv_qp_init_attr. */
