@@ -116,8 +116,6 @@ static void mr__MR_03_inaccessible_memory_and_bad_access_flags_are_refused(void 
 	assert_int_equal(errno, EFAULT);
 	assert_null(ibv_reg_mr(pd, rig->end[0].buf, 64, IBV_ACCESS_REMOTE_WRITE));
 	assert_int_equal(errno, EINVAL);
-	assert_null(ibv_reg_dmabuf_mr(pd, 0, 64, 0, 0, 0));
-	assert_int_equal(errno, EOPNOTSUPP);
 }
 
 static void mr__rereg_changes_all_or_nothing(void **state)

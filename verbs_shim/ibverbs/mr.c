@@ -3,6 +3,7 @@
  * mr.c - memory regions (IBTA 10.6.3, 11.2.8). Memory is not pinned. Registration fails, like a kernel's, if
  * the range is not mapped. If memory is unmapped after its registration, the engine survives accesses to it.
  */
+#include "dmabuf.h"
 #include "shim.h"
 
 /* Remove the flags that the NIC does not need: the optional rights (they are only hints), the huge-page flag, and the
@@ -95,13 +96,13 @@ SHIM_EXPORT struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset,
 {
 	if (!shim_is_ours(pd->context))
 		return shim_real(ibv_reg_dmabuf_mr)(pd, offset, length, iova, fd, access);
-	return shim_fail(EOPNOTSUPP);
+	return shim_dmabuf_reg(pd, offset, length, iova, fd, (unsigned)access);
 }
 
 /* Whether the input passes the checks that libibverbs makes before it calls the kernel. */
-static bool rereg_input_is_legal(int flags, const void *addr, size_t length, int access)
+static bool rereg_input_is_legal(const struct shim_mr *mr, int flags, const void *addr, size_t length, int access)
 {
-	return !(flags & ~IBV_REREG_MR_FLAGS_SUPPORTED) &&
+	return !mr->map && !(flags & ~IBV_REREG_MR_FLAGS_SUPPORTED) &&
 	       !(flags & IBV_REREG_MR_CHANGE_TRANSLATION && (!length || !addr)) &&
 	       (flags & IBV_REREG_MR_CHANGE_ACCESS || !access);
 }
@@ -121,7 +122,9 @@ SHIM_EXPORT int ibv_rereg_mr(struct ibv_mr *ibv, int flags, struct ibv_pd *pd, v
 	bool on_demand = new_access ? access & IBV_ACCESS_ON_DEMAND : mr->on_demand;
 	int err = 0;
 
-	if (!rereg_input_is_legal(flags, addr, length, access)) {
+	if (!new_range) /* then the region's addresses stay: peers use them */
+		rights = (rights & ~(uint32_t)NIC_ACCESS_ZERO_BASED) | (mr->access & NIC_ACCESS_ZERO_BASED);
+	if (!rereg_input_is_legal(mr, flags, addr, length, access)) {
 		errno = EINVAL;
 		return IBV_REREG_MR_ERR_INPUT;
 	}
@@ -187,6 +190,7 @@ SHIM_EXPORT int ibv_dereg_mr(struct ibv_mr *ibv)
 	shim_leave(ctx);
 	if (err)
 		return shim_errno(err);
+	shim_dmabuf_unmap(mr);
 	if (mr->dm)
 		atomic_fetch_sub(&mr->dm->users, 1);
 	shim_pd_put(ibv->pd);

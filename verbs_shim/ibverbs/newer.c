@@ -4,6 +4,7 @@
  * them under libibverbs's names. Their structures are declared here under our own names, so that this file compiles
  * with any verbs.h, old or new. ibv_alloc_buf returns ordinary memory on our devices.
  */
+#include "dmabuf.h"
 #include "shim.h"
 
 struct shim_mr_init_attr {
@@ -17,7 +18,7 @@ struct shim_mr_init_attr {
 	void *dmah, *buf;
 };
 
-enum { MASK_IOVA = 1 << 0, MASK_ADDR = 1 << 1, MASK_BUF = 1 << 5 };
+enum { MASK_IOVA = 1 << 0, MASK_ADDR = 1 << 1, MASK_FD = 1 << 2, MASK_FD_OFFSET = 1 << 3, MASK_BUF = 1 << 5 };
 
 /** The handle that ibv_alloc_buf returns with the memory. Its layout is private to the library, but the real
  * library's handles begin with the same members up to the PD, so the PD shows whether a handle is ours. */
@@ -44,8 +45,10 @@ static bool buf_covers(const struct shim_buf *buf, const struct ibv_pd *pd, cons
 	return buf && buf->pd == pd && length <= buf->length && offset <= buf->length - length;
 }
 
+/* Exactly one of `fd` and `addr` says where the memory is. */
 struct ibv_mr *shim_reg_mr_ex(struct ibv_pd *pd, struct shim_mr_init_attr *attr)
 {
+	const uint64_t of_dmabuf = MASK_FD | MASK_FD_OFFSET | MASK_IOVA;
 	struct ibv_mr *(*real)(struct ibv_pd *, struct shim_mr_init_attr *);
 
 	if (!shim_is_ours(pd->context)) {
@@ -53,9 +56,11 @@ struct ibv_mr *shim_reg_mr_ex(struct ibv_pd *pd, struct shim_mr_init_attr *attr)
 			shim_real_symbol("ibv_reg_mr_ex");
 		return real ? real(pd, attr) : shim_fail(EOPNOTSUPP);
 	}
-	if (attr->comp_mask & ~(uint64_t)(MASK_IOVA | MASK_ADDR | MASK_BUF))
+	if (attr->comp_mask & ~(of_dmabuf | MASK_ADDR | MASK_BUF))
 		return shim_fail(EOPNOTSUPP);
-	if (!(attr->comp_mask & MASK_ADDR))
+	if (attr->comp_mask == of_dmabuf)
+		return shim_dmabuf_reg(pd, attr->fd_offset, attr->length, attr->iova, attr->fd, (unsigned)attr->access);
+	if (!(attr->comp_mask & MASK_ADDR) || attr->comp_mask & (MASK_FD | MASK_FD_OFFSET))
 		return shim_fail(EINVAL);
 	if (attr->comp_mask & MASK_BUF && !buf_covers(attr->buf, pd, attr->addr, attr->length))
 		return shim_fail(EINVAL);

@@ -4,6 +4,7 @@
  * destroyed: other contexts can keep the NIC running, and peers must not be able to access a leaked region. The lists
  * are changed with the engine lock held.
  */
+#include "dmabuf.h"
 #include "shim.h"
 #include "xrc.h"
 
@@ -75,6 +76,7 @@ static void drop_mr(struct shim_link *link)
 	struct shim_mr *mr = container_of(link, struct shim_mr, link);
 
 	nic_mr_dereg(mr->nic);
+	shim_dmabuf_unmap(mr);
 	if (mr->dm)
 		atomic_fetch_sub(&mr->dm->users, 1);
 }

@@ -160,6 +160,8 @@ struct shim_mr {
 	struct nic_mr *nic;
 	struct shim_link link;
 	struct shim_dm *dm; /* NULL: the region is application memory */
+	void *map;	    /* the mapping of a dma-buf (dmabuf.c); NULL: none */
+	size_t map_length;
 	unsigned access;
 	bool on_demand, imported;
 };
