@@ -74,12 +74,21 @@ class Guest:
     def wait_ready(self, seconds):
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
-            if "GUEST-READY" in self.console_text():
+            if "GUEST-READY" in self.console_text() and self.serves():
                 return
             if self.process.poll() is not None:
                 break
             time.sleep(0.2)
         raise RuntimeError("the guest did not come up; its console says:\n" + self.console_text()[-2000:])
+
+    @staticmethod
+    def serves():
+        """@return whether the guest's shells can be reached: its server may start after it says that it is ready"""
+        try:
+            socket.create_connection((GUEST_IP, 7777), timeout=10).close()
+        except ConnectionRefusedError:
+            return False
+        return True
 
     def start(self, script):
         """Start a shell script in the guest; @return the socket that carries its output."""

@@ -64,9 +64,9 @@ def program_path(name):
     return os.path.realpath(path)
 
 
-def program_add(cpio, path, libraries):
-    """A program and every library that ldd lists for it, as `libraries` has it, if it does."""
-    cpio.file("bin/" + os.path.basename(path), path)
+def program_add(cpio, path, libraries, name=None):
+    """A program (or a library, as `name`) and every library that ldd lists for it, as `libraries` has it, if it does."""
+    cpio.file(name or "bin/" + os.path.basename(path), path)
     listing = subprocess.run(["ldd", path], capture_output=True, text=True).stdout
     for library in re.findall(r"(/\S+)", listing):
         cpio.file(library, libraries.get(os.path.basename(library)) or os.path.realpath(library))
@@ -115,9 +115,9 @@ def libraries_of(tree):
     return {os.path.basename(path): os.path.realpath(path) for path in found}
 
 
-def build(modules_folder, programs, out, newer=None):
+def build(modules_folder, programs, out, newer=None, more=()):
     """Write an initramfs with rdma_rxe, its tools and `programs` (paths) to `out`. The folder `newer` holds unpacked
-    packages whose libraries replace this machine's."""
+    packages whose libraries replace this machine's. `more`: pairs of a name in the guest and a library's path."""
     cpio, libraries = Cpio(), libraries_of(newer) if newer else {}
     for folder in ("dev", "proc", "sys", "tmp", "etc/libibverbs.d", "lib/modules", "sbin"):
         cpio.add(folder, stat.S_IFDIR | 0o755)
@@ -126,6 +126,8 @@ def build(modules_folder, programs, out, newer=None):
     for path in [program_path(name) for name in PROGRAMS] + list(programs):
         # busybox's shell prefers its own ip and tc unless called as /bin/ip, /bin/tc
         program_add(cpio, path, libraries)
+    for name, path in more:
+        program_add(cpio, path, libraries, name)
     for applet in subprocess.run([busybox, "--list"], capture_output=True, text=True).stdout.split():
         cpio.add("bin/" + applet, stat.S_IFLNK | 0o777, b"busybox")
     for top in TOPS:  # glibc loads it for pthread_exit, and ldd does not list it

@@ -2,9 +2,9 @@
 /*
  * regions.c - regions of dma-bufs (ibv_reg_dmabuf_mr, ibv_reg_mr_ex).
  *
- * Few machines have a driver that makes dma-bufs of host memory. So most tests use a file in memory, which the library
- * takes for a dma-buf: it asks the kernel for the file system of the descriptor, and this program's fstatfs answers.
- * Everything else, the mapping above all, is as with a dma-buf.
+ * Few machines have a driver that makes dma-bufs of host memory (tests/interop/dmabuf.py boots one). So most tests use
+ * a file in memory, which the library takes for a dma-buf: it asks for the file system of the descriptor, and this
+ * program's fstatfs answers. Everything else, the mapping above all, is as with a dma-buf.
  */
 #include "region_rig.h"
 #include <dlfcn.h>
@@ -20,7 +20,8 @@
 #include <unistd.h>
 
 #define PAGE   4096u
-#define PAGES  4u
+#define PAGES  8u
+#define READS  10
 #define NAME   "uroce-test-buffer"
 #define ACCESS (RIG_ACCESS | IBV_ACCESS_RELAXED_ORDERING)
 
@@ -66,29 +67,39 @@ static struct buffer buffer_pretend(void)
 	return (struct buffer){fd, view_of(fd)};
 }
 
-/** Make a dma-buf. @return false: no driver here does. */
-static bool buffer_make(struct buffer *b)
+/** Make a dma-buf of a file in memory. @return false: there is no such driver here. */
+static bool buffer_of_udmabuf(struct buffer *b)
 {
 	int driver = open("/dev/udmabuf", O_RDWR | O_CLOEXEC), memory = file_make();
 	struct udmabuf_create ask = {.memfd = (uint32_t)memory, .size = PAGES * PAGE};
-	struct dma_heap_allocation_data heap = {.len = PAGES * PAGE, .fd_flags = O_RDWR | O_CLOEXEC};
 
 	pretended = b->fd = -1;
-	if (driver >= 0 && fcntl(memory, F_ADD_SEALS, F_SEAL_SHRINK) == 0)
+	b->view = view_of(memory);
+	if (driver >= 0) {
+		assert_int_equal(fcntl(memory, F_ADD_SEALS, F_SEAL_SHRINK), 0);
 		b->fd = ioctl(driver, UDMABUF_CREATE, &ask);
-	if (b->fd >= 0) {
-		b->view = view_of(memory);
-	} else {
-		close(driver);
-		driver = open("/dev/dma_heap/system", O_RDWR | O_CLOEXEC);
-		if (driver >= 0 && ioctl(driver, DMA_HEAP_IOCTL_ALLOC, &heap) == 0) {
-			b->fd = (int)heap.fd;
-			b->view = view_of(b->fd);
-		}
+		assert_true(b->fd >= 0);
 	}
 	close(driver);
 	close(memory);
-	return b->fd >= 0;
+	return driver >= 0;
+}
+
+/** Allocate a dma-buf. @return false: there is no such driver here. */
+static bool buffer_of_heap(struct buffer *b)
+{
+	struct dma_heap_allocation_data ask = {.len = PAGES * PAGE, .fd_flags = O_RDWR | O_CLOEXEC};
+	int driver = open("/dev/dma_heap/system", O_RDWR | O_CLOEXEC);
+
+	*b = (struct buffer){-1, MAP_FAILED};
+	pretended = -1;
+	if (driver >= 0) {
+		assert_int_equal(ioctl(driver, DMA_HEAP_IOCTL_ALLOC, &ask), 0);
+		b->fd = (int)ask.fd;
+		b->view = view_of(b->fd);
+	}
+	close(driver);
+	return driver >= 0;
 }
 
 static void buffer_free(struct buffer *b)
@@ -113,10 +124,11 @@ static unsigned mappings(void)
 	return n;
 }
 
-/** Use a part of the buffer that begins and ends within pages. The region needs the descriptor only at its start. */
+/** Use a part of the buffer that begins and ends within pages. The region needs the descriptor only at its start. The
+ * part is long enough for payload by reference, although the kernel may let no other process read such memory. */
 static void use(struct rig *rig, struct buffer *b)
 {
-	const uint64_t offset = PAGE + 24, iova = 0x700000000018, length = 2 * PAGE + 8;
+	const uint64_t offset = PAGE + 24, iova = 0x700000000018, length = 6 * PAGE + 8;
 	struct rig_end *from = &rig->end[0], *to = &rig->end[1];
 	struct ibv_mr *mr = ibv_reg_dmabuf_mr(to->pd, offset, length, iova, b->fd, ACCESS);
 	struct ibv_recv_wr recv, *bad;
@@ -135,9 +147,11 @@ static void use(struct rig *rig, struct buffer *b)
 	assert_int_equal(write_to(rig, 0, (uint32_t)length, iova, mr->rkey), IBV_WC_SUCCESS);
 	assert_memory_equal(b->view + offset, from->buf, length);
 	assert_int_equal(b->view[offset - 1] | b->view[offset + length], 0);
-	b->view[offset + 17]++;
-	assert_int_equal(read_from(rig, 20000, (uint32_t)length, iova, mr->rkey), IBV_WC_SUCCESS);
-	assert_memory_equal(b->view + offset, from->buf + 20000, length);
+	for (unsigned i = 0; i < READS; i++) {
+		b->view[offset + 17]++;
+		assert_int_equal(read_from(rig, 32768, (uint32_t)length, iova, mr->rkey), IBV_WC_SUCCESS);
+		assert_memory_equal(b->view + offset, from->buf + 32768, length);
+	}
 	in = (struct ibv_sge){iova + 16, 8, mr->lkey};
 	recv = (struct ibv_recv_wr){.sg_list = &in, .num_sge = 1};
 	memcpy(from->buf, "message", 8);
@@ -151,12 +165,26 @@ static void use(struct rig *rig, struct buffer *b)
 	refused(rig, iova, 1, mr->rkey);
 }
 
-static void dmabuf__of_a_driver(void **state)
+static void dmabuf__of_udmabuf(void **state)
+{
+	struct buffer b;
+	bool made = buffer_of_udmabuf(&b);
+
+	if (made)
+		use(*state, &b);
+	buffer_free(&b);
+	if (!made) {
+		print_message("skipped: there is no /dev/udmabuf\n");
+		skip();
+	}
+}
+
+static void dmabuf__of_a_dma_heap(void **state)
 {
 	struct buffer b;
 
-	if (!buffer_make(&b)) {
-		print_message("skipped: neither /dev/udmabuf nor /dev/dma_heap/system makes a dma-buf here\n");
+	if (!buffer_of_heap(&b)) {
+		print_message("skipped: there is no /dev/dma_heap/system\n");
 		skip();
 	}
 	use(*state, &b);
@@ -349,7 +377,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 #define T(name) cmocka_unit_test_setup_teardown(name, rig_setup, rig_teardown)
-		T(dmabuf__of_a_driver),
+		T(dmabuf__of_udmabuf),
+		T(dmabuf__of_a_dma_heap),
 		T(dmabuf__a_part_is_used_by_its_own_addresses),
 		T(dmabuf__bad_arguments),
 		T(dmabuf__that_cannot_be_mapped),

@@ -1,0 +1,69 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Regions of real dma-bufs. Few machines have a driver that makes dma-bufs of host memory: Debian's kernels do from
+Debian 13 on. So a virtual machine boots that kernel, and runs tests/shim/regions.c in it with uroce's library: it uses
+buffers of udmabuf and of a dma-heap, where it skips elsewhere.
+
+Needs root (a tap, a namespace) and, once, the network for Debian's packages; otherwise it skips with a message.
+"""
+import os
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "apps"))
+import harness  # noqa: E402
+import initramfs  # noqa: E402
+import kernel  # noqa: E402
+import placement  # noqa: E402
+import rxe  # noqa: E402
+from guest import Guest, network_up  # noqa: E402
+
+# In a network namespace of its own, because the guest's rdma_rxe has taken RoCE's port in the first one.
+SCRIPT = ("unshare -n /bin/sh -c '/bin/ip link set lo up; "
+          "LD_LIBRARY_PATH=/uroce UROCE_UROCED=/bin/uroced shim_regions'")
+TESTS = ("dmabuf__of_udmabuf", "dmabuf__of_a_dma_heap", "dmabuf__a_part_is_used_by_its_own_addresses")
+
+
+def built(*path):
+    return os.path.join(os.environ["UROCE_BUILD"], *path)
+
+
+def inside(folder, elf, image):
+    """Run the cases in this process's own namespace."""
+    network_up()
+    guest = Guest(elf, image, folder)
+    tally = harness.Tally("dmabuf")
+    try:
+        guest.wait_ready(180)
+        print(guest.console_text().strip().splitlines()[-1], flush=True)
+        code, said = guest.finish(guest.start(SCRIPT), 120)
+        for name in TESTS:
+            tally.result(name, f"[       OK ] {name}\n" in said, "did not pass", said)
+        tally.result("the program ends well", code == 0, f"exit code {code}", said)
+    finally:
+        guest.stop()
+    tally.finish()
+
+
+def main():
+    args = harness.options(__doc__)
+    folder = built("interop", placement.RELEASE)
+    if os.environ.get("UROCE_INTEROP_INSIDE"):
+        inside(folder, *os.environ["UROCE_INTEROP_INSIDE"].split(":"))
+    harness.need_root()
+    if os.uname().machine != "x86_64":
+        harness.skip("the guest is an x86-64 machine")
+    os.makedirs(folder, exist_ok=True)
+    rxe.packages_install()
+    try:
+        elf, modules, newer = kernel.prepare(folder, placement.RELEASE, placement.LIBRARIES)
+        image = os.path.join(folder, "dmabuf.gz")
+        initramfs.build(modules, [built("tests", "shim", "shim_regions"), built("pmd", "uroced")], image, newer,
+                        [("uroce/libibverbs.so.1", built("verbs_shim", "ibverbs", "dropin", "libibverbs.so.1"))])
+    except (kernel.Unavailable, initramfs.Missing) as reason:
+        harness.skip(str(reason))
+    os.environ["UROCE_INTEROP_INSIDE"] = f"{elf}:{image}"
+    os.execvp("unshare", ["unshare", "--net", sys.executable, os.path.abspath(__file__), "--build", args.build])
+
+
+if __name__ == "__main__":
+    main()
