@@ -65,7 +65,7 @@ def program_path(name):
 
 
 def program_add(cpio, path, libraries, name=None):
-    """A program (or a library, as `name`) and every library that ldd lists for it, as `libraries` has it, if it does."""
+    """A program, or a library as `name`, and every library that ldd lists for it, as `libraries` has it, if it does."""
     cpio.file(name or "bin/" + os.path.basename(path), path)
     listing = subprocess.run(["ldd", path], capture_output=True, text=True).stdout
     for library in re.findall(r"(/\S+)", listing):
