@@ -78,9 +78,7 @@ struct nic {
 	bool (*settle_owners)(struct nic *nic); /* let owners of QPs act on completions; @return whether any acted */
 	bool trig_due;				/* trig_run may have something to do */
 	struct trig trig;
-	struct list moderated; /* CQs with a delayed COMP event */
-	uint64_t moderated_ns; /* when the first of these events may be due, or earlier */
-	uint64_t rare_ns;      /* the earlier of trig.retry_ns and moderated_ns: one deadline to look at in each step */
+	uint64_t rare_ns; /* the earlier of trig.retry_ns and moderated_ns: one deadline to look at in each step */
 
 	struct timer_entry *heap; /* binary heap by deadline, at most one entry per QP */
 	uint32_t heap_len, heap_cap;
@@ -95,6 +93,9 @@ struct nic {
 	uint64_t counters[NIC_CNT_COUNT];
 	struct nic_trace_entry *trace;
 	uint64_t trace_head;
+
+	struct list moderated; /* CQs with a delayed COMP event */
+	uint64_t moderated_ns; /* when the first of these events may be due, or earlier */
 };
 
 #define COUNT(nic, name)       ((nic)->counters[NIC_CNT_##name]++)

@@ -26,7 +26,6 @@ struct nic_cq {
 	uint64_t announced;	   /* head when the last event was raised */
 	uint64_t solicited;	   /* head after the last entry that was solicited or failed */
 	enum cq_arm arm;
-	struct cq_moderation moderation;
 	bool overflowed;    /* a completion was lost; no more are added */
 	bool overruns;	    /* a full CQ drops its oldest entry, without error */
 	bool counts;	    /* `produced` is kept up to date */
@@ -46,6 +45,7 @@ struct nic_cq {
 	uint64_t wait_index; /* value of `produced` from which posted WAITs count */
 	uint32_t wait_count; /* largest count of a WAIT posted since wait_index last moved */
 	uint32_t waiters;    /* WAITs posted and not yet ended */
+	struct cq_moderation moderation;
 };
 
 /** Add an entry. If the CQ is full (and may not overrun), the entry is lost, the CQ stays in error, and CQ_ERR is
