@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * guard.c - accesses to application memory that may have been unmapped, and range checks at memory registration.
+ * guard.c - accesses to application memory that may have been unmapped.
  *
  * pmd_guard_run stores a resume point for the thread and calls fn. If the thread faults (SIGSEGV, SIGBUS) while the
  * resume point is set, the handler jumps to it, and pmd_guard_run returns false. Any other fault, and signals sent by
@@ -15,27 +15,16 @@
  * Owns: the process's SIGSEGV and SIGBUS actions (installed when first needed), the previous actions, and the threads'
  * resume points.
  */
-#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <ucontext.h>
 #include <unistd.h>
 
 #include "engine.h"
 #include "guard.h"
-
-#ifndef MADV_POPULATE_READ
-#define MADV_POPULATE_READ  22
-#define MADV_POPULATE_WRITE 23
-#endif
-
-/* Bytes. Ranges up to this length are checked by faulting their pages in, longer ones by reading /proc/self/maps. */
-#define CHECK_TOUCH_MAX (1u << 20)
 
 /* A thread's resume point. The handler must not use thread-local storage to find it. In a library loaded at run time, a
  * thread's first access to a thread-local variable allocates memory. The handler could make that first access, in a
@@ -298,102 +287,4 @@ __attribute__((noinline)) bool pmd_guard_run(void *ctx, void (*fn)(void *arg), v
 	__asm__ volatile("" ::: "memory");
 	t->resume = NULL;
 	return true;
-}
-
-/* ---- ranges -------------------------------------------------------------------------------------------------- */
-
-/** Check in /proc/self/maps that [start, end) is mapped with these rights. Exact, but slow: reads the file up to `end`.
- *  @return 0 or -EFAULT. */
-static int check_maps(uintptr_t start, uintptr_t end, bool write)
-{
-	FILE *maps = fopen("/proc/self/maps", "re");
-	char *line = NULL;
-	size_t cap = 0;
-	uintptr_t covered = start;
-
-	if (!maps)
-		return 0; /* no /proc: a guarded access finds bad memory later */
-	while (covered < end && getline(&line, &cap, maps) > 0) {
-		unsigned long from, to;
-		char rights[5] = "";
-
-		if (sscanf(line, "%lx-%lx %4s", &from, &to, rights) != 3 || to <= covered)
-			continue;
-		if (from > covered || rights[0] != 'r' || (write && rights[1] != 'w'))
-			break;
-		covered = to;
-	}
-	free(line);
-	fclose(maps);
-	return covered >= end ? 0 : -EFAULT;
-}
-
-bool pmd_is_mapped_file(const void *addr, size_t len)
-{
-	FILE *maps = fopen("/proc/self/maps", "re");
-	uintptr_t covered = (uintptr_t)addr, end = covered + len;
-	char *line = NULL;
-	size_t cap = 0;
-
-	while (maps && covered < end && getline(&line, &cap, maps) > 0) {
-		unsigned long from, to, inode;
-		char rights[5] = "";
-
-		if (sscanf(line, "%lx-%lx %4s %*s %*s %lu", &from, &to, rights, &inode) != 4 || to <= covered)
-			continue;
-		if (from > covered || rights[3] != 's' || !inode)
-			break;
-		covered = to;
-	}
-	free(line);
-	if (maps)
-		fclose(maps);
-	return covered >= end;
-}
-
-/** Round a range to whole pages. @return false: it wraps. */
-static bool pages_of(const void *addr, size_t len, uintptr_t *start, uintptr_t *end)
-{
-	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
-
-	*start = (uintptr_t)addr & ~(page - 1);
-	if (__builtin_add_overflow((uintptr_t)addr, len, end) || *end > UINTPTR_MAX - page)
-		return false;
-	*end = (*end + page - 1) & ~(page - 1);
-	return true;
-}
-
-static int populate(uintptr_t start, uintptr_t end, bool write)
-{
-	return madvise((void *)start, end - start, write ? MADV_POPULATE_WRITE : MADV_POPULATE_READ) == 0 ? 0 : -errno;
-}
-
-int pmd_populate(const void *addr, size_t len, bool write)
-{
-	uintptr_t start, end;
-	int rc;
-
-	if (len == 0)
-		return 0;
-	rc = pages_of(addr, len, &start, &end) ? populate(start, end, write) : -EFAULT;
-	if (rc == 0 || rc == -ENOMEM || rc == -EFAULT)
-		return rc == 0 ? 0 : -EFAULT;
-	return check_maps(start, end, write);
-}
-
-/*
- * Have the kernel fault in the pages of a short range, which registration with RDMA hardware does, too. That is cheap
- * if the pages are present; if not, it saves page faults in the data path. Long ranges, and all ranges where madvise
- * fails (older kernels, special mappings), are looked up in /proc/self/maps.
- */
-int pmd_check_range(const void *addr, size_t len, bool write)
-{
-	uintptr_t start, end;
-
-	pmd_guard_reinstall();
-	if (len == 0)
-		return 0;
-	if (!pages_of(addr, len, &start, &end))
-		return -EFAULT;
-	return end - start <= CHECK_TOUCH_MAX ? pmd_populate(addr, len, write) : check_maps(start, end, write);
 }
