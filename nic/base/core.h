@@ -43,6 +43,14 @@ struct trig {
 	bool firing;
 };
 
+/** A copy to or from application memory. */
+struct copy_job {
+	uint8_t *dst;
+	const uint8_t *src;
+	size_t len;
+	uint32_t *icrc; /* NULL, or the CRC to be continued over these bytes */
+};
+
 struct nic {
 	struct nic_config cfg; /* the configuration, with defaults filled in */
 	bool port_up;
@@ -96,6 +104,7 @@ struct nic {
 
 	struct list moderated; /* CQs with a delayed COMP event */
 	uint64_t moderated_ns; /* when the first of these events may be due, or earlier */
+	struct copy_job faulted; /* the last copy by mem_read() or mem_write() that failed */
 };
 
 #define COUNT(nic, name)       ((nic)->counters[NIC_CNT_##name]++)

@@ -16,6 +16,7 @@ enum nic_access {
 	NIC_ACCESS_REMOTE_ATOMIC = 1 << 3,
 	NIC_ACCESS_MW_BIND = 1 << 4,
 	NIC_ACCESS_ZERO_BASED = 1 << 5,
+	NIC_ACCESS_ON_DEMAND = 1 << 6, /* the pages are not considered pinned: see nic_mr_reg */
 	NIC_ACCESS_FLUSH_GLOBAL = 1 << 8,
 	NIC_ACCESS_FLUSH_PERSISTENT = 1 << 9,
 };
@@ -27,8 +28,10 @@ int nic_pd_free(struct nic_pd *pd);
 
 /**
  * Register [addr, addr + len) for use under the addresses [iova, iova + len).
- * The range belongs to the application and must stay mapped; nic_config.guard catches accesses if it does not. Remote
- * write or remote atomic access without local write access is refused (AT-07, C10-74).
+ * The range belongs to the application and should stay mapped; nic_config.guard catches accesses if it does not. In a
+ * region with NIC_ACCESS_ON_DEMAND such an access is an error. In others, copies are made as far as possible, as if the
+ * pages were pinned (nic_config.force): a write to memory that is not mapped is dropped, and the request succeeds.
+ * Remote write or remote atomic access without local write access is refused (AT-07, C10-74).
  * @return 0, -EINVAL (rights, overflow), -ENOMEM.
  */
 int nic_mr_reg(struct nic_pd *pd, void *addr, uint64_t len, uint64_t iova, uint32_t access, struct nic_mr **out);

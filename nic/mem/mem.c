@@ -9,6 +9,7 @@
 #include "mem.h"
 
 #include "nic_rdm.h"
+#include "pinned.h"
 
 int nic_pd_alloc(struct nic *nic, struct nic_pd **out)
 {
@@ -48,7 +49,8 @@ int mkey_enter(struct nic *nic, struct mkey *m)
 #define ACCESS_WRITES (NIC_ACCESS_REMOTE_WRITE | NIC_ACCESS_REMOTE_ATOMIC)
 #define ACCESS_KNOWN                                                                                                   \
 	(NIC_ACCESS_LOCAL_WRITE | NIC_ACCESS_REMOTE_WRITE | NIC_ACCESS_REMOTE_READ | NIC_ACCESS_REMOTE_ATOMIC |        \
-	 NIC_ACCESS_MW_BIND | NIC_ACCESS_ZERO_BASED | NIC_ACCESS_FLUSH_GLOBAL | NIC_ACCESS_FLUSH_PERSISTENT)
+	 NIC_ACCESS_MW_BIND | NIC_ACCESS_ZERO_BASED | NIC_ACCESS_ON_DEMAND | NIC_ACCESS_FLUSH_GLOBAL |                 \
+	 NIC_ACCESS_FLUSH_PERSISTENT)
 
 static bool access_legal(const struct nic *nic, uint32_t access)
 {
@@ -286,9 +288,11 @@ static inline __attribute__((always_inline)) enum mem_verdict walk(struct nic *n
 			return v;
 		if (piece > len)
 			piece = len;
-		if (dir == GATHER && !mem_read(nic, data, app + offset, piece, icrc))
+		if (dir == GATHER && !mem_read(nic, data, app + offset, piece, icrc) &&
+		    !mem_read_pinned(nic, NULL, sge->lkey))
 			return MEM_FAULT;
-		if (dir == SCATTER && !mem_write(nic, app + offset, data, piece))
+		if (dir == SCATTER && !mem_write(nic, app + offset, data, piece) &&
+		    !mem_write_pinned(nic, NULL, sge->lkey))
 			return MEM_FAULT;
 		if (data)
 			data += piece;

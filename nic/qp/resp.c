@@ -16,6 +16,7 @@
 #include "nic_elem.h"
 #include "opcode.h"
 #include "packet.h"
+#include "pinned.h"
 #include "psn.h"
 #include "qp.h"
 #include "qp_owner.h"
@@ -97,7 +98,7 @@ static unsigned executed(enum mem_verdict v, enum error_id error)
 
 /* If the payload cannot be fetched, the receive WQE already taken stays in use until the peer sends the payload again.
  */
-static unsigned execute_send(struct nic_qp *qp, const struct packet *p)
+static inline __attribute__((always_inline)) unsigned execute_send(struct nic_qp *qp, const struct packet *p)
 {
 	struct responder *resp = &qp->resp;
 	enum mem_verdict v;
@@ -125,7 +126,8 @@ static unsigned execute_send(struct nic_qp *qp, const struct packet *p)
 	return ERR_none;
 }
 
-static unsigned execute_write(struct nic_qp *qp, const struct packet *p, uint8_t *app)
+static inline __attribute__((always_inline)) unsigned execute_write(struct nic_qp *qp, const struct packet *p,
+								    uint8_t *app)
 {
 	struct responder *resp = &qp->resp;
 
@@ -142,7 +144,8 @@ static unsigned execute_write(struct nic_qp *qp, const struct packet *p, uint8_t
 		resp->received = 0;
 		COUNT(qp->nic, rx_write_requests);
 	}
-	if (p->payload_len && !p->reference && !mem_write(qp->nic, app, p->payload, p->payload_len))
+	if (p->payload_len && !p->reference && !mem_write(qp->nic, app, p->payload, p->payload_len) &&
+	    !mem_write_pinned(qp->nic, qp->pd, resp->rkey))
 		return ERR_remote_fault;
 	resp->va += p->payload_len;
 	resp->left -= p->payload_len;
@@ -232,7 +235,9 @@ static void served(struct nic_qp *qp, const struct packet *p)
 				  kind != OP_FETCH_ELEMENTS || p->element.op != NIC_ELEM_ATOMIC_READ);
 }
 
-static inline unsigned execute(struct nic_qp *qp, const struct packet *p, uint8_t *app)
+/* This function, execute_send() and execute_write() are always inlined: the compiler would no longer do so on its own,
+ * because of the call after a fault. */
+static inline __attribute__((always_inline)) unsigned execute(struct nic_qp *qp, const struct packet *p, uint8_t *app)
 {
 	unsigned error;
 

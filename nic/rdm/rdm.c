@@ -202,7 +202,8 @@ static int objects_create(struct nic_rdm *ep)
 	ep->cq->sink = rdm_completed;
 	ep->cq->sink_arg = ep;
 	/* Register all addresses that a pointer can have, except NULL. */
-	err = nic_mr_reg(ep->cfg.pd, (void *)1, INT64_MAX - 1, 1, NIC_ACCESS_LOCAL_WRITE, &ep->all);
+	err = nic_mr_reg(ep->cfg.pd, (void *)1, INT64_MAX - 1, 1, NIC_ACCESS_LOCAL_WRITE | NIC_ACCESS_ON_DEMAND,
+			 &ep->all);
 	return err ? err : contact_open(ep);
 }
 

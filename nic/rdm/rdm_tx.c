@@ -171,8 +171,9 @@ static int post_offer(struct rdm_op *op)
 	for (uint32_t i = 0; i < op->n_iov; i++) {
 		struct nic_rdm_remote *s = &h.segment[h.n_segments];
 
-		if (!op->mr[i] && nic_mr_reg(op->peer->ep->cfg.pd, op->iov[i].base, op->iov[i].len,
-					     (uintptr_t)op->iov[i].base, NIC_ACCESS_REMOTE_READ, &op->mr[i]) != 0)
+		if (!op->mr[i] &&
+		    nic_mr_reg(op->peer->ep->cfg.pd, op->iov[i].base, op->iov[i].len, (uintptr_t)op->iov[i].base,
+			       NIC_ACCESS_REMOTE_READ | NIC_ACCESS_ON_DEMAND, &op->mr[i]) != 0)
 			return -ENOBUFS;
 		op->mr[i]->own = true;
 		*s = (struct nic_rdm_remote){(uintptr_t)op->iov[i].base, op->iov[i].len, nic_mr_rkey(op->mr[i])};

@@ -12,6 +12,8 @@
  * worse: a check before each access costs a system call in the data path, and interposing sigaction affects every
  * program; see docs/programs.md.
  *
+ * force.c accesses the memory of a region all the same after a fault, as far as it is mapped.
+ *
  * Owns: the process's SIGSEGV and SIGBUS actions (installed when first needed), the previous actions, and the threads'
  * resume points.
  */

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * mr.c - memory regions (IBTA 10.6.3, 11.2.8). Memory is not pinned. Registration fails, like a kernel's, if
- * the range is not mapped. If memory is unmapped after its registration, the engine survives accesses to it.
+ * the range is not mapped. If memory is unmapped after its registration, the NIC does what it can as if the pages were
+ * pinned (nic_mr_reg), except in regions that are on demand.
  */
 #include "dmabuf.h"
 #include "shim.h"
 
-/* Remove the flags that the NIC does not need: the optional rights (they are only hints), the huge-page flag, and the
- * on-demand flag. All regions are on demand, because the CPU faults pages in wherever the NIC accesses memory. */
+/* Remove the flags that the NIC does not need: the optional rights (they are only hints) and the huge-page flag. */
 uint32_t shim_access_translate(unsigned access)
 {
-	return access & ~(unsigned)(IBV_ACCESS_OPTIONAL_RANGE | IBV_ACCESS_HUGETLB | IBV_ACCESS_ON_DEMAND);
+	return access & ~(unsigned)(IBV_ACCESS_OPTIONAL_RANGE | IBV_ACCESS_HUGETLB);
 }
 
 static bool access_writes(uint32_t access)
@@ -62,11 +62,8 @@ struct ibv_mr *shim_mr_reg(struct ibv_pd *pd, void *addr, size_t length, uint64_
 	bool on_demand = access & IBV_ACCESS_ON_DEMAND;
 	uint32_t rights = shim_access_translate(access);
 	int err = shim_pd_intact(pd) ? pmd_check_range(addr, on_demand ? 0 : length, access_writes(rights)) : -ENOENT;
-	struct ibv_mr *mr = err ? shim_fail(-err) : shim_mr_new(pd, addr, length, iova, rights, NULL);
 
-	if (mr)
-		container_of(mr, struct shim_mr, ibv)->on_demand = on_demand;
-	return mr;
+	return err ? shim_fail(-err) : shim_mr_new(pd, addr, length, iova, rights, NULL);
 }
 
 SHIM_EXPORT struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int access)
@@ -119,7 +116,7 @@ SHIM_EXPORT int ibv_rereg_mr(struct ibv_mr *ibv, int flags, struct ibv_pd *pd, v
 	bool new_access = flags & IBV_REREG_MR_CHANGE_ACCESS, new_range = flags & IBV_REREG_MR_CHANGE_TRANSLATION;
 	bool new_pd = flags & IBV_REREG_MR_CHANGE_PD;
 	uint32_t rights = new_access ? shim_access_translate((unsigned)access) : mr->access;
-	bool on_demand = new_access ? access & IBV_ACCESS_ON_DEMAND : mr->on_demand;
+	bool on_demand = rights & NIC_ACCESS_ON_DEMAND;
 	int err = 0;
 
 	if (!new_range) /* then the region's addresses stay: peers use them */
@@ -152,7 +149,6 @@ SHIM_EXPORT int ibv_rereg_mr(struct ibv_mr *ibv, int flags, struct ibv_pd *pd, v
 		return IBV_REREG_MR_ERR_CMD;
 	}
 	mr->access = rights;
-	mr->on_demand = on_demand;
 	ibv->lkey = nic_mr_lkey(mr->nic);
 	ibv->rkey = nic_mr_rkey(mr->nic);
 	if (new_range) {

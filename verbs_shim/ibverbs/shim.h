@@ -163,7 +163,7 @@ struct shim_mr {
 	void *map;	    /* the mapping of a dma-buf (dmabuf.c); NULL: none */
 	size_t map_length;
 	unsigned access;
-	bool on_demand, imported;
+	bool imported;
 };
 
 struct shim_mw {
