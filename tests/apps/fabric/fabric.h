@@ -61,6 +61,8 @@ void check_failed(const char *file, int line, const char *what, long got, long w
 
 /** @return false: an object that every case needs could not be opened; the reason has been printed. */
 bool pair_open(struct pair *p);
+/** As pair_open, with this mr_mode of the domain. */
+bool pair_open_mode(struct pair *p, int mr_mode);
 /** Close everything that is open. A node may have been closed before by node_close. */
 void pair_close(struct pair *p);
 void node_close(struct node *n);
@@ -88,6 +90,7 @@ void case_to_itself(struct pair *p);
 void case_rma(struct pair *p);
 void case_rma_vectors(struct pair *p);
 void case_wrong_key(struct pair *p);
+void case_protected(struct pair *p);
 void case_atomics(struct pair *p);
 void case_injected_atomics(struct pair *p);
 void case_tagged_atomics(struct pair *p);

@@ -96,6 +96,11 @@ void node_close(struct node *n)
 
 bool pair_open(struct pair *p)
 {
+	return pair_open_mode(p, FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY);
+}
+
+bool pair_open_mode(struct pair *p, int mr_mode)
+{
 	struct fi_info *hints = fi_allocinfo();
 	struct fi_av_attr av = {.type = FI_AV_TABLE};
 	int rc;
@@ -106,7 +111,7 @@ bool pair_open(struct pair *p)
 		return false;
 	hints->fabric_attr->prov_name = strdup("uroce");
 	hints->ep_attr->type = FI_EP_RDM;
-	hints->domain_attr->mr_mode = FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
+	hints->domain_attr->mr_mode = mr_mode;
 	hints->caps =
 		FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC | FI_SOURCE | FI_DIRECTED_RECV | FI_RMA_EVENT | FI_TRIGGER;
 	rc = fi_getinfo(FI_VERSION(1, 17), NULL, NULL, 0, hints, &p->info);
@@ -116,7 +121,7 @@ bool pair_open(struct pair *p)
 	    !opens(fi_av_open(p->domain, &av, &p->av, NULL), "fi_av_open") || !node_open(p, &p->a) ||
 	    !node_open(p, &p->b))
 		return false;
-	p->base = (uintptr_t)p->there;
+	p->base = mr_mode & FI_MR_VIRT_ADDR ? (uintptr_t)p->there : 0;
 	rc = fi_mr_reg(p->domain, p->there, LONG_LEN, FI_REMOTE_READ | FI_REMOTE_WRITE, 0, 0, 0, &p->mr, NULL);
 	p->key = rc ? 0 : fi_mr_key(p->mr);
 	return opens(rc, "fi_mr_reg");
