@@ -175,13 +175,13 @@ static void newer__mr_attributes(void **state)
 		{0, EINVAL},
 		{MASK_IOVA, EINVAL},
 		{MASK_BUF | MASK_ADDR, EINVAL}, /* no buffer */
-		{MASK_FD | MASK_FD_OFFSET | MASK_IOVA, EOPNOTSUPP},
-		{MASK_FD | MASK_ADDR, EOPNOTSUPP},
+		{MASK_FD | MASK_FD_OFFSET | MASK_IOVA, EBADF},
+		{MASK_FD | MASK_ADDR, EINVAL},
 		{MASK_DMAH | MASK_ADDR, EOPNOTSUPP},
 		{MASK_ADDR | 64, EOPNOTSUPP},
 		{MASK_ADDR | 1ull << 63, EOPNOTSUPP},
 	};
-	struct mr_init_attr attr = {.length = 64, .access = RIG_ACCESS, .addr = end->buf, .iova = 0x7000};
+	struct mr_init_attr attr = {.length = 64, .access = RIG_ACCESS, .addr = end->buf, .iova = 0x7000, .fd = -1};
 	struct ibv_mr *mr;
 
 	assert_non_null(reg);
