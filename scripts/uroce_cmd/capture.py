@@ -13,7 +13,7 @@ import time
 
 from .devices import Device, Function, choose, names, say_once, still_there, without_others
 from .pcapng import INBOUND, OUTBOUND, Writer
-from .proto import END, PACKET, TEXT, Silent, UroceError, clean, place_of
+from .proto import END, PACKET, TEXT, Refused, Silent, UroceError, clean, place_of
 from .stat import number
 
 DESCRIPTION = """\
@@ -144,6 +144,9 @@ class Capture:
                 continue
             try:
                 source = Source(Function(Device(key), function), self.command, self.writer, self.snaplen)
+            except Refused as error:
+                say_once(str(error))
+                continue
             except Silent:
                 continue  # it has gone, or belongs to another user
             self.sources[source.connection.sock.fileno()] = source

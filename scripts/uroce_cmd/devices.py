@@ -38,7 +38,8 @@ class Function:
         self.status = None  # its own status; None: it does not answer
         self.pid = None  # in this PID namespace; None: it is in another one, or could not be reached
         self.reached = False
-        self.problem = ""
+        self.problem = ""  # why it does not answer
+        self.refused = False  # because it speaks another version
 
     def connect(self, patience=PATIENCE):
         connection = Connection(function_name(self.device.key, self.number), self.who, patience)
@@ -53,7 +54,7 @@ class Function:
         try:
             self.status = self.ask("status")
         except Silent as error:
-            self.problem = str(error)
+            self.problem, self.refused = str(error), isinstance(error, Refused)
         return self
 
     def pages(self, what):
@@ -147,13 +148,13 @@ def say_once(sentence):
 
 
 def without_others(devices):
-    """@return devices that this user may use. Prints who owns the others; raises an error if there is no other
-    device."""
+    """@return devices that this user may use. Prints who owns the others, and which functions speak another version;
+    raises an error if there is no other device."""
     mine = [device for device in devices if not device.refused]
     others = [device.problem for device in devices if device.refused]
     if others and not mine:
         raise UroceError("; ".join(others))
-    for sentence in others:
+    for sentence in others + [f.problem for device in mine for f in device.functions if f.refused]:
         say_once(sentence)
     return mine
 

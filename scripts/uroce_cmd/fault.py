@@ -121,7 +121,7 @@ def tell(args, text):
                 function.ask("fault " + text)
                 functions += 1
             except Silent:
-                if function.status:
+                if function.status or (function.refused and args.device):
                     raise
     if args.qp is not None and not functions:
         raise UroceError(f"there is no queue pair 0x{args.qp:06x}; uroce status --qps lists them", 3)

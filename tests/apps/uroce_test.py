@@ -152,16 +152,18 @@ def daemon_of_another_version(address):
                 visitor, _ = listener.accept()
             except OSError:
                 return
-            with visitor:
+            with visitor, contextlib.suppress(OSError):  # it may have gone already
                 visitor.recv(1000)
                 visitor.send(struct.pack("=IHH", 0x757200ff, 9, 0))
 
     thread = threading.Thread(target=answer, daemon=True)
     thread.start()
-    yield
-    listener.shutdown(socket.SHUT_RDWR)
-    thread.join()
-    listener.close()
+    try:
+        yield
+    finally:
+        listener.shutdown(socket.SHUT_RDWR)
+        thread.join()
+        listener.close()
 
 
 def another_version(tally):

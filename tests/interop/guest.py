@@ -86,7 +86,7 @@ class Guest:
         """@return whether the guest's shells can be reached: its server may start after it says that it is ready"""
         try:
             socket.create_connection((GUEST_IP, 7777), timeout=10).close()
-        except ConnectionRefusedError:
+        except OSError:  # nor may its network be up
             return False
         return True
 

@@ -7,6 +7,7 @@
  * program's fstatfs answers. Everything else, the mapping above all, is as with a dma-buf.
  */
 #include "region_rig.h"
+#include <limits.h>
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <linux/dma-heap.h>
@@ -237,7 +238,7 @@ static void dmabuf__bad_arguments(void **state)
 	assert_null(ibv_reg_dmabuf_mr(end->pd, 0, PAGE, 0, -1, 0));
 	assert_int_equal(errno, EBADF);
 	close(plain);
-	assert_null(ibv_reg_dmabuf_mr(end->pd, 0, PAGE, 0, plain, 0));
+	assert_null(ibv_reg_dmabuf_mr(end->pd, 0, PAGE, 0, INT_MAX, 0));
 	assert_int_equal(errno, EBADF);
 	end->pd->handle = ~handle;
 	assert_null(ibv_reg_dmabuf_mr(end->pd, 0, PAGE, 0, b.fd, 0));

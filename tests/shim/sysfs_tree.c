@@ -182,6 +182,37 @@ static void tree__names_are_unique_and_folders_come_first(void **state)
 	free(e);
 }
 
+/* The mask has a word for each 32 CPUs. With more CPUs than the file has room for, those of the first words count. */
+static void tree__all_cpus_are_local(void **state)
+{
+	static const unsigned counts[] = {1, 2, 32, 33, 64, 928, 960, 1024, 1792, 2000, UINT32_MAX};
+	struct sysfs_world *w = world_of("127.14.200.1");
+	char place[SYSFS_OWN_MAX], path[SYSFS_OWN_MAX + 32];
+
+	(void)state;
+	sysfs_pci_place(w, 0, place, sizeof(place));
+	for (unsigned i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
+		struct entries *e = calloc(1, sizeof(*e));
+		unsigned expected = counts[i] < 1792 ? counts[i] : 1792, n = 0, last = 0;
+		const char *text;
+
+		assert_non_null(e);
+		w->cpus = counts[i];
+		assert_int_equal(sysfs_pci_emit(w, collect, e), 0);
+		snprintf(path, sizeof(path), "%s/local_cpus", place);
+		for (text = text_of(e, path); *text != '\n'; text++)
+			if (*text != ',')
+				n += (unsigned)__builtin_popcount((unsigned)strtoul((char[]){*text, '\0'}, NULL, 16));
+		assert_int_equal(n, expected);
+		snprintf(path, sizeof(path), "%s/local_cpulist", place);
+		if (expected > 1)
+			assert_int_equal(sscanf(text_of(e, path), "0-%u\n", &last), 1);
+		assert_int_equal(last, expected - 1);
+		free(e);
+	}
+	world_end(w);
+}
+
 static int stop_at_third(void *ctx, enum sysfs_kind kind, const char *path, const char *text)
 {
 	(void)kind;
@@ -552,6 +583,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(path__concurrent_lookups_agree_and_follow_device_changes),
 		cmocka_unit_test(tree__names_are_unique_and_folders_come_first),
+		cmocka_unit_test(tree__all_cpus_are_local),
 		cmocka_unit_test(tree__an_error_ends_it_and_is_returned),
 		cmocka_unit_test(tree__each_counter_file_shows_its_own_value),
 		cmocka_unit_test(store__one_tree_for_the_same_devices),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * kernel.c - reads the kernel's own files below /sys/class and /dev. It makes system calls directly, because this
+ * kernel.c - reads the kernel's own files below /sys and /dev. It makes system calls directly, because this
  * library may hook the C library's functions.
  */
 #include <dirent.h>

@@ -184,7 +184,7 @@ static void mount_tree(const struct sysfs_world *w)
 	int devices_fd = open(SYS_DEVICES, O_PATH | O_DIRECTORY | O_CLOEXEC), err;
 
 	if (was.class_fd < 0 || devices_fd < 0)
-		die(SYS_CLASS " is not there: %s; is /sys mounted?", strerror(errno));
+		die("%s is not there; is /sys mounted?", was.class_fd < 0 ? SYS_CLASS : SYS_DEVICES);
 	if (mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL))
 		die("cannot make the mounts of the namespace private: %s", strerror(errno));
 	cover_folder(was.class_fd, SYS_CLASS, w);

@@ -31,10 +31,13 @@
 
 #define PORTS_A_SLOT 8 /* a slot has eight functions */
 
+#define CPUS_MAX (SYSFS_TEXT_MAX / 9 * 32) /* most CPUs whose mask fits: 32 of them take 8 digits and a comma */
+
 struct pci {
 	sysfs_emit_fn emit;
 	void *ctx;
 	const char *place; /* the path of the function that is emitted */
+	unsigned cpus;	   /* of the machine */
 	int err;	   /* the first error; once set, nothing more is emitted */
 };
 
@@ -79,9 +82,8 @@ static void put_link(struct pci *p, enum sysfs_class c, const char *name, const 
 /** Emit the local CPUs: all CPUs, because the device's code runs on the CPUs of its application. */
 static void put_cpus(struct pci *p)
 {
-	char mask[SYSFS_TEXT_MAX / 2];
-	long n = sysconf(_SC_NPROCESSORS_CONF);
-	unsigned cpus = n > 0 && n <= 1024 ? (unsigned)n : 1;
+	char mask[CPUS_MAX / 32 * 9 + 1];
+	unsigned cpus = p->cpus < CPUS_MAX ? p->cpus : CPUS_MAX;
 	size_t len = 0;
 
 	for (unsigned group = (cpus - 1) / 32 + 1; group-- > 0;) {
@@ -194,7 +196,7 @@ static void put_device(struct pci *p, const struct sysfs_world *w, unsigned inde
 int sysfs_pci_emit(const struct sysfs_world *w, sysfs_emit_fn emit, void *ctx)
 {
 	char bridge[SYSFS_OWN_MAX];
-	struct pci p = {.emit = emit, .ctx = ctx, .place = bridge};
+	struct pci p = {.emit = emit, .ctx = ctx, .place = bridge, .cpus = w->cpus};
 
 	bridge_place(w->pci_domain, bridge, sizeof(bridge));
 	put_at(&p, SYSFS_FOLDER, bridge, NULL);

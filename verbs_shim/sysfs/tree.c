@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "sysfs.h"
 
@@ -18,6 +19,7 @@
 int sysfs_world_read(struct sysfs_world *w)
 {
 	int n = pmd_devices(w->devices, SYSFS_DEVICES_MAX);
+	long cpus = sysconf(_SC_NPROCESSORS_CONF);
 
 	memset(w->kernel, 0, sizeof(w->kernel));
 	w->n = n > 0 ? (unsigned)n : 0;
@@ -25,6 +27,7 @@ int sysfs_world_read(struct sysfs_world *w)
 		return n < 0 ? n : -ENOENT;
 	w->uverbs_first = sysfs_uverbs_first();
 	w->pci_domain = sysfs_pci_domain();
+	w->cpus = cpus > 0 ? (unsigned)cpus : 1;
 	for (unsigned i = 0; i < w->n; i++)
 		sysfs_rest_read(&w->devices[i], &w->rest[i]);
 	/* Leave out SYSFS_CM and those after it: we show no entries of the kernel there. */
