@@ -104,7 +104,7 @@ struct nic {
 
 	struct list moderated; /* CQs with a delayed COMP event */
 	uint64_t moderated_ns; /* when the first of these events may be due, or earlier */
-	struct copy_job faulted; /* the last copy by mem_read() or mem_write() that failed */
+	struct copy_job faulted; /* the last copy by mem_write() that failed */
 };
 
 #define COUNT(nic, name)       ((nic)->counters[NIC_CNT_##name]++)

@@ -112,7 +112,7 @@ uint32_t nic_cq_count(const struct nic_cq *cq);
 /** Ask for one COMP event at the next entry (solicited_only: the next solicited or erroneous one). A request for any
  *  entry replaces a request for solicited entries, never the reverse (11.4.2.2). If matching entries are already
  *  waiting, the event is raised now, except if only one matching entry is waiting and the previous event already
- *  announced that entry. */
+ *  announced that entry. If the CQ is moderated, the waiting entries count, and the period begins now. */
 void nic_cq_arm(struct nic_cq *cq, bool solicited_only);
 /** Moderate a CQ's COMP events: from now on, the event of an armed CQ is raised when it has `count` entries to
  * announce, or `period_us` microseconds after the first of them. Polling finds the entries before that. If `count` is

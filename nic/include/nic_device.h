@@ -28,13 +28,6 @@ struct nic_limits {
 	uint32_t max_rd_atomic; /* outstanding READ+ATOMIC per QP, both as requester and as responder; default 128 */
 };
 
-/** What nic_config.force has done. */
-enum nic_force {
-	NIC_FORCE_DONE,
-	NIC_FORCE_GONE,	  /* some of the memory is not mapped any more; what is mapped was accessed */
-	NIC_FORCE_FAILED, /* some of the memory is mapped, and cannot be accessed all the same */
-};
-
 struct nic_config {
 	/** QPNs are drawn at random from [qpn_base, qpn_base + 2^qpn_bits); qpn_base is a multiple of 2^qpn_bits.
 	 *  The leading bits of a QPN name the function. qpn_bits 0 stands for qpn_base 0x10000 and qpn_bits 16. */
@@ -85,10 +78,10 @@ struct nic_config {
 	/** Run fn(arg), which accesses application memory. Returns false if an access faulted; the remainder of fn
 	 *  is then skipped. NULL: fn is called directly. fn allocates no memory, takes no lock, calls no callback. */
 	bool (*guard)(void *ctx, void (*fn)(void *arg), void *arg);
-	/** Called when a copy under `guard` has faulted in memory whose pages an adapter would have pinned: copy all of
-	 *  it again, to (`write`) or from [app, app + len), whatever the protection of the pages. Memory may be written
-	 *  even if the access fails. NULL: the fault is an error of the request. */
-	enum nic_force (*force)(void *ctx, void *app, void *buf, size_t len, bool write);
+	/** Called when a write under `guard` has faulted in memory whose pages an adapter would have pinned: write buf
+	 *  to those pages of [app, app + len) that are mapped. Returns false if a page is mapped but cannot be written;
+	 *  pages before it may have been written. NULL: the fault is an error of the request. */
+	bool (*write_mapped)(void *ctx, void *app, const void *buf, size_t len);
 	/** Revoke memory that packets in flight refer to (NIC_PATH_REFERENCES). With a QPN: the memory that this QP's
 	 *  requests refer to and, if `answers`, also the memory that its responses refer to. With qpn 0: all pieces
 	 *  under `key`. After the call no receiver accepts that memory as payload, even from frames that nic_path_tx

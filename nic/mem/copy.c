@@ -37,23 +37,19 @@ static bool guarded(struct nic *nic, void (*fn)(void *), void *arg)
 	return false;
 }
 
-/** Run a copy. If it faults, remember it for pinned.c. */
-static inline bool copied(struct nic *nic, void (*fn)(void *), struct copy_job *job)
-{
-	if (guarded(nic, fn, job))
-		return true;
-	nic->faulted = *job;
-	return false;
-}
-
 bool mem_read(struct nic *nic, void *dst, const uint8_t *app, size_t len, uint32_t *icrc)
 {
-	return copied(nic, icrc ? sum_run : copy_run, &(struct copy_job){dst, app, len, icrc});
+	return guarded(nic, icrc ? sum_run : copy_run, &(struct copy_job){dst, app, len, icrc});
 }
 
 bool mem_write(struct nic *nic, uint8_t *app, const void *src, size_t len)
 {
-	return copied(nic, copy_run, &(struct copy_job){app, src, len, NULL});
+	struct copy_job job = {app, src, len, NULL};
+
+	if (guarded(nic, copy_run, &job))
+		return true;
+	nic->faulted = job; /* for mem_write_pinned() */
+	return false;
 }
 
 struct atomic_job {

@@ -288,8 +288,7 @@ static inline __attribute__((always_inline)) enum mem_verdict walk(struct nic *n
 			return v;
 		if (piece > len)
 			piece = len;
-		if (dir == GATHER && !mem_read(nic, data, app + offset, piece, icrc) &&
-		    !mem_read_pinned(nic, NULL, sge->lkey))
+		if (dir == GATHER && !mem_read(nic, data, app + offset, piece, icrc))
 			return MEM_FAULT;
 		if (dir == SCATTER && !mem_write(nic, app + offset, data, piece) &&
 		    !mem_write_pinned(nic, NULL, sge->lkey))

@@ -78,9 +78,9 @@ static inline void mem_revoke(const struct nic *nic, const struct mkey *m)
 }
 
 /** Read len bytes of application memory. Unless icrc is NULL, continue *icrc over these bytes.
- *  @return false if the memory is not mapped. */
+ *  @return false if the memory is unmapped or protected. */
 bool mem_read(struct nic *nic, void *dst, const uint8_t *app, size_t len, uint32_t *icrc);
-/** Write len bytes of application memory. @return false if the memory is not mapped. */
+/** Write len bytes of application memory. @return false if the memory is unmapped or protected. */
 bool mem_write(struct nic *nic, uint8_t *app, const void *src, size_t len);
 
 /** Copy len bytes from `offset` into the SGE list (lkeys checked for this pd) to dst. icrc: see mem_read. */

@@ -8,7 +8,6 @@
 #include "mem.h"
 #include "opcode.h"
 #include "packet.h"
-#include "pinned.h"
 #include "psn.h"
 #include "qp.h"
 #include "qp_owner.h"
@@ -47,17 +46,6 @@ void resp_say_last(struct nic_qp *qp)
 		resp_ack_due(qp);
 }
 
-static inline const struct nic_pd *pd_of(const struct nic_qp *qp, const struct resp_resource *r)
-{
-	return qp->xrcd ? xrc_pd(qp, r->srqn) : qp->pd;
-}
-
-/* A READ's memory has faulted. Not inlined, so that read_payload() need not keep the domain. */
-static __attribute__((cold, noinline)) bool read_pinned(const struct nic_qp *qp, const struct resp_resource *r)
-{
-	return mem_read_pinned(qp->nic, pd_of(qp, r), r->rkey);
-}
-
 /* Open a READ response that stands for `psns` packets and put its payload in place; rights are checked each time. */
 static enum error_id read_payload(struct nic_qp *qp, const struct resp_resource *r, uint32_t psns, struct packet *p,
 				  struct nic_tx_frame *frame)
@@ -65,7 +53,7 @@ static enum error_id read_payload(struct nic_qp *qp, const struct resp_resource 
 	uint32_t offset = r->cursor * qp->pmtu, room = psns * qp->pmtu;
 	uint32_t len = r->stop - offset < room ? r->stop - offset : room;
 	uint8_t *payload = psns == 1 ? qp_open(p, frame, len) : NULL, *app;
-	const struct nic_pd *pd = pd_of(qp, r);
+	const struct nic_pd *pd = qp->xrcd ? xrc_pd(qp, r->srqn) : qp->pd;
 
 	if (!len)
 		return ERR_none;
@@ -76,9 +64,7 @@ static enum error_id read_payload(struct nic_qp *qp, const struct resp_resource 
 		refer_response(qp, r->rkey, app, len, p, frame);
 		return ERR_none;
 	}
-	if (!mem_read(qp->nic, payload, app, len, packet_icrc(p)) && !read_pinned(qp, r))
-		return ERR_remote_fault;
-	return ERR_none;
+	return mem_read(qp->nic, payload, app, len, packet_icrc(p)) ? ERR_none : ERR_remote_fault;
 }
 
 static enum op_pos response_pos(const struct resp_resource *r, uint32_t psns)

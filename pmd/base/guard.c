@@ -12,8 +12,6 @@
  * worse: a check before each access costs a system call in the data path, and interposing sigaction affects every
  * program; see docs/programs.md.
  *
- * force.c accesses the memory of a region all the same after a fault, as far as it is mapped.
- *
  * Owns: the process's SIGSEGV and SIGBUS actions (installed when first needed), the previous actions, and the threads'
  * resume points.
  */
@@ -27,6 +25,7 @@
 
 #include "engine.h"
 #include "guard.h"
+#include "mapped.h"
 
 /* A thread's resume point. The handler must not use thread-local storage to find it. In a library loaded at run time, a
  * thread's first access to a thread-local variable allocates memory. The handler could make that first access, in a
@@ -288,5 +287,35 @@ __attribute__((noinline)) bool pmd_guard_run(void *ctx, void (*fn)(void *arg), v
 	fn(arg);
 	__asm__ volatile("" ::: "memory");
 	t->resume = NULL;
+	return true;
+}
+
+/* ---- memory that is mapped in part ----------------------------------------------------------------------------- */
+
+struct write {
+	uint8_t *to;
+	const uint8_t *from;
+	size_t len;
+};
+
+static void write_run(void *arg)
+{
+	const struct write *w = arg;
+
+	memcpy(w->to, w->from, w->len);
+}
+
+bool pmd_guard_write_mapped(void *ctx, void *app, const void *buf, size_t len)
+{
+	const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	struct write w = {app, buf, 0};
+
+	for (; len > 0; len -= w.len, w.to += w.len, w.from += w.len) {
+		w.len = page - (uintptr_t)w.to % page;
+		if (w.len > len)
+			w.len = len;
+		if (!pmd_guard_run(ctx, write_run, &w) && pmd_is_mapped(w.to, w.len))
+			return false;
+	}
 	return true;
 }

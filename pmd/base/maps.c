@@ -73,7 +73,6 @@ bool maps_next(struct maps *maps, struct mapping *out)
 		out->end = end;
 		out->readable = rights[0] == 'r';
 		out->writable = rights[1] == 'w';
-		out->executable = rights[2] == 'x';
 		out->shared = rights[3] == 's';
 		return true;
 	}

@@ -9,7 +9,7 @@
 
 struct mapping {
 	uintptr_t start, end;
-	bool readable, writable, executable, shared;
+	bool readable, writable, shared;
 	unsigned long inode; /* 0: no file */
 };
 

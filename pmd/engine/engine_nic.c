@@ -120,7 +120,7 @@ int pmd_engine_create_nic(struct pmd_engine *e, enum nic_mtu mtu, char *err, siz
 		.revoke = engine_revoke,
 		.untaken = engine_untaken,
 		.guard = pmd_guard_run,
-		.force = pmd_guard_force,
+		.write_mapped = pmd_guard_write_mapped,
 		.persist = engine_persist,
 		.pause = engine_pause,
 		.ctx = e,

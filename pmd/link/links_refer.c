@@ -35,6 +35,7 @@
 #include <unistd.h>
 
 #include "links_priv.h"
+#include "mapped.h"
 #include "tap.h"
 
 #define FAILURES_MAX 4
@@ -130,8 +131,10 @@ static bool fetch(void *ctx, uint32_t offset, void *dst, uint32_t len, void *las
 		return true;
 	}
 	stats->link_references_failed++;
-	/* The memory of one message may have been unmapped, on either side. After FAILURES_MAX failures in a row stop
-	 * using references. */
+	/* The memory of one message may have been unmapped, on either side. What becomes of this side's is the NIC's
+	 * matter. After FAILURES_MAX failures in a row of the other side's, stop using references. */
+	if (got >= (ssize_t)sizeof(number) && number == in->peer.number && !pmd_is_mapped(dst, len))
+		return false;
 	if (got < (ssize_t)sizeof(number) || number != in->peer.number || ++in->failures == FAILURES_MAX) {
 		in->refers = false;
 		ring_set_welcome(&in->ring, false);

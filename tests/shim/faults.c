@@ -4,7 +4,6 @@
  * a program does not notice that the memory is still in use.
  */
 #include "rig.h"
-#include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -27,6 +26,8 @@ static struct place place_map(struct rig *rig, int sharing, unsigned access)
 	struct place p = {.at = mmap(wish, LEN, PROT_READ | PROT_WRITE, sharing | MAP_ANONYMOUS, -1, 0)};
 
 	assert_true(p.at != MAP_FAILED);
+	if (wish && p.at != wish)
+		skip(); /* something else could take the place of pages that are unmapped */
 	memset(p.at, 0x77, LEN);
 	p.mr = ibv_reg_mr(rig->end[1].pd, p.at, LEN, access);
 	assert_non_null(p.mr);
@@ -330,121 +331,50 @@ static void unmapped__on_demand_is_an_error(void **state)
 
 /* ---- protected ----------------------------------------------------------------------------------------------- */
 
-/** Whether the program itself may write there: the kernel refuses to, instead of a signal. */
-static bool is_writable(uint8_t *at)
+/** The program can see these pages, so what a peer writes must not be dropped there. */
+static void protected__accesses_are_errors(void **state)
 {
-	int zero = open("/dev/zero", O_RDONLY);
-	bool may;
-
-	assert_true(zero >= 0);
-	may = read(zero, at, 1) == 1;
-	close(zero);
-	return may;
-}
-
-static void protected__data_is_there_when_the_program_looks(void **state)
-{
-	static const enum ibv_wr_opcode opcodes[] = {IBV_WR_RDMA_WRITE, IBV_WR_SEND};
-	struct rig *rig = *state;
-
-	rig_connect(rig, IBV_QPT_RC);
-	for (unsigned i = 0; i < 8; i++) {
-		struct place p = place_map(rig, i & 1 ? MAP_SHARED : MAP_PRIVATE, RIG_ACCESS);
-		const uint8_t *data = fill(rig, i);
-
-		protect(&p, i & 2 ? PROT_READ : PROT_NONE);
-		deliver(rig, opcodes[i / 4], &p, SKIP, LEN - SKIP);
-		deliver(rig, opcodes[i / 4], &p, 8, 8);
-		assert_false(is_writable(p.at)); /* its protection is as it was */
-		if (!(i & 2))
-			protect(&p, PROT_READ);
-		assert_memory_equal(p.at + SKIP, data + SKIP, LEN - SKIP);
-		assert_memory_equal(p.at + 8, data + 8, 8);
-		assert_int_equal(p.at[7], 0x77);
-		assert_int_equal(p.at[16], 0x77);
-		assert_works(rig);
-		place_unmap(&p);
-	}
-}
-
-/** Some pages are protected, some are not mapped. */
-static void protected__memory_may_be_unmapped_in_part(void **state)
-{
-	struct rig *rig = *state;
-
-	rig_connect(rig, IBV_QPT_RC);
-	for (unsigned i = 0; i < 2; i++) {
-		struct place p = place_map(rig, i ? MAP_SHARED : MAP_PRIVATE, RIG_ACCESS);
-		const uint8_t *data = fill(rig, i);
-
-		protect(&p, PROT_NONE);
-		assert_int_equal(munmap(p.at + SECOND, 2 * PAGE), 0);
-		deliver(rig, IBV_WR_RDMA_WRITE, &p, SKIP, LEN - SKIP);
-		assert_int_equal(mprotect(p.at, SECOND, PROT_READ), 0);
-		assert_int_equal(mprotect(p.at + SECOND + 2 * PAGE, LEN - SECOND - 2 * PAGE, PROT_READ), 0);
-		assert_memory_equal(p.at + SKIP, data + SKIP, SECOND - SKIP);
-		assert_memory_equal(p.at + SECOND + 2 * PAGE, data + SECOND + 2 * PAGE, LEN - SECOND - 2 * PAGE);
-		assert_works(rig);
-		place_unmap(&p);
-	}
-}
-
-static void protected__contents_are_read_and_sent(void **state)
-{
-	struct rig *rig = *state;
-	struct rig_end *end = &rig->end[0];
-
-	rig_connect(rig, IBV_QPT_RC);
-	for (unsigned i = 0; i < 2; i++) {
-		struct place p = place_map(rig, i ? MAP_SHARED : MAP_PRIVATE, RIG_ACCESS);
-		struct ibv_mr *mine = ibv_reg_mr(end->pd, p.at, LEN, 0);
-		struct ibv_sge sge = {(uintptr_t)p.at, LEN, mine->lkey};
-		struct ibv_send_wr wr = {.sg_list = &sge,
-					 .num_sge = 1,
-					 .opcode = IBV_WR_SEND,
-					 .send_flags = IBV_SEND_SIGNALED},
-				   *bad;
-		uint8_t *contents = malloc(LEN);
-
-		memcpy(contents, fill(rig, 40 + i), LEN);
-		memcpy(p.at, contents, LEN);
-		protect(&p, PROT_NONE);
-		memset(end->buf, 0, RIG_BUF);
-		assert_int_equal(request(rig, IBV_WR_RDMA_READ, 0, LEN, p.at, p.mr->rkey), IBV_WC_SUCCESS);
-		assert_memory_equal(end->buf, contents, LEN);
-		assert_int_equal(request(rig, IBV_WR_RDMA_READ, 8, 8, p.at + 3, p.mr->rkey), IBV_WC_SUCCESS);
-		assert_memory_equal(end->buf + 8, contents + 3, 8);
-		for (unsigned n = 0; n < 2; n++) {
-			sge.length = n ? LEN : 8;
-			rig_post_recv(&rig->end[1], n, 0, RIG_BUF);
-			assert_int_equal(ibv_post_send(end->qp, &wr, &bad), 0);
-			assert_int_equal(rig_wait(end->cq).status, IBV_WC_SUCCESS);
-			assert_int_equal(rig_wait(rig->end[1].cq).byte_len, sge.length);
-			assert_memory_equal(rig->end[1].buf, contents, sge.length);
-		}
-		assert_works(rig);
-		free(contents);
-		assert_int_equal(ibv_dereg_mr(mine), 0);
-		place_unmap(&p);
-	}
-}
-
-/** An atomic would not be one; and code may have taken the region's place. */
-static void protected__atomics_and_code_are_left_alone(void **state)
-{
+	static const struct {
+		enum ibv_wr_opcode opcode;
+		int rights;
+		uint32_t len;
+	} cases[] = {
+		{IBV_WR_RDMA_WRITE, PROT_READ, 8},
+		{IBV_WR_RDMA_WRITE, PROT_NONE, LEN},
+		{IBV_WR_RDMA_READ, PROT_NONE, 8},
+		{IBV_WR_RDMA_READ, PROT_NONE, LEN},
+		{IBV_WR_ATOMIC_FETCH_AND_ADD, PROT_READ, 8},
+	};
 	struct rig *rig = *state;
 	struct place p = place_map(rig, MAP_PRIVATE, RIG_ACCESS);
 
-	protect(&p, PROT_READ);
-	rig_connect(rig, IBV_QPT_RC);
-	assert_int_equal(request(rig, IBV_WR_ATOMIC_FETCH_AND_ADD, 0, 8, p.at, p.mr->rkey), IBV_WC_REM_OP_ERR);
-	reconnect(rig);
 	fill(rig, 1);
-	protect(&p, PROT_READ | PROT_EXEC);
-	assert_int_equal(request(rig, IBV_WR_RDMA_WRITE, 0, 64, p.at, p.mr->rkey), IBV_WC_REM_OP_ERR);
-	for (unsigned i = 0; i < LEN; i++)
-		assert_int_equal(p.at[i], 0x77);
+	for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		reconnect(rig);
+		protect(&p, cases[i].rights);
+		assert_int_equal(request(rig, cases[i].opcode, 0, cases[i].len, p.at, p.mr->rkey), IBV_WC_REM_OP_ERR);
+		protect(&p, PROT_READ | PROT_WRITE);
+		for (unsigned k = 0; k < LEN; k++)
+			assert_int_equal(p.at[k], 0x77);
+	}
 	place_unmap(&p);
+}
+
+/** Pages that are protected and pages that are not mapped: an error, whichever comes first. */
+static void protected__and_unmapped(void **state)
+{
+	struct rig *rig = *state;
+
+	for (unsigned i = 0; i < 2; i++) {
+		struct place p = place_map(rig, MAP_SHARED, RIG_ACCESS);
+
+		fill(rig, i);
+		assert_int_equal(munmap(p.at + (i ? SECOND : SECOND + PAGE), PAGE), 0);
+		assert_int_equal(mprotect(p.at + (i ? SECOND + PAGE : SECOND), PAGE, PROT_READ), 0);
+		reconnect(rig);
+		assert_int_equal(request(rig, IBV_WR_RDMA_WRITE, 0, LEN, p.at, p.mr->rkey), IBV_WC_REM_OP_ERR);
+		place_unmap(&p);
+	}
 }
 
 static int setup_udp(void **state)
@@ -475,10 +405,8 @@ int main(void)
 		BOTH(unmapped__datagrams_and_unreliable_messages_complete_their_receives),
 		BOTH(unmapped__what_needs_the_contents_fails),
 		BOTH(unmapped__on_demand_is_an_error),
-		BOTH(protected__data_is_there_when_the_program_looks),
-		BOTH(protected__memory_may_be_unmapped_in_part),
-		BOTH(protected__contents_are_read_and_sent),
-		BOTH(protected__atomics_and_code_are_left_alone),
+		BOTH(protected__accesses_are_errors),
+		BOTH(protected__and_unmapped),
 	};
 
 	return cmocka_run_group_tests_name("shim_faults", tests, NULL, NULL);

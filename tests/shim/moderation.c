@@ -158,9 +158,9 @@ static void moderation__an_event_waits_for_its_completions(void **state)
 	write_some(&m, 1); /* the engine knows the time */
 	while (!counts(&m) && ++tries < TRIES)
 		;
-	if (tries == TRIES)
-		print_message("the machine is too busy to tell an event's reasons apart\n");
 	destroy(&m);
+	if (tries == TRIES)
+		skip(); /* the machine is too busy to tell an event's reasons apart */
 }
 
 /* Without more completions, the engine raises the event, whether the program sleeps in poll() or in the library. */

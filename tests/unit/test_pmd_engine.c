@@ -130,8 +130,7 @@ static void engine__a_target_that_does_not_poll_serves_rdma(void **state)
 
 /* ---- memory that goes away ------------------------------------------------------------------------------------ */
 
-/** The program has protected the target's memory: an adapter has its pages pinned, and writes there. */
-static void engine__a_protected_target_is_written(void **state)
+static void engine__a_protected_target_is_an_error_not_a_crash(void **state)
 {
 	struct pmd_port_stats stats;
 	struct end a, b;
@@ -142,16 +141,11 @@ static void engine__a_protected_target_is_written(void **state)
 	pmd_guard_reinstall(); /* cmocka installs its own signal handlers */
 	/* Inaccessible but still mapped: if it were unmapped, a new thread's stack could get these addresses. */
 	assert_ptr_equal(mmap(b.buf, BUF, PROT_NONE, MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), b.buf);
-	memset(a.buf, 0x5a, 8);
 	end_send(&a, NIC_WR_RDMA_WRITE, 8, &b);
 	wc = end_wait(&a, a.scq, false);
-	assert_int_equal(wc.status, NIC_WC_SUCCESS);
-	assert_int_equal(mprotect(b.buf, BUF, PROT_READ | PROT_WRITE), 0);
-	assert_memory_equal(b.buf, a.buf, 8);
+	assert_int_not_equal(wc.status, NIC_WC_SUCCESS);
 	pmd_lock(b.engine);
 	assert_int_equal(nic_counters(b.nic)[NIC_CNT_app_memory_fault], 1);
-	assert_int_equal(nic_counters(b.nic)[NIC_CNT_app_memory_forced], 1);
-	assert_int_equal(nic_counters(b.nic)[NIC_CNT_app_memory_lost], 0);
 	pmd_port_stats_get(b.engine, &stats);
 	assert_true(stats.rx_packets + stats.link_rx_packets >= 1);
 	pmd_unlock(b.engine);
@@ -400,7 +394,7 @@ int main(void)
 		cmocka_unit_test(engine__ping_pong_both_sleep),
 		cmocka_unit_test(engine__ping_pong_one_sleeps),
 		cmocka_unit_test(engine__a_target_that_does_not_poll_serves_rdma),
-		cmocka_unit_test(engine__a_protected_target_is_written),
+		cmocka_unit_test(engine__a_protected_target_is_an_error_not_a_crash),
 		cmocka_unit_test(engine__the_daemon_is_not_a_child_of_the_program),
 		cmocka_unit_test(engine__unusable_devices_return_an_error_message),
 		cmocka_unit_test(engine__a_forked_child_has_only_devices_that_it_opens),

@@ -181,10 +181,12 @@ static void refer__the_mapped_part_of_an_unmapped_target_is_written(void **state
 	open_pair(&a, &b);
 	assert_int_equal(munmap(b.buf + BUF / 2, BUF / 2), 0);
 	memset(a.buf, 0x5a, BUF);
-	end_send(&a, NIC_WR_RDMA_WRITE, BUF, &b);
-	assert_int_equal(end_wait(&a, a.scq, true).status, NIC_WC_SUCCESS);
-	assert_memory_equal(b.buf, a.buf, BUF / 2);
-	assert_int_equal(liar_stats(&b).link_references_failed, 1);
+	for (unsigned i = 1; i <= 6; i++) { /* more often than failures of the sender's memory are put up with */
+		end_send(&a, NIC_WR_RDMA_WRITE, BUF, &b);
+		assert_int_equal(end_wait(&a, a.scq, true).status, NIC_WC_SUCCESS);
+		assert_memory_equal(b.buf, a.buf, BUF / 2);
+		assert_int_equal(liar_stats(&b).link_references_failed, i);
+	}
 	pmd_lock(b.engine);
 	assert_true(nic_counters(b.nic)[NIC_CNT_app_memory_lost] > 0);
 	pmd_unlock(b.engine);

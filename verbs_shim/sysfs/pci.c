@@ -83,7 +83,7 @@ static void put_link(struct pci *p, enum sysfs_class c, const char *name, const 
 static void put_cpus(struct pci *p)
 {
 	char mask[CPUS_MAX / 32 * 9 + 1];
-	unsigned cpus = p->cpus < CPUS_MAX ? p->cpus : CPUS_MAX;
+	unsigned known = p->cpus ? p->cpus : 1, cpus = known < CPUS_MAX ? known : CPUS_MAX;
 	size_t len = 0;
 
 	for (unsigned group = (cpus - 1) / 32 + 1; group-- > 0;) {

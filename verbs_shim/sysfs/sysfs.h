@@ -69,7 +69,7 @@ unsigned sysfs_pci_domain(void);
 /** All input that determines the tree, read at one time. */
 struct sysfs_world {
 	unsigned n, uverbs_first, pci_domain;
-	unsigned cpus; /* number of CPUs of the machine */
+	unsigned cpus; /* number of CPUs of the machine; 0: unknown */
 	struct pmd_device devices[SYSFS_DEVICES_MAX];
 	struct sysfs_live rest[SYSFS_DEVICES_MAX]; /* state of each device, without counters */
 	struct sysfs_names kernel[SYSFS_CLASSES];

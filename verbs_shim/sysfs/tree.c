@@ -27,7 +27,7 @@ int sysfs_world_read(struct sysfs_world *w)
 		return n < 0 ? n : -ENOENT;
 	w->uverbs_first = sysfs_uverbs_first();
 	w->pci_domain = sysfs_pci_domain();
-	w->cpus = cpus > 0 ? (unsigned)cpus : 1;
+	w->cpus = cpus > 0 ? (unsigned)cpus : 0;
 	for (unsigned i = 0; i < w->n; i++)
 		sysfs_rest_read(&w->devices[i], &w->rest[i]);
 	/* Leave out SYSFS_CM and those after it: we show no entries of the kernel there. */

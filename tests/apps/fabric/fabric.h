@@ -90,7 +90,7 @@ void case_to_itself(struct pair *p);
 void case_rma(struct pair *p);
 void case_rma_vectors(struct pair *p);
 void case_wrong_key(struct pair *p);
-void case_protected(struct pair *p);
+void case_unmapped(struct pair *p);
 void case_atomics(struct pair *p);
 void case_injected_atomics(struct pair *p);
 void case_tagged_atomics(struct pair *p);

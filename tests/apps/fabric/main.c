@@ -57,7 +57,7 @@ static const struct {
 	{"RMA", case_rma},
 	{"RMA with vectors on both sides", case_rma_vectors},
 	{"wrong key", case_wrong_key},
-	{"memory that is protected", case_protected},
+	{"memory that is unmapped", case_unmapped},
 	{"atomics", case_atomics},
 	{"injected atomics", case_injected_atomics},
 	{"tagged atomics", case_tagged_atomics},

@@ -64,35 +64,33 @@ void case_wrong_key(struct pair *p)
 	await(p, p->a.tx);
 }
 
-/** Write to a region whose memory the program has protected. @param error of the request; 0: none. */
-static void write_to_protected(struct pair *p, int error)
+/** Write to a region whose memory the program has unmapped. @param error of the request; 0: none. */
+static void write_to_unmapped(struct pair *p, int error)
 {
-	char *page = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	/* Where the kernel puts no mapping on its own: nothing takes the place of the page. */
+	void *wish = (void *)(sizeof(void *) == 8 ? (uintptr_t)1 << 45 : 0);
+	char *page = mmap(wish, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	struct fid_mr *mr;
 
 	WANT_OK(fi_mr_reg(p->domain, page, PAGE, FI_REMOTE_WRITE, 0, 77, 0, &mr, NULL));
-	WANT_OK(mprotect(page, PAGE, PROT_NONE));
-	memcpy(p->here, "a sealed page", 14);
+	WANT_OK(munmap(page, PAGE));
 	WANT_OK(fi_write(p->a.ep, p->here, 14, NULL, p->b.addr, p->base ? (uintptr_t)page : 0, fi_mr_key(mr), NULL));
 	if (error)
 		await_error(p, p->a.tx, error);
 	else
 		await(p, p->a.tx);
-	WANT_OK(mprotect(page, PAGE, PROT_READ));
-	WANT(strcmp(page, error ? "" : "a sealed page"), 0);
 	WANT_OK(fi_close(&mr->fid));
-	WANT_OK(munmap(page, PAGE));
 }
 
 /** A region whose memory has to be there when it is registered (FI_MR_ALLOCATED) is used as if its pages were pinned;
  *  other regions are not. */
-void case_protected(struct pair *p)
+void case_unmapped(struct pair *p)
 {
 	struct pair other = {0};
 
-	write_to_protected(p, 0);
+	write_to_unmapped(p, 0);
 	if (pair_open_mode(&other, 0)) {
-		write_to_protected(&other, FI_EREMOTEIO);
+		write_to_unmapped(&other, FI_EREMOTEIO);
 		pair_close(&other);
 	}
 }

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* mapped.h - whether memory is mapped (pmd-internal). */
+#ifndef PMD_MAPPED_H
+#define PMD_MAPPED_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/** Whether all pages of [addr, addr + len) are mapped, whatever their protection, and also behind the end of a file.
+ *  Takes about a microsecond, and more for megabytes. */
+bool pmd_is_mapped(const void *addr, size_t len);
+
+#endif
