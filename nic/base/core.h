@@ -102,8 +102,8 @@ struct nic {
 	struct nic_trace_entry *trace;
 	uint64_t trace_head;
 
-	struct list moderated; /* CQs with a delayed COMP event */
-	uint64_t moderated_ns; /* when the first of these events may be due, or earlier */
+	struct list moderated;	 /* CQs with a delayed COMP event */
+	uint64_t moderated_ns;	 /* when the first of these events may be due, or earlier */
 	struct copy_job faulted; /* the last copy by mem_write() that failed */
 };
 

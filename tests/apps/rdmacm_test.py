@@ -145,7 +145,8 @@ def without_hooks(tally, side):
     for program in ("rstream", "rdma_server"):
         for how, before, times in (("--no-sysfs", ["--no-sysfs"], 1), ("LD_LIBRARY_PATH", None, 1), ("hooks", [], 0)):
             # With the hooks, a client, which ends; without them, a server ends as well.
-            argv = [program if times else program.replace("server", "client"), "-s", side.address, "-p", str(harness.free_port())]
+            argv = [program if times else program.replace("server", "client"), "-s", side.address, "-p",
+                    str(harness.free_port())]
             if before is None:
                 process = harness.Process(argv, None, {"LD_LIBRARY_PATH": library, "UROCE_DEVICES": side.devices})
             else:
