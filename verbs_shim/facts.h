@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * facts.h - constants common to all our devices, as reported by ibv_query_* (ibverbs/query.c) and the sysfs tree
- * (sysfs/attributes.c). Values that differ per device come from pmd/include/engine.h and nic.h.
+ * (sysfs/attributes.c, sysfs/pci.c). Values that differ per device come from pmd/include/engine.h and nic.h.
  */
 #ifndef FACTS_H
 #define FACTS_H
@@ -10,9 +10,9 @@
 
 #define FACT_FIRMWARE UROCE_VERSION
 
-/* Our verbs and our PCI functions have the same IDs, as with bnxt_re and irdma. PCI's have 16 bits, so this vendor ID
- * has too. It is not registered, neither by the PCI-SIG nor, as an OUI, by the IEEE. With 0 or 0xffffff, programs would
- * take the device for the kernel's rxe. */
+/* ibv_query_device and the PCI network function report the same vendor and part IDs, as with bnxt_re and irdma.
+ * Therefore the vendor ID has the 16 bits of a PCI ID. It is registered neither with the PCI-SIG nor, as an OUI, with
+ * the IEEE. With the vendor ID 0 or 0xffffff, programs would mistake the device for the kernel's rxe. */
 #define FACT_VENDOR_ID	    0x726f /* the characters "ro" */
 #define FACT_VENDOR_PART_ID 0xce00
 #define FACT_HARDWARE	    0

@@ -43,7 +43,7 @@ bool nic_config_complete(struct nic_config *c)
 	    l->max_qp_wr > 1u << 24 || l->max_srq_wr > 1u << 24 || l->max_sge > 1024 || l->max_inline > 1u << 16)
 		return false;
 	if (c->psn_window == PSN_WINDOW_MAX)
-		c->psn_window--; /* with 2^23 PSNs in flight, psn_diff() would take the next PSN for an old one */
+		c->psn_window--; /* with 2^23 PSNs in flight, psn_diff() would place the next PSN behind the oldest */
 	return true;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* config.h - the defaults of nic_config, and its check. Private to nic/. */
+/* config.h - fills in the defaults of a nic_config, and checks it. Private to nic/. */
 #ifndef NIC_CONFIG_H
 #define NIC_CONFIG_H
 
@@ -7,7 +7,7 @@
 
 struct nic_config;
 
-/** Fill in defaults. @return false: a value is out of range. */
+/** Replace zeroes in *c with the defaults. @return false: a value is out of range, or c->random is NULL. */
 bool nic_config_complete(struct nic_config *c);
 
 #endif

@@ -35,8 +35,8 @@ struct path {
 /** State of the trigger unit. */
 struct trig {
 	struct list due; /* counters with ready work */
-	/* Counters whose ready work has found no room. untried: to be tried again in the present pass; hungry: at the
-	 * last try, none of the counter's work started; fed: at the last try, some of it started. */
+	/* Counters whose ready work found no room in its queue. untried: the present pass has not tried the counter
+	 * yet. hungry, fed: at the last try, none (hungry) or some (fed) of the counter's work was started. */
 	struct list untried, hungry, fed;
 	uint64_t completions; /* nic.completions when the pass began */
 	uint64_t retry_ns;    /* when to retry in any case; TIME_NEVER: nothing to retry */
@@ -48,7 +48,7 @@ struct copy_job {
 	uint8_t *dst;
 	const uint8_t *src;
 	size_t len;
-	uint32_t *icrc; /* NULL, or the CRC to be continued over these bytes */
+	uint32_t *icrc; /* NULL, or a CRC that is to be updated with these bytes */
 };
 
 struct nic {
@@ -81,7 +81,8 @@ struct nic {
 	struct list rdms;      /* endpoints */
 	struct list rdm_rqs;   /* their shared receive queues */
 	uint64_t rdm_deadline; /* the earliest deadline of any endpoint */
-	uint64_t rdm_planned;  /* the rdm_deadline that rdm_timeout() last computed; shows how late its next call is */
+	uint64_t rdm_planned;  /* the rdm_deadline that rdm_timeout() last set; its next call compares it with `now` to
+				  see how late it runs */
 	bool owners_due;       /* settle_owners has something to do */
 	bool (*settle_owners)(struct nic *nic); /* let owners of QPs act on completions; @return whether any acted */
 	bool trig_due;				/* trig_run may have something to do */
@@ -103,7 +104,7 @@ struct nic {
 	uint64_t trace_head;
 
 	struct list moderated;	 /* CQs with a delayed COMP event */
-	uint64_t moderated_ns;	 /* when the first of these events may be due, or earlier */
+	uint64_t moderated_ns;	 /* at or before the time at which the first of these events is due */
 	struct copy_job faulted; /* the last copy by mem_write() that failed */
 };
 
@@ -117,7 +118,7 @@ static inline void trace_add(struct nic *nic, uint32_t qpn, enum nic_trace_event
 	*e = (struct nic_trace_entry){.now_ns = nic->told_ns, .qpn = qpn, .event = event, .a = a, .b = b};
 }
 
-/** Must be called after a change of trig.retry_ns or moderated_ns. */
+/** Recompute nic->rare_ns. Call this after every change of trig.retry_ns or moderated_ns. */
 static inline void rare_update(struct nic *nic)
 {
 	nic->rare_ns = nic->trig.retry_ns < nic->moderated_ns ? nic->trig.retry_ns : nic->moderated_ns;

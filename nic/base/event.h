@@ -16,7 +16,7 @@ struct event_source {
 	struct list node; /* on nic.events while bits != 0 */
 	uint64_t bits;	  /* 1 << enum nic_event_type */
 	void *user;
-	bool silent; /* the object is the NIC's own: its events are not reported */
+	bool silent; /* the object belongs to the NIC itself, so its events are not reported */
 };
 
 void event_source_init(struct event_source *src, void *user);

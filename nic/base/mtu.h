@@ -12,7 +12,7 @@ static inline uint32_t mtu_bytes(enum nic_mtu mtu)
 	return 128u << mtu;
 }
 
-/* A PMTU is a power of two. */
+/* log2 of a path MTU in bytes, which is a power of two. */
 static inline uint32_t pmtu_shift(uint32_t pmtu)
 {
 	return (uint32_t)__builtin_ctz(pmtu);

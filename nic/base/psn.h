@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 #define PSN_MASK       0xffffffu
-#define PSN_WINDOW_MAX (1u << 23) /* maximum of outstanding PSNs: with more, psn_diff() takes new PSNs for old ones */
+#define PSN_WINDOW_MAX (1u << 23) /* max outstanding PSNs; with more, a new PSN would look like a duplicate */
 
 static inline uint32_t psn_add(uint32_t psn, uint32_t n)
 {

@@ -47,7 +47,7 @@ static inline void table_place(struct table *t, uint32_t key, void *value)
 	t->count++;
 }
 
-/** The key must not be in the table. @return false when memory is short. */
+/** Insert a key that is not in the table. @return false: no memory. */
 static inline bool table_insert(struct table *t, uint32_t key, void *value)
 {
 	if (!t->slots || (t->count + 1) * 2 > t->mask + 1) {

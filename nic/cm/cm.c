@@ -126,8 +126,8 @@ uint8_t nic_cm_ack_timeout(uint8_t packet_life, uint8_t ack_delay)
 
 	longer = round_trip > ack_delay ? round_trip : ack_delay;
 	shorter = round_trip > ack_delay ? ack_delay : round_trip;
-	if (shorter + 1 >= longer) /* the shorter time is at least half as long as the longer time: count it;
-				    * a time shorter than half is ignored */
+	if (shorter + 1 >= longer) /* the shorter time is ignored unless it is at least half as long as the
+				    * longer time */
 		longer++;
 	return cm_at_most(longer, 31);
 }

@@ -29,7 +29,7 @@
 
 /** The longest wait that a peer's MAD can impose on this side, as an exponent: 69 s. */
 #define CM_TIME_MAX 24
-#define CM_NO_MRA   UINT8_MAX /* a value of mra_tries that differs from every number of tries */
+#define CM_NO_MRA   UINT8_MAX /* mra_tries before any MRA has arrived: no number of tries reaches this value */
 
 struct nic_cm_id {
 	struct nic_cm *cm;
@@ -38,9 +38,10 @@ struct nic_cm_id {
 	bool passive, sidr;
 	bool orphan;	       /* destroyed by its owner, or adopted: the id raises no events */
 	bool lingers;	       /* is on nic_cm.lingering */
-	bool quiet;	       /* the owner has already been told of the end: raise no DREP or DREQ_ERROR event */
-	uint16_t abort_reason; /* reason of the REJ that this side sent after its REP; a REJ with the same reason
-				* answers a duplicate REQ; 0: none */
+	bool quiet;	       /* the owner knows of the end by REP_ERROR or its own reject: no events but REP_ERROR and
+				* TIMEWAIT_EXIT */
+	uint16_t abort_reason; /* reason of the REJ that this side sent after its REP, and sends again for a
+				* duplicate REQ or an RTU; 0: no such REJ */
 
 	struct list all;      /* on nic_cm.all */
 	struct list leftover; /* an orphan: on nic_cm.lingering (IDLE) or nic_cm.leaving (DREQ_SENT, TIMEWAIT) */
@@ -68,7 +69,7 @@ struct nic_cm_id {
 	 * that message makes the CM send the MAD again. */
 	uint64_t deadline, wait_ns;
 	uint32_t heap_at;  /* 0: no timer */
-	uint8_t tries;	   /* left */
+	uint8_t tries;	   /* how many retransmissions are left */
 	uint8_t mra_tries; /* value of `tries` at the last MRA; CM_NO_MRA: no MRA has arrived yet */
 	uint8_t saved[NIC_CM_MAD_LEN];
 	enum cm_attr saved_attr; /* 0: none */
@@ -76,7 +77,7 @@ struct nic_cm_id {
 	/* A request that the owner has not answered is on its listener's list, even after the peer has withdrawn the
 	 * request. */
 	bool unanswered;
-	struct nic_cm_id *listener; /* NULL: the owner has destroyed it */
+	struct nic_cm_id *listener; /* of an unanswered request; NULL: the owner has destroyed the listener */
 	struct list pending;	    /* of a listener: head of the list; of a request: its node on the list */
 
 	/* Listeners */
@@ -175,7 +176,7 @@ struct cm_mad cm_mad_of(const struct nic_cm_id *id, enum cm_attr attr);
 bool cm_mad_data(struct cm_mad *mad, const void *data, uint32_t len);
 /** Send a MAD on the id's route, count it as a first transmission, and save it for cm_send_saved. */
 void cm_send_save(struct nic_cm_id *id, const struct cm_mad *mad);
-/** As cm_send_save, and start the timer, which retransmits the MAD until it is answered. */
+/** As cm_send_save, and start the timer, which retransmits the MAD until it is answered or no tries are left. */
 void cm_send_timed(struct nic_cm_id *id, const struct cm_mad *mad);
 void cm_send_saved(struct nic_cm_id *id);
 /** Begin an answer to a MAD for which no id exists here. The answer has the MAD's transaction ID, and the MAD's local
@@ -191,8 +192,8 @@ void cm_answer_drep(const struct cm_rx *rx);
 void cm_event(struct nic_cm_id *id, enum nic_cm_event_type type);
 /** Deliver an event caused by a received MAD, with the MAD's private data. */
 void cm_event_mad(struct nic_cm_id *id, struct nic_cm_event *event, const struct cm_rx *rx);
-/** Called after an orphan has changed its state. If the orphan has ended and no timer runs, free it. If its timer runs,
- *  keep it until the timer expires. */
+/** Handle a change of an orphan's state. An orphan in IDLE, TIMEWAIT or DREQ_SENT is freed if its timer does not run;
+ *  otherwise it goes on nic_cm.lingering or nic_cm.leaving until the timer expires. */
 void cm_settle(struct nic_cm_id *id);
 /** Length of the data without trailing zeroes. */
 uint32_t cm_private_used(const void *data, uint32_t len);
@@ -233,8 +234,8 @@ void cm_dreq_send(struct nic_cm_id *id, const void *private_data, uint32_t priva
 void cm_drep_send(struct nic_cm_id *id, const void *private_data, uint32_t private_len);
 /** Send a REJ, and save it for duplicates of the message that it answers. */
 void cm_rej_send(struct nic_cm_id *id, enum cm_answered answered, const struct nic_cm_reject *reject);
-/** Refuse in state REP_SENT. The peer may consider the connection established, so a DREQ follows the REJ. The
- *  DREQ is retransmitted until it is answered. */
+/** Send a REJ in state REP_SENT or MRA_REP_RCVD. The peer may consider the connection established, so a DREQ follows
+ *  the REJ. The DREQ is retransmitted until it is answered or no tries are left. */
 void cm_rep_abort(struct nic_cm_id *id, const struct nic_cm_reject *reject);
 /** Find a connection that the sender of a REQ or REP must have lost, since the message uses that connection's
  *  communication ID or QP for another connection (12.9.8.3.1). NULL: none. @param qpn the sender's QP; 0: unknown */

@@ -186,8 +186,8 @@ void cm_rep_rx(struct nic_cm_id *id, const struct cm_rx *rx)
 void cm_rep_dup(struct nic_cm_id *id, const struct cm_rx *rx)
 {
 	CM_COUNT(rx->cm, rx_dup_rep);
-	if (!id->remote_id) { /* this side gave up before it knew the peer's id, so its first REJ did not name
-			       * that id; this REJ names it */
+	if (!id->remote_id) { /* this side gave up before a REP told it the peer's id, so its REJ could not name
+			       * that id: send a REJ that does */
 		cm_answer_rej(rx, CM_ANSWERS_REP, NIC_CM_REJ_INVALID_COMM_ID);
 		return;
 	}
@@ -230,7 +230,8 @@ int nic_cm_mra(struct nic_cm_id *id, uint8_t service_timeout, const void *privat
 }
 
 /** Wait for the peer's answer for as long as the peer's MRA asks. Only the first MRA of each try has this effect:
- *  otherwise a peer that keeps sending MRAs could keep the connection from ever timing out. */
+ *  otherwise a peer that keeps sending MRAs could keep the connection from ever timing out.
+ *  @return false: the MRA is not for the MAD that this side has sent */
 static bool wait_longer(struct nic_cm_id *id, const struct cm_rx *rx)
 {
 	const struct cm_mra *mra = &rx->mad->mra;

@@ -53,8 +53,8 @@ void cm_record_write(struct nic_cm_id *id)
 
 /* ---- Taking over ------------------------------------------------------------------------------------------------ */
 
-/** Whether a record is valid and its local id is in this instance's range. *r is a private copy, which no other
- *  process can change. */
+/** Whether a record is valid, and its local id is in this instance's range and not in use. *r is a private copy, which
+ *  no other process can change. */
 static bool sane(const struct nic_cm *cm, const struct nic_cm_record *r)
 {
 	uint64_t range = (uint64_t)1 << cm->config.id_bits;

@@ -3,8 +3,8 @@
  * cm_close.c - refusing and ending connections: REJ, DREQ and DREP, time-wait, and ids that their owner destroys (IBTA
  * 12.6.7, 12.6.10, 12.6.11, 12.9.6).
  *
- * A REJ is sent once and never answered. If the peer may consider the connection established, a DREQ follows
- * the REJ. The DREQ is retransmitted until it is answered, so that the peer learns of the end.
+ * A REJ has no answer, so no timer retransmits it. If the peer may consider the connection established, a DREQ follows
+ * the REJ. The DREQ is retransmitted until it is answered or no tries are left, so that the peer learns of the end.
  */
 #include "cm.h"
 
@@ -110,7 +110,8 @@ void cm_rej_rx(struct nic_cm_id *id, const struct cm_rx *rx)
 		cm_id_set(id, NIC_CM_IDLE);
 	else if (id->state == NIC_CM_REQ_RCVD || id->state == NIC_CM_MRA_REQ_SENT)
 		cm_linger(id); /* a REQ that the peer sent before the REJ may arrive after the REJ */
-	else		       /* also REJ "stale" in REQ_SENT: the peer still uses our QP (12.9.8.3.1) */
+	else /* also if a REJ "stale" answers our REQ: the peer still uses our QP in an older connection
+	      * (12.9.8.3.1) */
 		cm_timewait_enter(id);
 	cm_event_mad(id, &event, rx);
 }

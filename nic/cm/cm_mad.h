@@ -2,12 +2,13 @@
 /*
  * cm_mad.h - the messages of the connection manager: MADs of class 7 and their representation (IBTA 12.6, 12.11).
  *
- * cm_mad_parse is the only function that reads bytes of a MAD. It guarantees only that no field of the struct cm_mad
- * exceeds its width on the wire. The code that acts on an MTU, a transport or a reason decides whether the value is
- * valid, since a REJ must answer an invalid value. Reserved bits are ignored on arrival and sent as 0.
+ * cm_mad_parse is the only function that reads bytes of a MAD. It guarantees that no field of the struct cm_mad exceeds
+ * its width on the wire, that info_len is at most CM_INFO_LEN, and that `answered` is in enum cm_answered. The code
+ * that acts on an MTU, a transport or a reason decides whether the value is valid, since a REJ must answer an invalid
+ * value. Reserved bits are ignored on arrival and sent as 0.
  *
- * One table in cm_table.c says where each field lies; parsing, building and tests use it. Stateless. Knows nothing of
- * connections, time or addresses. nic_cm_ip.h handles RDMA IP headers, which are at the start of private data.
+ * One table in cm_table.c says where each field lies; parsing, building and tests use it. These functions keep no state
+ * and know nothing of connections, time or addresses. RDMA IP headers, at the start of private data: see nic_cm_ip.h.
  */
 #ifndef NIC_CM_MAD_H
 #define NIC_CM_MAD_H
@@ -274,7 +275,7 @@ struct cm_field {
 	uint8_t byte;	  /* offset in the MAD, including the MAD header */
 	uint8_t bit;	  /* first bit in that byte, counted from the most significant */
 	uint8_t width;	  /* in bits; the field spans at most 8 bytes. CM_GID_BITS: a GID, copied as it is */
-	uint8_t shift;	  /* number of the member's lowest bit that is in this field */
+	uint8_t shift;	  /* position in the member (0: least significant) of the field's lowest bit */
 	uint8_t size;	  /* size of the member in bytes */
 	uint16_t offset;  /* offset of the member in struct cm_mad */
 };

@@ -11,8 +11,8 @@ typedef void handler(struct nic_cm_id *id, const struct cm_rx *rx);
 
 /*
  * The handler of each message in each state (state tables in IBTA 12.9.7). A message without a handler is counted and
- * dropped. REQ and SIDR_REQ name no id of this side, and are not in the table. A *_dup handler is for a message
- * that was received before, perhaps because the answer was lost.
+ * dropped. REQ and SIDR_REQ name no id of this side, and are not in the table. A *_dup handler is for a message that
+ * the peer has sent again, perhaps because our answer was lost.
  */
 static handler *const handlers[NIC_CM_STATES][CM_APR - CM_REQ + 1] = {
 #define ON(attr) [CM_##attr - CM_REQ]
@@ -55,7 +55,8 @@ static void count(struct nic_cm *cm, enum cm_attr attr)
 	cm->counts[of[attr - CM_ATTR_FIRST]]++;
 }
 
-/** A message to an id that does not exist here: answer, so that the sender does not wait for us (12.9.8.3). */
+/** Count a message to an id that does not exist here. Answer a REP, RTU or DREQ, so that its sender does not wait for
+ *  us (12.9.8.3). */
 static void unknown(const struct cm_rx *rx)
 {
 	switch (rx->mad->attr) {
@@ -154,7 +155,7 @@ void nic_cm_rx(struct nic_cm *cm, const struct nic_cm_route *route, const void *
 
 	if (verdict != CM_MAD_OK) {
 		cm->counts[NIC_CM_COUNT_rx_too_short + verdict -
-			   CM_MAD_TOO_SHORT]++; /* in the order of cm_verdict.def */
+			   CM_MAD_TOO_SHORT]++; /* these counters are in the order of cm_verdict.def */
 		return;
 	}
 	count(cm, parsed.attr);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * cm_sidr.c - service ID resolution: finds the QPN and Q_Key of a datagram service (IBTA 12.11). A request is
- * retransmitted until it is answered. An answer is kept for some time, for requests that are retransmitted before the
- * answer arrives.
+ * retransmitted until it is answered or no tries are left. An answer is kept for some time, and sent again whenever the
+ * peer retransmits its request.
  */
 #include "cm.h"
 

@@ -9,8 +9,8 @@
 #define AT(byte)     (CM_MAD_HEADER_LEN + (byte))
 #define SIZE(member) sizeof(((struct cm_mad *)0)->member)
 
-/** A part of a field: `bits` bits of the member, from bit `low` on. In the message, they begin at bit `first` of byte
- *  `at`. */
+/** A part of a field: `bits` bits of the member, of which the lowest is bit `low` (0: least significant). In the
+ *  message, they begin at bit `first` of byte `at`. */
 #define PART(member, at, first, bits, low)                                                                             \
 	{                                                                                                              \
 		.name = #member, .byte = AT(at), .bit = (first), .width = (bits), .shift = (low),                      \

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * cm_timer.c - timers of ids, in a heap. When a timer expires, a MAD is retransmitted, or the id gives up (IBTA
- * 12.9.8), or a time-wait ends. The heap always has room for every id, so starting a timer cannot fail.
+ * 12.9.8), or its time-wait or lingering ends. The heap always has room for every id, so starting a timer cannot fail.
  */
 #include "cm.h"
 
@@ -92,7 +92,7 @@ uint64_t nic_cm_deadline(const struct nic_cm *cm)
 
 /* ---- What is due ----------------------------------------------------------------------------------------------- */
 
-/** What to do when the timer of an id in some state expires: retransmit the saved MAD while tries are left, then
+/** What to do when the timer of an id expires, for each state: retransmit the saved MAD while tries are left, then
  *  call `over`. */
 struct due {
 	enum nic_cm_counter again; /* counter of retransmissions; NIC_CM_COUNTERS: nothing is retransmitted */

@@ -8,7 +8,7 @@
  *
  *   - One instance is single-threaded: its owner serialises all calls on it and on its objects.
  *   - `now` is a monotonic time in nanoseconds. After a jump of `now`, or a stop of the process, timers continue with
- *     the time that they had left, so that nothing fails because of the jump. All names of times end in _ns.
+ *     the time that they had left, so that nothing fails because of the jump. Names of times in nanoseconds end in _ns.
  *   - Return values are 0 or a negative errno, unless a comment says otherwise.
  *   - Numeric values of enums and flags that verbs programs see are those of the verbs ABI: a front-end can pass
  *     them through unchanged. If a struct has the layout of the ABI, a comment says so.
@@ -19,8 +19,9 @@
  *
  * This file includes the parts of the interface. nic_device.h has the NIC instance; nic_mem.h, nic_cq.h, nic_qp.h,
  * nic_mcast.h, nic_wr.h, nic_tm.h, nic_xrc.h and nic_event.h have the verbs. The code that carries packets uses
- * nic_frame.h and nic_path.h, and observers use nic_observe.h and nic_capture.h. The headers of endpoints, nic_rdm.h
- * and nic_elem.h, are not included here.
+ * nic_frame.h and nic_path.h, and observers use nic_observe.h and nic_capture.h. Not included here are the
+ * headers of endpoints (nic_rdm.h, nic_elem.h), of queue pair 1 (nic_gsi.h) and of the connection manager (nic_cm.h,
+ * nic_cm_ip.h).
  */
 #ifndef NIC_NIC_H
 #define NIC_NIC_H

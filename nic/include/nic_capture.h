@@ -11,8 +11,8 @@
 
 /**
  * Write a frame to buf as a whole IP packet, for captures. This restores headers that the carrier removed (the IPv4 ID
- * only if it can be computed from the ICRC), computes the ICRC and the UDP checksum over IPv6 if they are absent, and
- * reads the payload from `body` if `body` is set. The frame need not be well-formed.
+ * only if it can be computed from the ICRC), computes the ICRC, and in IPv6 packets the UDP checksum, if they are
+ * absent, and reads the payload from `body` if `body` is set. The frame need not be well-formed.
  * @return the packet's length; 0: the packet is longer than `size`, or longer than an IP packet can be.
  */
 uint32_t nic_frame_ip(const struct nic_rx_frame *frame, uint8_t *buf, uint32_t size);

@@ -7,8 +7,8 @@
  * through nic_cm_config.event. The CM does not access queue pairs: it exchanges their numbers and properties, and the
  * owner modifies the queue pairs when events arrive (12.9.7.1, 12.9.7.2).
  *
- * Not thread-safe: the owner serialises all calls on one instance. Both callbacks run inside a call; `event` may call
- * every function declared here except nic_cm_destroy, nic_cm_rx and nic_cm_advance; `send` must call none of them.
+ * Not thread-safe: the owner serialises all calls on one instance. Callbacks run inside such a call: `event` may call
+ * every function declared here except nic_cm_destroy, nic_cm_rx and nic_cm_advance; the others must call none of them.
  * Calls return 0 or a negative errno. No call keeps a pointer that it was given, unless its comment says so.
  *
  * Times named *_timeout, *_life and *_delay are exponents as MADs carry them, 0..31: 4.096 us * 2^n (nic_timeout_ns).
@@ -64,9 +64,9 @@ enum nic_cm_sidr_status {
 /** The transport service of a connection's QP, as named in the REQ. */
 enum nic_cm_transport { NIC_CM_RC, NIC_CM_UC, NIC_CM_XRC };
 
-/** States of an id (12.9.5, 12.9.6). A connection that ends passes through NIC_CM_TIMEWAIT. */
+/** States of an id (12.9.5, 12.9.6). A connection that ends after the REP passes through NIC_CM_TIMEWAIT. */
 enum nic_cm_state {
-	NIC_CM_IDLE, /* refused, timed out, or past time-wait: the owner can only call nic_cm_id_destroy */
+	NIC_CM_IDLE, /* refused, timed out, past time-wait, or SIDR answered: the owner can only destroy the id */
 	NIC_CM_LISTEN,
 	NIC_CM_REQ_SENT,
 	NIC_CM_MRA_REQ_RCVD, /* active: the peer asked for more time before its REP */
@@ -122,10 +122,11 @@ struct nic_cm_ece {
  * SIDR_REP         IDLE               destroy
  * SIDR_REQ_ERROR   IDLE               destroy: no answer to the SIDR_REQ
  *
- * If a peer's REQ shows that a connection is stale, the CM sends a DREQ as if the owner had disconnected; DREP,
- * DREQ_ERROR or DREQ follows. If both sides send a DREQ at the same time, the owner gets the event DREQ in state
- * TIMEWAIT, and neither DREP nor DREQ_ERROR follows. In that state the owner need not call nic_cm_disconnect, which
- * would return -EINVAL. After REP_ERROR, and after the owner's own reject, only TIMEWAIT_EXIT can follow.
+ * If a peer's REQ or REP shows that an established connection is stale, the CM sends a DREQ as if the owner had called
+ * nic_cm_disconnect; DREP, DREQ_ERROR or DREQ follows. If both sides send a DREQ at the same time, the owner gets the
+ * event DREQ in state TIMEWAIT, and neither DREP nor DREQ_ERROR follows. In that state the owner need not call
+ * nic_cm_disconnect, which would return -EINVAL. After REP_ERROR, and after the owner's own reject, only TIMEWAIT_EXIT
+ * can follow.
  */
 enum nic_cm_event_type {
 	NIC_CM_EVENT_REQ,
@@ -262,8 +263,8 @@ struct nic_cm_config {
 	uint32_t id_base, id_bits;
 	uint64_t ca_guid;  /* GUID of this device, sent in REQ and REP */
 	uint8_t ack_delay; /* of this device's QPs; part of the local ACK timeout in the REQ (12.7.34) */
-	/** Maximum number of ids of all kinds, including ids in time-wait. 0: 65536. If there are records, n_records
-	 *  limits the number, too. */
+	/** Maximum number of ids of all kinds, including ids in time-wait. 0: 65536. The number is also limited to half
+	 *  of 2^id_bits and, if there are records, to n_records. */
 	uint32_t max_ids;
 	/** Maximum number of REQs and SIDR_REQs that wait for the owner's answer, for all listeners together. 0:
 	 *  4096. */
@@ -331,9 +332,9 @@ void nic_cm_id_set_user(struct nic_cm_id *id, void *user);
 
 /**
  * Destroy an id for the owner: the pointer becomes invalid, and no event follows. The CM ends whatever the id was
- * doing: it disconnects, answers a DREQ, or rejects (with reason timeout if this side sent the REQ, with the consumer
- * reason if the peer sent it), and keeps what time-wait needs. Destroying a listener does not affect connections that
- * it accepted.
+ * doing: it disconnects, answers a DREQ, or rejects (with reason timeout if this side's REQ has no REP yet, otherwise
+ * with the consumer reason), and keeps what time-wait needs. Destroying a listener does not affect the connections and
+ * requests that have come through it.
  */
 void nic_cm_id_destroy(struct nic_cm_id *id);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * nic_cm_ip.h - IP addressing on the connection manager (IBTA annex A11): service IDs that stand for a port, and the
- * RDMA IP header. In a REQ or SIDR_REQ, that header precedes the application's private data, and holds the connection's
+ * nic_cm_ip.h - IP addressing for the connection manager (IBTA annex A11): service IDs that stand for a port, and the
+ * RDMA IP header. In a REQ or SIDR_REQ, this header precedes the application's private data, and holds the connection's
  * IP addresses and source port. These functions keep no state. IPv4 addresses are mapped into GIDs (::ffff:a.b.c.d), as
  * everywhere in the NIC.
  */

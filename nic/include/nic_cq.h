@@ -115,8 +115,9 @@ uint32_t nic_cq_count(const struct nic_cq *cq);
  *  announced that entry. If the CQ is moderated, the waiting entries count, and the period begins now. */
 void nic_cq_arm(struct nic_cq *cq, bool solicited_only);
 /** Moderate a CQ's COMP events: from now on, the event of an armed CQ is raised when it has `count` entries to
- * announce, or `period_us` microseconds after the first of them. Polling finds the entries before that. If `count` is
- * below 2 or `period_us` is 0, events are not moderated (the default). An event that is being delayed is raised now. */
+ * announce, or `period_us` microseconds after the first of them. Only the event is delayed: polling finds the entries
+ * at once. If `count` is below 2 or `period_us` is 0, events are not moderated (the default). An event that is being
+ * delayed is raised now. */
 void nic_cq_moderate(struct nic_cq *cq, uint16_t count, uint16_t period_us);
 
 #endif

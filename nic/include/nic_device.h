@@ -13,7 +13,7 @@
 
 /** Limits of an instance, which device queries report. Zero in nic_config.limits means the default. */
 struct nic_limits {
-	uint32_t max_qp;	/* at most 2^qpn_bits minus the reserved QPNs; default 16384 */
+	uint32_t max_qp;	/* QPs; the range of QPNs may allow fewer; default 16384 */
 	uint32_t max_qp_wr;	/* WRs per queue; default 16384 */
 	uint32_t max_sge;	/* SGEs per WR; default 32 */
 	uint32_t max_inline;	/* bytes of inline data per WR; default 1024 */
@@ -36,16 +36,16 @@ struct nic_config {
 
 	enum nic_mtu active_mtu;  /* MTU of the port; 0: NIC_MTU_1024 */
 	uint32_t psn_window;	  /* max unacknowledged PSNs per QP, up to 2^23; 0: 2^16 */
-	uint32_t max_inflight;	  /* max unacknowledged payload bytes per QP, for carriers with small buffers; a QP that
-				     loses packets sends less than this for a while; 0: only psn_window limits */
+	uint32_t max_inflight;	  /* max unacknowledged payload bytes per QP, for carriers with small buffers. A QP
+				     that loses packets stays below this for a while. 0: no limit but psn_window */
 	uint16_t udp_sport;	  /* source port of all packets; 0: each flow has a constant port, 0xC000 or above */
-	uint32_t ack_delay_ns;	  /* how long an ACK may wait for later ACKs, or for another packet of its QP;
-				   * 0: no delay */
+	uint32_t ack_delay_ns;	  /* how long an ACK may be delayed, to cover later packets too, or to be sent
+				   * together with another packet of its QP; 0: no delay */
 	uint32_t ack_backoff;	  /* 1, 2 or 4: an ACK timer that expires several times in a row is doubled each time,
 				   * up to this multiple of its configured value (12.7.34). On NIC_PATH_LOSSLESS paths,
 				   * at most 2. 0: 4 */
-	uint32_t local_ack_delay; /* local_ca_ack_delay code n (4.096 us * 2^n), reported to peers without any effect
-				     here */
+	uint32_t local_ack_delay; /* local_ca_ack_delay code n (4.096 us * 2^n). The NIC does not use it, but returns
+				     it to the owner, which reports it to peers (nic_local_ack_delay) */
 	uint32_t trace_len;	  /* entries in the trace ring, a power of two; 0: 1024 */
 	/** NULL, or NIC_KEY_LEN secret bytes, read during nic_create only. With a key, the NIC sends packets that end
 	 *  with an authentication tag instead of an ICRC, and drops received packets without a tag under the same key
@@ -115,8 +115,8 @@ bool nic_key_supported(void);
 /** The instance's limits, with defaults filled in. The pointer is valid as long as the instance. */
 const struct nic_limits *nic_limits(const struct nic *nic);
 
-/** Set entry `index` of the GID table (sgid_index of QPs and AHs); NULL clears it. Packets are accepted only
- *  when their destination address is in the table (HV-11). @return 0, -EINVAL. */
+/** Set entry `index` of the GID table (sgid_index of QPs and AHs); NULL clears it. Packets other
+ *  than multicast are accepted only if their destination address is in the table (HV-11). @return 0, -EINVAL. */
 int nic_gid_set(struct nic *nic, unsigned index, const struct nic_gid *gid);
 
 /** Read entry `index`; an empty entry is all zeroes. @return 0, -EINVAL. */

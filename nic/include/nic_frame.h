@@ -90,15 +90,15 @@ struct nic_foresight {
 };
 
 /** Start to predict where the payloads of the packets after `frame` will go. Call this from the frame's
- *  nic_reference.fetch, and only when the NIC asks it for the whole payload. */
+ *  nic_reference.fetch, and only if that call of `fetch` is for the whole payload. @param f out: the new prediction */
 void nic_foresee_behind(const struct nic *nic, const struct nic_rx_frame *frame, struct nic_foresight *f);
 
 /**
- * Predict where the payload of the next packet, or the message that it offers, will go if all packets before it are
- * executed. The carrier may write all but the last NIC_REFERENCE_LAST bytes there at once. It must not write the last
- * bytes before nic_rx processes the packet and fetches the payload. Usually nic_rx fetches the payload to the predicted
- * place; otherwise the whole payload is fetched again.
- * @return NULL: the place is unknown, for this packet and all that follow it.
+ * Predict where the payload of the next packet, or the message that this packet offers, will go if all packets before
+ * it are executed. The carrier may write all but the last NIC_REFERENCE_LAST bytes there at once. It must not write the
+ * last bytes before nic_rx processes the packet and calls `fetch`. If `fetch` then asks for the payload at another
+ * place than the predicted one, the carrier must fetch the whole payload again.
+ * @return the place; NULL: the place is unknown, for this packet and for all that follow it.
  */
 uint8_t *nic_foresee(const struct nic *nic, const struct nic_rx_frame *frame, struct nic_foresight *f);
 
@@ -163,8 +163,8 @@ bool nic_tx_pending(const struct nic *nic);
  *  without `lazy` when there is nothing more urgent to do, with `lazy` when there is nothing to do at all. */
 void nic_ack_flush(struct nic *nic, bool lazy);
 
-/** Earliest time at which nic_timeout has work (retransmission, RNR wait, delayed ACK ...); UINT64_MAX: never. Based
- *  on the time that the NIC was last given; for the deadline as of now, call nic_time. */
+/** Earliest time at which nic_timeout has work (retransmission, RNR wait, delayed ACK ...); UINT64_MAX: never. The
+ *  result is as of the time that the NIC was last given; call nic_time to get the deadline as of now. */
 uint64_t nic_next_deadline(const struct nic *nic);
 
 /** Tell the NIC the time. @return nic_next_deadline as of now_ns. */

@@ -12,8 +12,8 @@
 #include "nic_types.h"
 
 #define NIC_MCAST_QPN	     0xffffffu
-#define NIC_MCAST_GROUPS_MAX 48 /* groups that the NIC's QPs can be attached to */
-#define NIC_MCAST_QPS_MAX    64 /* QPs that can be attached to a group */
+#define NIC_MCAST_GROUPS_MAX 48 /* maximum number of groups to which QPs are attached */
+#define NIC_MCAST_QPS_MAX    64 /* maximum number of QPs attached to one group */
 
 /** Whether a GID is a multicast address: IPv6, or IPv4 mapped into ::ffff:224.0.0.0/100. */
 static inline bool nic_gid_is_multicast(const struct nic_gid *gid)

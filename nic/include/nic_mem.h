@@ -28,9 +28,10 @@ int nic_pd_free(struct nic_pd *pd);
 
 /**
  * Register [addr, addr + len) for use under the addresses [iova, iova + len).
- * The range belongs to the application and should stay mapped; nic_config.guard catches accesses if it does not. In a
- * region with NIC_ACCESS_ON_DEMAND such an access is an error. In others, copies are made as far as possible, as if the
- * pages were pinned (nic_config.force): a write to memory that is not mapped is dropped, and the request succeeds.
+ * The range belongs to the application and should stay mapped. If it does not, nic_config.guard catches the fault of an
+ * access. In a region with NIC_ACCESS_ON_DEMAND the fault is an error of the request. In other regions, copies are made
+ * as far as possible, as if the pages were pinned (nic_config.force): a write to memory that is not mapped is dropped,
+ * and the request succeeds.
  * Remote write or remote atomic access without local write access is refused (AT-07, C10-74).
  * @return 0, -EINVAL (rights, overflow), -ENOMEM.
  */

@@ -31,9 +31,9 @@ int nic_path_open(struct nic *nic, uint32_t flags);
  *  path and that are not yet answered. */
 void nic_path_close(struct nic *nic, uint32_t path);
 /**
- * From now on send to QPs of the peer at `dgid` on this path, if their QPNs equal `qpn` in the bits of `mask`. Our QPs
- * that are connected to such QPs move from path 0 to this path. RC QPs retransmit what is not yet answered, since the
- * peer now accepts their packets only on the new path.
+ * Move our QPs from path 0 to this path if they are connected to QPs at `dgid` whose QPNs equal `qpn` in the bits of
+ * `mask`. For QPs that connect later, nic_config.route has to return this path. RC QPs retransmit what is not yet
+ * answered, since the peer now accepts their packets only on the new path.
  */
 void nic_path_take(struct nic *nic, uint32_t path, const struct nic_gid *dgid, uint32_t qpn, uint32_t mask);
 /** As nic_tx, but fetches the packets that are due on this path. */

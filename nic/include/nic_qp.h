@@ -59,7 +59,7 @@ struct nic_qp_init {
 	 *  requester or the responder; up to 4096. The peer's first fetching operation allocates this much for each of
 	 *  max_dest_rd_atomic results. 0: no operations on elements. */
 	uint32_t max_fetch;
-	uint32_t be_replies; /* operand sizes in bytes, ORed: atomics with such operands return big-endian results */
+	uint32_t be_replies; /* OR of operand sizes in bytes: atomics of these sizes return big-endian results */
 	void *user;	     /* returned in events */
 };
 
@@ -100,7 +100,7 @@ struct nic_qp_attr {
 	bool sq_draining; /* query only */
 	uint8_t max_rd_atomic, max_dest_rd_atomic;
 	uint8_t min_rnr_timer;	      /* code, 5 bits */
-	uint8_t timeout;	      /* code, 5 bits: 4.096 us * 2^n, 0 never */
+	uint8_t timeout;	      /* code n, 5 bits: 4.096 us * 2^n; 0: no timeout */
 	uint8_t retry_cnt, rnr_retry; /* 3 bits each; rnr_retry 7 is infinite, retry_cnt 7 is seven */
 	uint8_t port_num;
 	uint16_t pkey_index;

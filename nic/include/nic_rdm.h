@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * nic_rdm.h - reliable datagram endpoints: tagged and untagged messages, RMA and element operations to any number of
- * peers, with the guarantees of libfabric's FI_EP_RDM. The second public header of the NIC; the calling rules of nic.h
- * apply.
+ * peers, with the guarantees of libfabric's FI_EP_RDM. The calling rules of nic.h apply.
  *
  * An endpoint's address is a GID and a 16-bit port. It has one RC queue pair per peer, which the NIC connects on first
  * use and reconnects when it has failed or the peer has restarted; rdm.md describes the connections and the wire
@@ -90,7 +89,7 @@ enum nic_rdm_status {
 	NIC_RDM_CANCELED = 0x100, /* canceled by nic_rdm_cancel */
 	NIC_RDM_TRUNCATED,   /* RECV: the message was longer than the buffer, which is filled; the sender is not told */
 	NIC_RDM_UNREACHABLE, /* the peer has not answered within nic_rdm_init.connect_ns */
-	NIC_RDM_PEER_LOST,   /* the connection was lost after the request began; RECV: in the middle of the message */
+	NIC_RDM_PEER_LOST,   /* the connection was lost after the request began; RECV: while the message was arriving */
 	NIC_RDM_REFUSED,     /* RECV: an element operation on this receive could not be executed */
 	NIC_RDM_NO_MEMORY,   /* this NIC had no memory or no QP left; the peer may be reachable */
 };
@@ -99,7 +98,8 @@ struct nic_rdm_done {
 	void *context; /* context and cookie: as in the request */
 	uint64_t cookie;
 	enum nic_rdm_kind kind;
-	uint32_t flags;	 /* TAGGED and INJECT: as in the request; DATA, MULTI and OPERATED: see enum nic_rdm_flags */
+	uint32_t flags;	 /* as in the request: TAGGED, INJECT, DATA of a SEND or WRITE. About the message, see enum
+			  * nic_rdm_flags: DATA of a RECV or REMOTE_WRITE, MULTI, OPERATED */
 	uint32_t status; /* enum nic_rdm_status or enum nic_wc_status */
 	uint32_t vendor_err;
 	struct nic_rdm_peer *peer; /* the request's target, or the message's sender; NULL: a RECV that failed without
@@ -223,8 +223,9 @@ void nic_rdm_cm_shutdown(struct nic_rdm *ep);
 /** The peer of an endpoint with one peer; NULL: not connected. */
 struct nic_rdm_peer *nic_rdm_cm_peer(const struct nic_rdm *ep);
 
-/** The peer with this address, created if unknown; no endpoint needs to exist at the address. Valid as long as `ep`.
- *  @return NULL: no memory, or an address that no peer can have (GID family differs from the endpoint's, port 0). */
+/** Find the peer with this address, or create it; no endpoint needs to exist at the address.
+ *  @return the peer, valid as long as `ep`; NULL: no memory, or an address that no peer can have (GID family differs
+ *  from the endpoint's, port 0). */
 struct nic_rdm_peer *nic_rdm_peer_get(struct nic_rdm *ep, const struct nic_rdm_addr *addr);
 /** As nic_rdm_peer_get, but returns NULL instead of creating a peer. */
 struct nic_rdm_peer *nic_rdm_peer_find(struct nic_rdm *ep, const struct nic_rdm_addr *addr);
@@ -306,8 +307,8 @@ uint32_t nic_rdm_atomic_max(uint32_t op, uint32_t datatype, enum nic_elem_form f
  *  is shared). */
 int nic_rdm_peek(struct nic_rdm *ep, const struct nic_rdm_recv *r, struct nic_rdm_done *found);
 /** Cancel a posted receive with this context. It completes with NIC_RDM_CANCELED during the call; a MULTI receive
- *  with messages still arriving completes after those messages. @return 0, -ENOENT: none is posted, -EOPNOTSUPP
- *  (queue is shared). */
+ *  with messages still arriving completes after those messages. @return 0, -ENOENT: no such receive is posted,
+ *  -EOPNOTSUPP (queue is shared). */
 int nic_rdm_cancel(struct nic_rdm *ep, const void *context);
 
 /**
@@ -320,8 +321,8 @@ int nic_rdm_rq_create(struct nic *nic, const struct nic_rdm_rq_init *init, struc
 int nic_rdm_rq_destroy(struct nic_rdm_rq *rq);
 /** The endpoint's receive queue: the shared one, or its own, which lives as long as the endpoint. */
 struct nic_rdm_rq *nic_rdm_rq_of(struct nic_rdm *ep);
-/** As nic_rdm_recv, nic_rdm_peek and nic_rdm_cancel, but for a receive queue instead of an endpoint. @return also
- *  -EINVAL: `from` is set and the queue is shared. */
+/** As nic_rdm_recv, nic_rdm_peek and nic_rdm_cancel, but for a receive queue, which may be shared. @return never
+ *  -EOPNOTSUPP; recv and peek also -EINVAL: `from` is set and the queue is shared. */
 int nic_rdm_rq_recv(struct nic_rdm_rq *rq, const struct nic_rdm_recv *r);
 int nic_rdm_rq_peek(struct nic_rdm_rq *rq, const struct nic_rdm_recv *r, struct nic_rdm_done *found);
 int nic_rdm_rq_cancel(struct nic_rdm_rq *rq, const void *context);

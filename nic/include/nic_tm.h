@@ -9,8 +9,8 @@
 #include "nic_types.h"
 #include "nic_wr.h"
 
-#define NIC_TM_TAGS_MAX 4096 /* tagged buffers of an SRQ */
-#define NIC_TM_HEADERS	32   /* bytes: the headers of a rendezvous request, struct ibv_tmh and struct ibv_rvh */
+#define NIC_TM_TAGS_MAX 4096 /* most tagged buffers that an SRQ can have */
+#define NIC_TM_HEADERS	32   /* bytes of a rendezvous request's headers, struct ibv_tmh and struct ibv_rvh */
 
 /** Values of enum ibv_ops_wr_opcode. */
 enum nic_tag_opcode { NIC_TAG_ADD = 0, NIC_TAG_DEL = 1, NIC_TAG_SYNC = 2 };
@@ -42,7 +42,7 @@ int nic_srq_create_tm(struct nic_pd *pd, struct nic_cq *cq, uint32_t max_wr, uin
  * Execute an operation. The NIC counts unexpected messages, and the application reports in `handled` how many of them
  * it has handled. A buffer that is added while these two numbers differ matches no messages until they are equal again.
  * NIC_WC_TM_SYNC_REQ in an operation's completion tells the application that the numbers differ.
- * @return 0, -EINVAL (no such SRQ or opcode, too many SGEs), -ENOMEM (max_tags buffers).
+ * @return 0, -EINVAL (no such SRQ or opcode, too many SGEs), -ENOMEM (the SRQ already has max_tags buffers).
  */
 int nic_tag_op(struct nic_srq *srq, struct nic_tag_op *op);
 

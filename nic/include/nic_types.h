@@ -40,8 +40,8 @@ enum nic_mtu { NIC_MTU_256 = 1, NIC_MTU_512, NIC_MTU_1024, NIC_MTU_2048, NIC_MTU
 
 #define NIC_KEY_LEN 16 /* bytes of a packet authentication key */
 
-/** Convert a time that packets or verbs attributes give as an exponent to ns: 4.096 us * 2^exponent (local ACK
- *  timeouts, IBTA 9.7.6.1.3; times of the connection manager, 12.7). Only the low 5 bits count. */
+/** The time in ns, 4.096 us * 2^exponent, that a packet or a verbs attribute encodes as `exponent` (local ACK timeouts,
+ *  IBTA 9.7.6.1.3; times of the connection manager, 12.7). Only the low 5 bits count. */
 static inline uint64_t nic_timeout_ns(uint32_t exponent)
 {
 	return UINT64_C(4096) << (exponent & 31);

@@ -127,8 +127,8 @@ struct nic_send_wr {
 		} atomic;
 		struct {
 			uint64_t remote_addr;
-			const struct nic_atomic *operation; /* its `op` matches the opcode; copied during the call; the
-							     * result has operation->size bytes */
+			const struct nic_atomic *operation; /* copied during the call; its `op` must match the opcode.
+							     * The result has operation->size bytes */
 			uint32_t rkey;
 		} masked;
 		struct {
@@ -156,17 +156,17 @@ struct nic_send_wr {
 			uint32_t remote_qkey;
 		} ud;
 		struct nic_bind bind;
-		/** The send queue waits until `count` completions, successful or not, have been added to the CQ
-		 *  beyond the CQ's base. The base is a number of completions, at first 0. A WAIT with `last` advances
-		 *  the base by the largest `count` of all WAITs posted since the base last advanced. */
+		/** WAIT: the send queue waits until the CQ has received (base + `count`) completions in its lifetime,
+		 *  successful or not. Each CQ has a base, at first 0. When a WAIT with `last` has been posted, the base
+		 *  advances by the largest `count` of the WAITs since its previous advance, this WAIT included. */
 		struct {
 			struct nic_cq *cq;
 			uint32_t count;
 			bool last;
 		} wait;
-		/** SEND_ENABLE, RECV_ENABLE: release work requests of a managed queue of `qp`: the first `count`
-		 *  beyond the queue's base; with count 0, all that are posted now. The base is a number of work
-		 *  requests, at first 0, and `last` advances it as for WAIT. */
+		/** SEND_ENABLE, RECV_ENABLE: release work requests of the managed send or receive queue of `qp`: the
+		 *  first (base + `count`) since RESET; with count 0, all that are posted now. Each managed queue has a
+		 *  base, at first 0, which `last` advances as for WAIT. */
 		struct {
 			struct nic_qp *qp;
 			uint32_t count;

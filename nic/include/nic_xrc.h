@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * nic_xrc.h - extended reliable connections (XRC, IBTA A14): domains, and shared receive queues that a peer names in
- * each request. A QP of type XRC_INI sends requests; a QP of type XRC_TGT executes them with the SRQ that they name,
- * the SRQ's protection domain and its CQ. See nic.h.
+ * each request. A QP of type XRC_INI sends requests. A QP of type XRC_TGT executes them, with the SRQ that each request
+ * names, and with that SRQ's protection domain and CQ. See nic.h.
  */
 #ifndef NIC_NIC_XRC_H
 #define NIC_NIC_XRC_H

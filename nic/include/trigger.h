@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * trigger.h - the trigger unit: counters, and work that waits until a counter reaches a threshold. The third public
- * header of the NIC; the calling rules of nic.h apply.
+ * trigger.h - the trigger unit: counters, and work that waits until a counter reaches a threshold. A public header
+ * that nic.h does not include; the calling rules of nic.h apply.
  *
  * A counter has two parts, successes and failures. Work waits for the sum of both, so that it starts whether the
  * operations succeeded or failed. When a counter reaches the threshold of waiting work, that work becomes ready, and
@@ -9,8 +9,8 @@
  * thresholds are equal. The NIC starts it at the end of the call that changed the counter. Work can change counters and
  * so start more work: there is no recursion, and no application has to run for such a chain.
  *
- * Work that finds no room in a queue is retried when something has completed. Until that work has started, the other
- * ready work of the same counter waits.
+ * If a queue has no room for the work, the NIC starts the work later: it retries after completions, and at intervals if
+ * there are none. Until that work has started, the other ready work of the same counter waits.
  *
  * Owners embed the structs below in their own memory. The trigger unit does not know what the work does.
  */
@@ -32,7 +32,7 @@ struct nic_trig_work {
 	/* Private to the trigger unit: */
 	struct nic_trig_cntr *cntr; /* the counter that the work waits for; NULL: none */
 	struct list node;	    /* on cntr->ready */
-	uint32_t at;		    /* in cntr->heap */
+	uint32_t at;		    /* index in cntr->heap */
 };
 
 /** Work that waits for a counter, with its sort key. */
@@ -69,11 +69,11 @@ void nic_trig_set(struct nic *nic, struct nic_trig_cntr *c, bool failed, uint64_
 
 /** Make work wait for a counter, which may already have reached the threshold. @return 0, -ENOMEM. */
 int nic_trig_queue(struct nic *nic, struct nic_trig_cntr *c, uint64_t threshold, struct nic_trig_work *work);
-/** Reserve room for n items of work to wait for a counter: nic_trig_queue cannot fail for that many. @return 0,
- *  -ENOMEM. */
+/** Reserve room in a counter for n items of waiting work, including those that wait now: nic_trig_queue cannot fail up
+ *  to that number. @return 0, -ENOMEM. */
 int nic_trig_reserve(struct nic_trig_cntr *c, uint32_t n);
-/** Keep waiting work from starting. @return true: the work was waiting, and is now canceled; false: the work has
- *  already been started. */
+/** Cancel work that waits for a counter or is ready. @return true: the work will not start; false: there was nothing to
+ *  cancel, because the work has already been started or was never queued. */
 bool nic_trig_cancel(struct nic_trig_work *work);
 
 /** Start ready work. Call this after nic_trig_add, nic_trig_set or nic_trig_queue, unless in a callback. */

@@ -15,7 +15,7 @@
 
 #define LOCKS 64
 
-static uint8_t locks[LOCKS][64]; /* a cache line per lock; first byte 1: taken */
+static uint8_t locks[LOCKS][64]; /* a cache line per lock; its first byte is 1 while the lock is held */
 
 static uint8_t *lock_of(const void *target)
 {
@@ -145,8 +145,8 @@ DMA static void execute_16(const struct nic_atomic *a, uint128 *target, uint64_t
 	while (!cas16(target, orig, next));
 }
 
-/** Compare over all words first. Then update each word on its own, from the value that the word has at that moment;
- * that value also decides the carry into the next word. */
+/** Evaluate the comparison on all words first. Then update each word in an atomic step of its own, from the value that
+ * the word has in that step; that value also decides the carry into the next word. */
 DMA static void execute_32(const struct nic_atomic *a, uint64_t *target, uint64_t *orig)
 {
 	uint64_t next;

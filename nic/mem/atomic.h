@@ -18,15 +18,16 @@
  * Execute an atomic operation. Up to 16 bytes this is one atomic step with respect to all atomic instructions on the
  * same memory, by CPUs and NICs of this and other processes. On 32 bytes it is atomic only with respect to 32-byte
  * operations by NICs of this process (strictly, of this copy of the library), and must run between atomic_try_lock and
- * atomic_unlock. All other CPUs and NICs see one atomic step per word: they may see some words old and some new. No
- * change that they make is lost: an addition adds to the value that they stored.
- * @param target application memory, aligned to the size. @param orig gets the old value, in words for `size` bytes.
+ * atomic_unlock. All other CPUs and NICs see one atomic step per word: they may see some words old and some new. What
+ * they store meanwhile is not lost: each word is updated from the value that it has in its own step.
+ * @param target application memory, aligned to the size. @param orig out: the old value, as many words as `size` bytes
+ * take.
  */
 void atomic_execute(const struct nic_atomic *a, void *target, uint64_t *orig);
 
 /** Try to take the lock for one operation on 32 bytes (or one element: elem_needs_lock). A caller must not hold two
  *  locks at a time, because several targets share a lock. If the target's memory faults, the caller must still unlock.
- *  @return false: the lock is taken. */
+ *  @return false: another caller holds the lock. */
 bool atomic_try_lock(const void *target);
 void atomic_unlock(const void *target);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * calc.h - calculations on a request's payload (CORE-Direct): gathers the operands and sends e.g. their sum. A leaf.
+ * calc.h - calculations on a request's payload (CORE-Direct): the requester sends a result, e.g. the sum of the
+ * operands that the SGE list names, in place of the operands.
  *
  *   0        8        16
  *   | value  | place  |   the layout of an operand and of the result; big-endian. Only MAXLOC uses `place`, which can
@@ -14,7 +15,7 @@
 
 #define CALC_SIZE 16u /* bytes of an operand */
 
-/** Reduce n operands, at least one, to a result. */
+/** Combine n operands, at least one, into one result. `op`: enum nic_calc_op; `type`: enum nic_calc_type. */
 void calc_reduce(uint32_t op, uint32_t type, const uint8_t *operands, uint32_t n, uint8_t *result);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* cas16.h - compare-and-swap of 16 bytes. A leaf. */
+/* cas16.h - compare-and-swap of 16 bytes. */
 #ifndef NIC_CAS16_H
 #define NIC_CAS16_H
 
@@ -11,8 +11,8 @@
 __extension__ typedef __int128 int128;
 __extension__ typedef unsigned __int128 uint128;
 
-/** Words are least significant first. @return true: *target was *old and is now *next; false: unchanged, and *old gets
- *  the value found. */
+/** Replace *target by `next` if *target equals `old`, in one atomic step. `old` and `next` are words, least significant
+ *  first. @return true: replaced; false: *target is unchanged, and `old` gets the value found. */
 DMA static inline bool cas16(uint128 *target, uint64_t old[2], const uint64_t next[2])
 {
 #if defined(__x86_64__)

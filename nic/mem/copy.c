@@ -65,8 +65,8 @@ static void atomic_run(void *arg)
 	atomic_execute(job->a, job->target, job->orig);
 }
 
-/** Take the lock for 32-byte operations. Another NIC holds it only for nanoseconds, unless that NIC's thread has lost
- * its CPU. */
+/** Take the lock of a target (atomic.h); wait while another NIC of the process holds it. That takes nanoseconds, unless
+ * the other NIC's thread has lost its CPU. */
 static void wait_for_lock(struct nic *nic, const void *app)
 {
 	for (unsigned n = 1; !atomic_try_lock(app); n++)

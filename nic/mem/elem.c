@@ -17,8 +17,8 @@
 
 #define INLINE static inline __attribute__((always_inline))
 
-/* LONG_DOUBLE_BYTES: bytes in use; x87's long double ends with padding. Packets distinguish only these two formats
- * (elem_wire_of_type). */
+/* LONG_DOUBLE_BYTES: bytes of a long double that hold its value; x87's long double ends with padding. Packets
+ * distinguish only these two formats (elem_wire_of_type). */
 _Static_assert(LDBL_MANT_DIG == 64 || LDBL_MANT_DIG == 113, "long double of x87, or binary128");
 #if LDBL_MANT_DIG == 64
 #define LONG_DOUBLE_BYTES 10
@@ -38,7 +38,7 @@ union element {
 
 /* ---- the operations ------------------------------------------------------------------------------------------ */
 
-/** What an operation makes of an element: unchanged; a bitwise copy of the operand; a calculated value. */
+/** What the new element is: the old element; a bitwise copy of the operand; a calculated value. */
 enum fate { STAYS, REPLACED, CALCULATED };
 
 /*
@@ -116,7 +116,8 @@ enum fate { STAYS, REPLACED, CALCULATED };
 #define PUT_COMPLEX(name, value)  (value)
 #define PUT_SMALL(name, value)	  small_put(&small_##name, value)
 
-/* next_NAME: apply the operation to *e. Integers are calculated as unsigned, which wraps around. */
+/* next_NAME: calculate the new element in *e. If the function returns STAYS or REPLACED, *e is unchanged; for REPLACED
+ * the caller copies the operand. Integers are calculated as unsigned, which wraps around. */
 #define ELEM_TYPE(name, number, kind, type, part, parts, wide)                                                         \
 	INLINE enum fate next_##name(uint32_t op, union element *e, const uint8_t *operand, const uint8_t *compare)    \
 	{                                                                                                              \
@@ -144,7 +145,7 @@ enum fate { STAYS, REPLACED, CALCULATED };
 
 /** The layout of an element; constant in the loop specialized for a datatype. */
 struct shape {
-	uint32_t part, parts; /* bytes of a part; number of parts */
+	uint32_t part, parts; /* bytes of a part; number of parts, two for complex numbers */
 	uint32_t used;	      /* bytes of a part that are not padding */
 };
 

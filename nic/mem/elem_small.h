@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * elem_small.h - floating-point formats that C has no type for, to and from double. A leaf.
+ * elem_small.h - converts numbers in floating-point formats that C has no type for to double, and back.
  *
  * Arithmetic on them is done in double, where the sum, difference or product of two of them is exact, except for bits
  * too low to affect the rounding to the small format. So only the rounding here counts: to nearest, ties to even.

@@ -58,7 +58,7 @@ static bool access_legal(const struct nic *nic, uint32_t access)
 	       (!(access & NIC_ACCESS_FLUSH_PERSISTENT) || nic->cfg.persist);
 }
 
-/* Neither the memory range nor its I/O virtual addresses may wrap. */
+/* Whether neither the memory range nor the range of its I/O virtual addresses wraps around. */
 static bool range_legal(const void *addr, uint64_t len, uint64_t iova)
 {
 	return iova + len >= iova && (uintptr_t)addr + len >= (uintptr_t)addr && len <= UINTPTR_MAX;
@@ -264,8 +264,8 @@ int nic_sge_find(const struct nic_pd *pd, const struct nic_sge *sge, bool write,
 enum direction { GATHER, SCATTER, CHECK };
 
 /*
- * Walk `len` bytes of an SGE list from `offset` on. Each SGE is checked whole, not just the piece in use: a bad SGE is
- * found when its first byte is used. Bytes past the end of the list are a range error.
+ * Copy or check `len` bytes of an SGE list's memory, from `offset` on. Each SGE that these bytes touch is checked
+ * whole: a bad SGE fails as soon as its first byte is used. Bytes past the end of the list are a range error.
  */
 static inline __attribute__((always_inline)) enum mem_verdict walk(struct nic *nic, const struct nic_pd *pd,
 								   const struct nic_sge *sge, uint32_t n,

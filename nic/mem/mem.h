@@ -27,7 +27,7 @@ struct mkey {
 	bool valid; /* regions: always true; windows: true while bound */
 	uint32_t access;
 	struct nic_pd *pd;
-	uint64_t va, len; /* address range that requests use */
+	uint64_t va, len; /* requests name the memory by the addresses [va, va + len) */
 	uint8_t *base;	  /* application memory at va */
 	uint32_t qpn;	  /* type 2 windows: the QP that the window is bound to */
 };
@@ -78,12 +78,13 @@ static inline void mem_revoke(const struct nic *nic, const struct mkey *m)
 }
 
 /** Read len bytes of application memory. Unless icrc is NULL, continue *icrc over these bytes.
- *  @return false if the memory is unmapped or protected. */
+ *  @return false if the access faulted: memory is not mapped, or protected. */
 bool mem_read(struct nic *nic, void *dst, const uint8_t *app, size_t len, uint32_t *icrc);
-/** Write len bytes of application memory. @return false if the memory is unmapped or protected. */
+/** Write len bytes of application memory. @return false if the access faulted. */
 bool mem_write(struct nic *nic, uint8_t *app, const void *src, size_t len);
 
-/** Copy len bytes from `offset` into the SGE list (lkeys checked for this pd) to dst. icrc: see mem_read. */
+/** Copy len bytes of the SGE list's memory to dst, starting `offset` bytes into the list. The L_Keys must be valid for
+ * this PD. icrc: see mem_read. */
 enum mem_verdict mem_gather(struct nic *nic, const struct nic_pd *pd, const struct nic_sge *sge, uint32_t n,
 			    uint64_t offset, void *dst, uint32_t len, uint32_t *icrc);
 /** Copy len bytes from src into the memory of the SGE list, from `offset` on. */
@@ -97,7 +98,7 @@ enum mem_verdict mem_scatter_check(struct nic *nic, const struct nic_pd *pd, con
 bool mem_atomic(struct nic *nic, const struct nic_atomic *a, uint8_t *app, uint64_t *orig);
 
 /** Execute an operation on elements in application memory. Each element is aligned to the size of its parts (a complex
- *  number has two). @return false if it faulted: some of the elements may have been updated. */
+ *  number has two). @return false if an access faulted; some of the elements may have been updated by then. */
 bool mem_elements(struct nic *nic, const struct nic_elements *e, uint8_t *app);
 
 static inline struct mkey *mkey_find(const struct nic *nic, uint32_t key)

@@ -8,8 +8,8 @@
 struct nic;
 struct nic_av;
 
-/** Whether the source GID index names a set GID, the destination is a valid GID, and both GIDs are of one family (IPv4
- * or IPv6). */
+/** Whether the source GID index names an entry of the GID table that is set, the destination GID is not zero, and both
+ * GIDs are of one family (IPv4 or IPv6). */
 bool av_legal(const struct nic *nic, const struct nic_av *av);
 
 #endif

@@ -92,13 +92,13 @@ void comp_flush(struct nic_qp *qp)
 
 /* ---- responses --------------------------------------------------------------------------------------- */
 
-/** Whether a READ response answers the request. */
+/** Whether the peer answers this kind of request with a READ response: READ, FLUSH, ATOMIC WRITE. */
 static bool is_read(const struct swqe *w)
 {
 	return w->form == FORM_READ || w->form >= FORM_FLUSH;
 }
 
-/** Bytes that the READ response to a request returns. */
+/** Bytes that the READ response to a request carries: none for FLUSH and ATOMIC WRITE. */
 static uint32_t read_length(const struct swqe *w)
 {
 	return w->form == FORM_READ ? w->length : 0;

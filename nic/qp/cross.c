@@ -7,9 +7,9 @@
  *   RECV_ENABLE  elements of a managed receive queue may be taken
  * A queue of such requests is a program that the NIC runs without the application.
  *
- * The count in a request is relative to a base, which each CQ and each managed queue has. Posting the request turns it
- * into an absolute index. A request with the flag `last` advances the base by the largest count posted since the
- * previous advance.
+ * The count in a request is relative to a base, which each CQ and each managed queue has. Posting the request turns
+ * the count into an absolute index. A request with the flag `last` advances the base by the largest count posted since
+ * the previous advance.
  *
  * A WAIT waits in the trigger unit for the CQ's entries. Only the WAIT at sq.next of a send queue is in the trigger
  * unit; when woken it checks the count again. The CQ cannot be destroyed while WAITs for it are posted; queues named by

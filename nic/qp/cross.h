@@ -11,7 +11,7 @@ struct nic_send_wr;
 struct swqe;
 
 void cross_init(struct nic_qp *qp, const struct nic_qp_init *init);
-/** Reset the counts and enable nothing. Call when the queues have been emptied. */
+/** Set the counts to 0, so that no request is enabled. Call when the queues have been emptied. */
 void cross_reset(struct nic_qp *qp);
 /** Restart the counts of the send queue. Call when the queue has been flushed and the QP returns from SQE to RTS. */
 void cross_recover(struct nic_qp *qp);
@@ -23,7 +23,7 @@ int cross_check(const struct nic_qp *qp, const struct nic_send_wr *wr);
 int cross_room(const struct nic_send_wr *wr);
 /** Fill in the cross-channel part of the WQE and advance the counts. */
 void cross_post(struct swqe *w, const struct nic_send_wr *wr);
-/** Run WQE sq.next. @return false: the queue has to wait, or the WQE failed. */
+/** Run the cross-channel request in WQE sq.next. @return false: the queue has to wait, or the WQE failed. */
 bool cross_run(struct nic_qp *qp, struct swqe *w);
 
 #endif

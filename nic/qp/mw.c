@@ -88,8 +88,8 @@ bool mw_bind_check(const struct nic_qp *qp, const struct nic_bind *bind)
 /* A bind sets the low byte of the window's key to the low byte of the key in the request, so that the old key is
  * invalid at once (type 1: C10-68; type 2: o10-37.2.32). The other bytes identify the window; those in the request are
  * ignored, as hardware adapters ignore them. The caller must know the new key before the bind runs. The low byte
- * therefore cannot be a count of the window's binds: the caller cannot know which of the earlier binds will fail and
- * not count. */
+ * therefore cannot count the window's successful binds: when the caller posts a bind, it cannot know which of the
+ * binds posted before will fail. */
 void mw_bind(struct nic_qp *qp, const struct nic_bind *bind)
 {
 	struct nic_mw *mw = bind->mw;

@@ -6,11 +6,12 @@
 
 #include "core.h"
 
-#define TIME_STEP_NS 250000000u /* clock steps longer than this, and steps back, go to time_jumped */
+#define TIME_STEP_NS 250000000u /* time_jumped handles longer steps of the clock, and steps back */
 
 void time_jumped(struct nic *nic, uint64_t now_ns);
 
-/** Advance the NIC's time to the owner's current time. */
+/** Advance the NIC's time by the step that the clock of the NIC's owner has made since the last call. @param now_ns
+ * that clock's time. */
 static inline void nic_see_time(struct nic *nic, uint64_t now_ns)
 {
 	uint64_t step = now_ns - nic->told_ns;

@@ -123,7 +123,7 @@ static int placed_check(const struct nic_qp *qp, const struct nic_send_wr *wr, u
 	const uint8_t types = NIC_FLUSH_GLOBAL | NIC_FLUSH_PERSISTENT;
 
 	if (wr->opcode == NIC_WR_ATOMIC_WRITE) {
-		bool in_wqe = wr->flags & NIC_SEND_INLINE; /* every WQE has room for it */
+		bool in_wqe = wr->flags & NIC_SEND_INLINE; /* every WQE has room for this inline data */
 
 		*length = sum(wr->sg_list, wr->num_sge);
 		return *length == NIC_ATOMIC_WRITE_SIZE && (in_wqe || wr->num_sge <= qp->sq.max_sge) &&
@@ -265,7 +265,7 @@ static void copy_asking(const struct nic_qp *qp, struct swqe *w, const struct ni
 static void copy_placed(struct swqe *w, const struct nic_send_wr *wr)
 {
 	w->srqn = wr->srqn;
-	w->piece = 1; /* the READ response that answers it takes one PSN */
+	w->piece = 1; /* the READ response that answers the request takes one PSN */
 	w->num_sge = 0;
 	if (wr->opcode == NIC_WR_FLUSH) {
 		w->remote_addr = wr->flush.level == NIC_FLUSH_MR ? 0 : wr->flush.remote_addr;

@@ -104,7 +104,9 @@
 
 /** Bits of swqe.flags besides those of enum nic_send_flags. */
 enum {
-	NIC_SEND_OFFERS = 1 << 6, /* reliable datagram endpoints only: offers a message (nic_reference.psns) */
+	/** reliable datagram endpoints only: the payload offers a message, to whose memory the packet may also refer
+	   (nic_reference.psns) */
+	NIC_SEND_OFFERS = 1 << 6,
 	/** reliable datagram endpoints only: the request sets no AckReq on lossless paths and completes with a later
 	   ACK */
 	NIC_SEND_UNAWAITED = 1 << 7,
@@ -176,7 +178,7 @@ _Static_assert(offsetof(struct swqe, ud.path) >= offsetof(struct swqe, enable.re
 struct send_queue {
 	uint8_t *slots;
 	uint32_t stride;
-	uint32_t operands; /* an extended atomic's operands: their offset in a slot */
+	uint32_t operands; /* offset in a slot at which the operands of an extended atomic begin */
 	uint32_t capacity, max_sge, max_inline, max_atomic_arg, max_fetch;
 	uint32_t mask;
 	uint32_t head, next, tail;
@@ -233,7 +235,7 @@ struct completer {
 /** A READ, atomic, FLUSH or ATOMIC WRITE that was executed or begun, kept to answer its duplicates. */
 struct resp_resource {
 	bool used, atomic;
-	bool duplicate; /* the queued responses answer a duplicate: an error sends a NAK only if `referred` is set */
+	bool duplicate; /* the queued responses answer a duplicate; if one fails, a NAK is sent only if `referred` */
 	bool referred;	/* READs: part of the response was sent by reference */
 	bool todo;	/* response packets from `cursor` on are queued */
 	bool told;	/* READs: owner->served() was called */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* qp_owner.h - what the transport calls when an endpoint, not the application, owns a QP. Private to nic/. */
+/* qp_owner.h - what the transport calls when a part of the NIC, not the application, owns a QP. Private to nic/. */
 #ifndef NIC_QP_OWNER_H
 #define NIC_QP_OWNER_H
 
@@ -16,9 +16,9 @@ struct swqe;
 
 /**
  * Functions of a QP's owner, if the owner is not the application but an endpoint of reliable datagrams (rdm/), the
- * general services (gsi.c), or an SRQ that matches tags (tm_qp.c). The transport reaches endpoints only through these
- * functions. It calls them in the middle of a call into the NIC, so an endpoint only notes events, and acts on them
- * when the NIC settles (nic_settle_due).
+ * general services interface (gsi.c), or an SRQ that matches tags (tm_qp.c). The transport reaches endpoints only
+ * through these functions. It calls them in the middle of a call into the NIC, so an endpoint only notes events, and
+ * acts on them when the NIC settles (nic_settle_due).
  */
 struct qp_owner {
 	/** Whether the owner has room for the message that begins with this packet. */
@@ -34,7 +34,8 @@ struct qp_owner {
 	uint8_t *(*foresee)(const struct nic_qp *qp, const struct packet *p, struct nic_foresight *f);
 	/** A datagram has arrived with the right Q_Key. */
 	void (*datagram)(struct nic_qp *qp, const struct packet *p);
-	/** A request of the peer that reads or writes local memory has been served. */
+	/** A request of the peer that accesses local memory under this R_Key has been executed or, if a READ, answered.
+	 * `read`, `write`: what it did to the memory. */
 	void (*served)(struct nic_qp *qp, uint32_t rkey, bool read, bool write);
 	/** Whether `served` would tell the application of an access under this R_Key. */
 	bool (*is_told)(const struct nic_qp *qp, uint32_t rkey);

@@ -145,8 +145,8 @@ static enum mem_verdict fetch(struct nic *nic, const struct nic_reference *ref, 
 	uint8_t last[NIC_REFERENCE_LAST];
 	uint32_t n_last = len < sizeof(last) ? len : (uint32_t)sizeof(last);
 
-	/* The fetch, or the writing of the last bytes, may have failed because of the receiver's own memory. What
-	 * becomes of that is decided when the retransmitted payload is written. */
+	/* The fetch, or the writing of the last bytes, may have failed because of the receiver's own memory. That error
+	 * is found again, and handled, when the payload has been retransmitted inside packets and is written. */
 	if (!ref->fetch(ref->ctx, offset, app, len, last, n_last) || !mem_write(nic, app + len - n_last, last, n_last))
 		return MEM_UNREAD;
 	return MEM_OK;

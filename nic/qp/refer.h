@@ -28,11 +28,11 @@ uint32_t refer_response_psns(const struct nic_qp *qp, const struct resp_resource
 void refer_response(struct nic_qp *qp, uint32_t rkey, const uint8_t *app, uint32_t len, struct packet *p,
 		    struct nic_tx_frame *frame);
 
-/** Write to application memory as mem_write does, but fetch the payload from the reference. @return as mem_write, or
- * MEM_UNREAD: it could not be fetched. */
+/** Fetch the payload that the reference names, all of it, to application memory. @return MEM_OK, or MEM_UNREAD: the
+ * payload could not be fetched or written. */
 enum mem_verdict refer_write(struct nic *nic, const struct nic_reference *ref, uint8_t *app);
-/** Write to an SGE list as mem_scatter does, but fetch the payload from the reference. @return as mem_scatter, or
- * MEM_UNREAD. */
+/** Write to an SGE list as mem_scatter does, but fetch the payload from the reference. @return MEM_UNREAD: as
+ * refer_write; otherwise as mem_scatter. */
 enum mem_verdict refer_scatter(struct nic *nic, const struct nic_pd *pd, const struct nic_sge *sge, uint32_t n,
 			       uint64_t offset, const struct nic_reference *ref);
 

@@ -58,12 +58,12 @@ static void ack_timer_start(struct nic_qp *qp)
 	qp_timer(qp);
 }
 
-/** How many times the ACK timer may double. A longer timer gives a congested network time to recover. On a lossless
- * path it gives a peer, whose shared memory we could not take, time to send its responses another way. One doubling is
- * enough for that. */
+/** How many times the ACK timer may double. On a lossy path, a longer timer gives a congested network time to recover.
+ * On a lossless path, it gives the peer time to send its responses by the port, if we could not claim the ring that
+ * it uses (links_late.c); one doubling is enough for that. */
 static uint8_t backoff_max(const struct nic_qp *qp)
 {
-	uint8_t most = (uint8_t)(qp->nic->cfg.ack_backoff / 2); /* 1, 2, 4 */
+	uint8_t most = (uint8_t)(qp->nic->cfg.ack_backoff / 2); /* log2 of 1, 2 or 4 */
 
 	if (qp_is_endpoints(qp))
 		return BACKOFF_MAX;
@@ -119,8 +119,9 @@ void req_progress(struct nic_qp *qp, uint32_t packets)
 		qp_ready(qp);
 }
 
-/* A reference that could not be fetched is no loss on the path: resending the packet with its payload costs no retry.
- * This is done only once until there is progress, so that a peer cannot cause endless retransmission. */
+/* A reference that could not be fetched is no loss on the path, so resending the packet with its payload costs no
+ * retry. Until there is progress this is granted only once, so that a peer cannot cause endless retransmission.
+ * @return whether it is granted. */
 static bool forgive(struct nic_qp *qp)
 {
 	bool first = !qp->req.forgiven;

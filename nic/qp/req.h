@@ -18,7 +18,8 @@ void req_progress(struct nic_qp *qp, uint32_t packets);
 void req_go_back(struct nic_qp *qp, enum error_id exhausted);
 /** Payload sent by reference was not fetched: retransmit from comp.una, the first time without using up a retry. */
 void req_unread(struct nic_qp *qp);
-/** The path of in-flight requests or their responses is gone: RC retransmits from comp.una with full retry counts. */
+/** The QP's path was closed or replaced, so that what is in flight may be lost: a reliable QP retransmits from
+ * comp.una, with full retry counts. */
 void req_path_gone(struct nic_qp *qp);
 /** Handle an RNR NAK for comp.una: wait as its timer code says, then retransmit; without RNR retries left, fail. */
 void req_rnr(struct nic_qp *qp, uint8_t timer_code);

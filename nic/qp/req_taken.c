@@ -13,9 +13,10 @@
  * mark it gets one whole ACK timeout to respond. A busy peer may have packets of other QPs before the mark, so the
  * first check is made soon after marking.
  *
- * Owns: requester.taken and requester.taken_mark; req.c resets them whenever it starts the ACK timer. The retries of a
- * QP of a reliable datagram endpoint measure silence of any cause. So for such a QP, req.c calls req_taken_look(), too,
- * but counts a retry even if the peer has not taken what was sent.
+ * The retries of an endpoint's QP measure how long the peer has been silent, whatever the cause. So for such a QP,
+ * req.c calls req_taken_look(), too, but counts a retry even if the peer has not taken what was sent.
+ *
+ * Owns: requester.taken, which req.c resets whenever it starts the ACK timer, and requester.taken_mark.
  */
 #include "qp.h"
 #include "req_taken.h"

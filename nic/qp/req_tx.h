@@ -31,9 +31,9 @@ static inline void req_hold(struct nic_qp *qp, enum req_held why, bool holds)
 }
 
 /**
- * Whether to set AckReq in a packet of this WQE. The last packet of a message sets it, and in a long message so do
- * packets at intervals. On a lossless path the peer is uroce, too, and acknowledges eventually even without AckReq.
- * There the last packet sets AckReq only if the application waits for the completion.
+ * Whether to set AckReq in a packet of this WQE. The last packet of a message has AckReq set, and packets at intervals
+ * (req_asks_between). On a lossless path the peer is uroce, too, and acknowledges eventually even without AckReq. There
+ * the last packet has AckReq set only if the application waits for the completion.
  */
 static inline bool req_asks_ack(struct nic_qp *qp, const struct swqe *w, bool ends, uint32_t psns)
 {

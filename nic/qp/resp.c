@@ -235,8 +235,8 @@ static void served(struct nic_qp *qp, const struct packet *p)
 				  kind != OP_FETCH_ELEMENTS || p->element.op != NIC_ELEM_ATOMIC_READ);
 }
 
-/* This function, execute_send() and execute_write() are always inlined: the compiler would no longer do so on its own,
- * because of the call after a fault. */
+/* Execute a checked request. This function, execute_send() and execute_write() are forced inline: without that, the
+ * compiler would not inline them, because of the call of mem_write_pinned(). */
 static inline __attribute__((always_inline)) unsigned execute(struct nic_qp *qp, const struct packet *p, uint8_t *app)
 {
 	unsigned error;
@@ -294,7 +294,7 @@ static bool fails_receive(const struct packet *p, unsigned error)
 	return p->op->extra == OP_IMM && (error == ERR_remote_key || error == ERR_remote_fault);
 }
 
-/* Not inlined: requests in order then need fewer registers. */
+/* Not inlined, so that the path of requests that are executed needs fewer registers. */
 static __attribute__((noinline)) void refuse(struct nic_qp *qp, const struct packet *p, enum error_id error)
 {
 	if (!qp->resp.have_wqe && fails_receive(p, error))
@@ -414,7 +414,7 @@ static bool rx_xrc(struct nic_qp *qp, const struct packet *p)
 	if (p->psn != resp->epsn)
 		return rx_rc(qp, p); /* too early, or a duplicate: nothing is executed now */
 	if (((resp->open || resp->have_wqe) && p->xrc_srqn != resp->srqn) || !xrc_enter(qp, p->xrc_srqn)) {
-		resp->have_wqe &= xrc_cq(qp) != NULL; /* a receive WQE is lost with its SRQ */
+		resp->have_wqe &= xrc_cq(qp) != NULL; /* without the SRQ's CQ, the receive WQE cannot be completed */
 		resp_fail(qp, ERR_xrc_srq, p->psn);
 		return false;
 	}

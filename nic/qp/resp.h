@@ -9,7 +9,8 @@
 struct packet;
 
 void resp_reset(struct nic_qp *qp);
-/** Handle a request packet for this RC or UC QP. @return whether it had the PSN expected next, and was executed. */
+/** Handle a request packet for this RC, UC or XRC QP. @return whether the request had the expected PSN and was
+ * executed; always false for UC. */
 bool resp_rx(struct nic_qp *qp, const struct packet *p);
 /** Refuse the request with this PSN, which ends the connection: queue a NAK, report a completion or event, and put the
  * QP in error. */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * resp_check.c - what is wrong with a request to an RC or UC QP (IBTA 9.7.4, 9.8.2). Changes nothing.
+ * resp_check.c - checks requests to RC and UC QPs (IBTA 9.7.4, 9.8.2), without changing any state.
  *
  * Order of checks, where several apply: opcode sequence, operation enabled, lengths, receive WQE, R_Key, alignment,
- * resources (AT-01: the key comes before the alignment, as in rxe).
+ * resources, R_Key to invalidate (AT-01: the R_Key comes before the alignment, as in rxe).
  */
 #include "elem.h"
 #include "extended.h"
@@ -20,7 +20,7 @@
 #include "resp_place.h"
 #include "wire.h"
 
-#define FLUSHES (1u << 7) /* no QP has this bit (qp_modify.c), so is_enabled() is false and check_flush() decides */
+#define FLUSHES (1u << 7) /* never set in qp_access_flags, so is_enabled() returns false and check_flush() decides */
 
 /* The right that a request needs. */
 static uint32_t access_of(const struct opcode *op)
@@ -41,8 +41,8 @@ static uint32_t access_of(const struct opcode *op)
 	return access[op->kind];
 }
 
-/* Whether the payload has a valid length. A FIRST or MIDDLE packet must be full; with a reference, it must be as long
- * as all the full packets that it stands for together. */
+/* Whether the payload has a valid length. A FIRST or MIDDLE packet must carry PMTU bytes. If it refers to its payload,
+ * the payload must be PMTU bytes for each PSN that the packet stands for. */
 static bool payload_fits(const struct nic_qp *qp, const struct packet *p)
 {
 	uint32_t len = p->payload_len;
@@ -105,7 +105,7 @@ static enum error_id check_operand(const struct nic_qp *qp, const struct packet 
 
 	if (mem_check_remote(qp->nic, qp->pd, qp->qpn, p->rkey, p->va, len, access, app) != MEM_OK)
 		return ERR_remote_key;
-	/* For elements only `app` counts: `va` may be an offset, whose alignment means nothing. */
+	/* For elements, only the local address `app` must be aligned: `va` may be an offset in the region. */
 	if (((elements ? 0 : p->va) | (uintptr_t)*app) & (align - 1))
 		return ERR_misaligned;
 	return ERR_none;
@@ -118,8 +118,8 @@ static bool have_receive(const struct nic_qp *qp, const struct packet *p)
 	return qp->resp.have_wqe || rq_peek(qp->srq ? &qp->srq->rq : &qp->rq);
 }
 
-/* Whether the QP executes requests with this opcode at all (RO-03, RO-04). Endpoints take neither immediate data nor
- * keys to invalidate. */
+/* Whether the QP executes requests with this opcode at all (RO-03, RO-04). A QP with an owner (endpoints, tag
+ * matching) accepts neither immediate data nor R_Keys to invalidate. */
 static bool is_enabled(const struct nic_qp *qp, const struct opcode *op, uint32_t access)
 {
 	if ((access & qp->attr.qp_access_flags) != access)
@@ -129,8 +129,8 @@ static bool is_enabled(const struct nic_qp *qp, const struct opcode *op, uint32_
 	return !qp->owner || op->extra == OP_PLAIN;
 }
 
-/** Whether a READ or an atomic finds room for its result (RO-05): only a response to a duplicate may be dropped to make
- * room. */
+/** Whether the ring has a resource for a new READ or atomic (RO-05): the oldest resource must have no response left to
+ * send, except to a duplicate. The new request then drops that response. */
 static inline bool has_resource(const struct responder *resp)
 {
 	const struct resp_resource *oldest = &resp->res[resp->res_head & (resp->res_size - 1)];

@@ -23,7 +23,8 @@ bool resp_elements_execute(struct nic_qp *qp, const struct packet *p, uint8_t *a
 /** Open the response and write the original values to it. */
 void resp_elements_open(struct nic_qp *qp, const struct resp_resource *r, struct packet *p, struct nic_tx_frame *frame);
 
-/** Whether a packet is a well-formed run of requests; a malformed run fails resp_elements_fit(), too. */
+/** Whether a packet is a well-formed run of requests. A malformed run is then checked as a single request, and fails
+ *  resp_elements_fit(). */
 bool resp_elements_run(const struct nic_qp *qp, const struct packet *p);
 /** Extract request number i of a run, as if it had come in its own packet. */
 void resp_elements_member(const struct packet *run, uint32_t i, struct packet *one);

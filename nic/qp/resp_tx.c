@@ -126,8 +126,9 @@ static inline __attribute__((always_inline)) void tx_answer(struct nic_qp *qp, u
 	qp_emit(qp, &p, frame);
 }
 
-/* A duplicate READ whose memory has gone is dropped silently (RP-07). But if the first response was sent by reference,
- * the requester may never have fetched it, and would repeat the READ for ever. So the requester gets a NAK. */
+/* The memory of a duplicate READ has gone: drop the READ without an answer (RP-07). But send a NAK if the first
+ * response was sent by reference: the requester may never have fetched its payload, and would repeat the READ for ever.
+ * @return whether the frame contains a NAK. */
 static __attribute__((noinline)) bool drop_duplicate(struct nic_qp *qp, const struct resp_resource *r,
 						     enum error_id error, uint32_t psn, struct nic_tx_frame *frame)
 {

@@ -8,7 +8,7 @@
 
 #include "qp.h"
 
-/** Write the next response packet to the frame, if one is due. */
+/** Write the next packet that is due (response, ACK or NAK) to the frame. @return false: no packet is due. */
 bool resp_tx(struct nic_qp *qp, struct nic_tx_frame *frame);
 /** Whether resp_tx may have work. */
 static inline bool resp_pending(const struct nic_qp *qp)
@@ -17,8 +17,8 @@ static inline bool resp_pending(const struct nic_qp *qp)
 }
 /** Queue the response packets from `cursor` to `end` of the resource, even if they were sent before. */
 void resp_resource_send(struct nic_qp *qp, struct resp_resource *r, uint32_t cursor, uint32_t end);
-/** Call just before the QP enters the error state, so that the queued responses and ACK for executed requests are still
- * sent, at once. */
+/** Let the QP send its queued responses and ACK even in the error state, and make a delayed ACK due now. Call just
+ * before the QP enters the error state. */
 void resp_say_last(struct nic_qp *qp);
 
 #endif

@@ -11,7 +11,7 @@
 void source_set(struct nic_qp *qp);
 /** The QP is not connected: accept packets by the port. */
 void source_reset(struct nic_qp *qp);
-/** This packet came by a link that the QP does not accept yet: if it is the peer's new link, accept it. */
+/** A packet came by a way that the QP does not accept: if the way is the peer's new link, accept it from now on. */
 void source_look(struct nic_qp *qp, const struct packet *p);
 /** Check that a packet for a connected QP came by the right link. @return the reason to refuse it, or NIC_CNT_COUNT. */
 static inline enum nic_counter source_refusal(const struct nic_qp *qp, const struct packet *p)

@@ -24,7 +24,7 @@
 
 #define SEND_QUEUE 32u /* in WQEs. Each rendezvous takes two; rendezvous that find no room wait */
 
-/* struct ibv_tmh, and struct ibv_rvh after it */
+/* offsets in a message: struct ibv_tmh, then, in a rendezvous request, struct ibv_rvh */
 #define TMH_APP_CTX 4
 #define TMH_TAG	    8
 #define TMH_LEN	    16
@@ -78,7 +78,7 @@ static void trim(struct tm_entry *e, uint32_t length)
 
 static void post(struct nic_qp *qp, const struct nic_send_wr *wr)
 {
-	qp->posts = WR_TYPE(NIC_QPT_RC); /* for us, not for the application */
+	qp->posts = WR_TYPE(NIC_QPT_RC); /* for this call only: the application may post nothing */
 	nic_post_send(qp, wr);		 /* cannot fail: there is room, and the request is valid */
 	qp->posts = 0;
 }
@@ -201,7 +201,8 @@ static void use(struct nic_qp *qp, struct tm_entry *e, const struct packet *p)
 	resp->tm.entry = e;
 }
 
-/** @return false: no buffer is left, because the peer has changed the header in shared memory since takes() read it. */
+/** Begin a message: take a tagged buffer that matches, or an untagged one. @return false: no buffer is left, because
+ * the peer has changed the header in shared memory since takes() read it. */
 static bool begin(struct nic_qp *qp, const struct packet *p)
 {
 	struct tm_message *m = &qp->resp.tm;

@@ -13,7 +13,7 @@
 #define ALL	(STREAM | WR_TYPE(NIC_QPT_UD))
 #define CROSS	WR_CROSS
 #define ANY	WR_FLAGS
-/* A WRITE without immediate data consumes no receive, so it solicits no event. */
+/* For WRITEs without immediate data, FLUSH and ATOMIC WRITE, which consume no receive and so solicit no event. */
 #define UNHEARD (WR_FLAGS & ~NIC_SEND_SOLICITED)
 
 /* clang-format off */

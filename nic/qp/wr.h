@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* wr.h - send work requests as data: a row per opcode (wr.c), and the forms in which they leave. Private to nic/. */
+/* wr.h - send work requests as data: a row per opcode (wr.c), and the forms in which requests are sent. Private to
+ * nic/. */
 #ifndef NIC_WR_H
 #define NIC_WR_H
 
@@ -7,7 +8,7 @@
 
 #include "nic_wr.h"
 
-/** The form in which a request leaves: which function of req_tx.c sends it. Decided when it is posted. */
+/** The form in which a request is sent: selects the function of req_tx.c that builds its packets. Set by the post. */
 enum wr_form {
 	FORM_LOCAL,    /* no packet: the requester executes it itself */
 	FORM_DATAGRAM, /* a datagram of a UD QP */

@@ -7,7 +7,8 @@
  */
 #include "cq.h"
 
-/** @param notes NULL: no notes are kept. */
+/** Allocate the ring of a CQ. @param notes out: a ring of notes; NULL: allocate none. @param mask out: ring size - 1.
+ *  @return 0, -EINVAL, -ENOMEM. */
 static int ring_alloc(const struct nic *nic, uint32_t depth, struct nic_wc **ring, struct nic_cq_note **notes,
 		      uint32_t *mask)
 {
@@ -177,7 +178,7 @@ static bool overrun(struct nic_cq *cq)
 	return false;
 }
 
-/** An entry was added that an armed CQ announces. */
+/** An entry was added, and the CQ is armed for it: raise the COMP event, or delay it. */
 static inline void notify(struct nic_cq *cq)
 {
 	if (cq->moderation.count)

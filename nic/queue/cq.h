@@ -24,7 +24,7 @@ struct nic_cq {
 	uint32_t mask;		   /* ring size - 1 */
 	uint64_t head, tail;	   /* free-running indices: entries tail..head-1 are unread */
 	uint64_t announced;	   /* head when the last event was raised */
-	uint64_t solicited;	   /* head after the last entry that was solicited or failed */
+	uint64_t solicited;	   /* `head` just after the latest solicited or failed entry was added */
 	enum cq_arm arm;
 	bool overflowed;    /* a completion was lost; no more are added */
 	bool overruns;	    /* a full CQ drops its oldest entry, without error */
@@ -58,14 +58,16 @@ void cq_push_tagged(struct nic_cq *cq, const struct nic_wc *wc, bool solicited, 
 /** Raise the COMP event of an armed CQ, which uses up the arming. */
 void cq_announce(struct nic_cq *cq);
 
-/** The COMP event of an armed CQ with moderation has n entries to announce: raise it if n is enough, else delay it. */
+/** Raise the COMP event of an armed CQ with moderation, or delay it if it announces fewer than moderation.count
+ * entries.
+ *  @param n number of entries to announce, including those that a delayed event already counts. */
 void cq_hold(struct nic_cq *cq, uint64_t n);
-/** Forget a delayed event: the CQ is being destroyed. */
+/** Cancel the delayed event, if there is one. */
 void cq_unhold(struct nic_cq *cq);
 /** Raise the delayed events that are due. */
 void cq_hold_timeout(struct nic *nic);
 
-/** Keep cq->produced up to date from now on; no effect on a CQ with a sink. */
+/** Keep cq->produced up to date from now on. No effect on a CQ with a sink other than that of cq.c. */
 void cq_count(struct nic_cq *cq);
 
 /** Remove all entries of a QP. */

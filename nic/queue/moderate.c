@@ -2,8 +2,9 @@
 /*
  * moderate.c - moderation of completion events: the COMP event of an armed CQ is delayed until it announces several
  * entries, or until some time after the first of them. Only the event is delayed: polling finds the entries at once.
- * The CQ stays armed meanwhile. The entries announced are those that would each have raised the event: with an arming
- * for solicited entries, the solicited and the failed ones.
+ * The CQ stays armed meanwhile. An entry added to an armed CQ counts if, without moderation, it would have raised the
+ * event: if the CQ is armed for solicited entries, only solicited and failed entries count. When the CQ is armed, all
+ * unread entries up to the last such entry count.
  *
  * Owns: nic->moderated, nic->moderated_ns; in CQs: moderation.
  */
@@ -41,7 +42,7 @@ void cq_hold(struct nic_cq *cq, uint64_t n)
 	m->held = n;
 }
 
-/* nic->moderated_ns may be earlier than all delayed events, because released events leave it as it is. */
+/* nic->moderated_ns may be earlier than the due times of all delayed events, because release() does not update it. */
 void cq_hold_timeout(struct nic *nic)
 {
 	struct list due;

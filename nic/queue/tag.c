@@ -154,8 +154,9 @@ void tag_cancel(struct tag_unit *u, struct tag_recv *r)
 	u->n_recvs--;
 }
 
-/** Among the receives of a list that were posted after receive number `order`, find the first that takes the message.
- * @return whichever was posted earlier: that receive, or `than`, a receive from another list. NULL: neither exists. */
+/** Find a list's first receive that was posted after receive number `order` and matches the message.
+ * @param than the match found in other lists so far, or NULL.
+ * @return that receive or `than`, whichever was posted earlier; NULL: neither exists. */
 static struct tag_recv *earlier(struct list *head, uint64_t tag, uint64_t source, uint64_t order, struct tag_recv *than)
 {
 	for (struct list *n = head->next; n != head; n = n->next) {

@@ -153,7 +153,7 @@ static int add(struct nic_srq *srq, struct nic_tag_op *op)
 	return 0;
 }
 
-/** @return false: a message has taken the buffer, or the handle names no buffer. */
+/** Remove the buffer with this handle. @return false: a message has taken it, or the handle names no buffer. */
 static bool delete (struct nic_tm *tm, uint32_t handle)
 {
 	uint32_t i = handle % NIC_TM_TAGS_MAX;

@@ -23,8 +23,8 @@ struct tm_entry {
 	uint32_t life; /* how many times the entry has been used; a part of its handle */
 	uint64_t wr_id, length;
 	/* A rendezvous: */
-	struct nic_qp *qp;		/* that reads the data */
-	uint8_t header[NIC_TM_HEADERS]; /* of the request */
+	struct nic_qp *qp;		/* the QP that READs the data */
+	uint8_t header[NIC_TM_HEADERS]; /* headers of the rendezvous request */
 	uint32_t num_sge;
 	struct nic_sge sge[];
 };
@@ -41,7 +41,7 @@ struct nic_tm {
 	uint8_t *entries;
 };
 
-/** As nic_tag_op(), without settling. */
+/** As nic_tag_op(), but does not settle (trig.h). */
 int tm_op(struct nic_srq *srq, struct nic_tag_op *op);
 /** Find the buffer that a message with this tag matches, and take it out of the unit. @return NULL: none matches. */
 struct tm_entry *tm_match(struct nic_tm *tm, uint64_t tag);
@@ -49,14 +49,14 @@ struct tm_entry *tm_match(struct nic_tm *tm, uint64_t tag);
 bool tm_would_match(struct nic_tm *tm, uint64_t tag);
 /** If the application has handled all unexpected messages, list the buffers that have waited for that. */
 void tm_list_late(struct nic_tm *tm);
-/** The buffer is free again. */
+/** Return a buffer to the free list; its handle becomes invalid. */
 void tm_free_entry(struct nic_tm *tm, struct tm_entry *e);
 /** Entry number i. */
 static inline struct tm_entry *tm_entry(const struct nic_tm *tm, uint32_t i)
 {
 	return (struct tm_entry *)(void *)(tm->entries + i * tm->stride);
 }
-/** The SRQ is being destroyed. */
+/** Free the tagged buffers of an SRQ that is being destroyed, and release its CQ. */
 void tm_srq_leave(struct nic_srq *srq);
 
 #endif

@@ -28,7 +28,7 @@ int nic_xrcd_free(struct nic_xrcd *xrcd)
 	return 0;
 }
 
-/* Draw a random number, like a QPN, so that nobody can guess it (SE-01). It is in the range of the QPNs. */
+/* Choose an SRQ number as QPNs are chosen: at random, so that nobody can guess it (SE-01), from the range of QPNs. */
 static uint32_t pick_num(struct nic *nic)
 {
 	uint32_t num, mask = (1u << nic->cfg.qpn_bits) - 1;

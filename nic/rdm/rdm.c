@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rdm.c - reliable datagram endpoints as objects: creation, peers by address, and entry points for the NIC's event
- * loop.
+ * rdm.c - reliable datagram endpoints as objects: creation, peers by address, and the functions that the NIC calls when
+ * completions, failed QPs or timers have to be handled.
  */
 #include "rdm.h"
 
@@ -311,7 +311,7 @@ struct nic_rdm_addr nic_rdm_address(const struct nic_rdm *ep)
 	return ep->cfg.addr;
 }
 
-/* ---- the NIC's turn ------------------------------------------------------------------------------------------ */
+/* ---- called by the NIC --------------------------------------------------------------------------------------- */
 
 static bool is_told(const struct nic_qp *qp, uint32_t rkey)
 {
@@ -359,7 +359,7 @@ static void peer_failed(struct nic_rdm_peer *peer)
 		rdm_connect(peer);
 }
 
-/** @return whether there was anything to do. */
+/** Act on completed requests and failed QPs of the endpoint. @return whether there was anything to do. */
 static bool ep_settle(struct nic_rdm *ep)
 {
 	bool had = !list_empty(&ep->due) || !list_empty(&ep->wake);

@@ -44,7 +44,8 @@ static bool keep(struct rdm_cm_data *to, const void *data, uint32_t len)
 	return true;
 }
 
-/** Let the timeout begin when the NIC next handles timers, because nic->now may be out of date. */
+/** Restart the time limit of the current state. nic->now may be out of date, so only mark the limit as not started, and
+ *  have the timers handled at once. */
 static void be_patient(struct nic_rdm *ep)
 {
 	ep->cm.give_up_ns = TIME_NEVER;
@@ -102,8 +103,9 @@ static bool waits_for_answers(const struct nic_rdm *ep)
 	return ep->tx_left < ep->cfg.max_tx;
 }
 
-/** Handle the time after a BYE. A BYE can overtake answers that were sent before it. Wait up to LEFT_MOST_NS for such
- *  answers: otherwise executed requests would be reported as lost. */
+/** End the connection after the peer's BYE, as soon as no request is in flight, or after LEFT_MOST_NS. Answers that the
+ *  peer sent before BYE can arrive after it: without the wait, executed requests would be reported as lost.
+ *  @return when to call this again. */
 static uint64_t left_due(struct nic_rdm *ep, uint64_t now_ns)
 {
 	struct rdm_cm *cm = &ep->cm;
@@ -185,7 +187,7 @@ static void say_answer(struct nic_rdm *listener, const struct rdm_request *r)
 {
 	struct rdm_call c = {.kind = r->refused ? RDM_REFUSE : RDM_ACCEPT, .to = r->incarnation, .echo = r->attempt};
 
-	if (r->ep) /* the challenge for the asker's HELLO to r->ep: r->ep then need not answer it with a WHO */
+	if (r->ep) /* the challenge that the asker's HELLO must echo: r->ep then need not send it in a WHO */
 		c.attempt = rdm_challenge(r->ep, &r->from, r->ep->cm.peer->met);
 	if (r->ep)
 		rdm_say(r->ep, &r->from, &c, &r->ep->cm.said);

@@ -18,7 +18,8 @@ bool rdm_cm_expects(const struct nic_rdm *ep, const struct nic_rdm_addr *from, c
 /** rdm_cm_up: the peer is now connected. rdm_cm_down: the connection has ended, or could not be made. */
 void rdm_cm_up(struct nic_rdm_peer *peer);
 void rdm_cm_down(struct nic_rdm_peer *peer, uint32_t status);
-/** Repeat the ASK, or give up; `late_ns` as for rdm_calls_due. @return when to call this again. */
+/** Repeat the ASK, give up, or end the connection after a BYE; `late_ns` as for rdm_calls_due. @return when to call
+ * this again. */
 uint64_t rdm_cm_due(struct nic_rdm *ep, uint64_t now_ns, uint64_t late_ns);
 void rdm_cm_fini(struct nic_rdm *ep);
 

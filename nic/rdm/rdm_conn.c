@@ -221,7 +221,7 @@ void rdm_connect(struct nic_rdm_peer *peer)
 	}
 	peer->state = RDM_CALLING;
 	peer->wait_ns = CALL_FIRST_NS;
-	/* The timeout begins when the NIC next handles timers, because nic->now may be out of date. */
+	/* nic->now may be out of date, so only mark the timeout as not started, and have the timers handled at once. */
 	peer->call_ns = ep->nic->now;
 	peer->give_up_ns = TIME_NEVER;
 	list_append(&ep->calling, &peer->node);

@@ -48,7 +48,7 @@ static bool hear(struct nic_rdm *ep, const struct nic_rdm_addr *from, const stru
 	if (!peer || peer->state != RDM_UP || peer->left || !rdm_is_bye_of(peer, c))
 		return false;
 	peer->left = true;
-	/* The timeout begins when the NIC next handles timers, because nic->now may be out of date. */
+	/* nic->now may be out of date, so only mark the timeout as not started, and have the timers handled at once. */
 	peer->give_up_ns = TIME_NEVER;
 	rdm_keep_alive(peer);
 	if (ep->nic->now < ep->nic->rdm_deadline)

@@ -7,12 +7,12 @@
 
 struct packet;
 
-/** A packet has arrived for a QP that does not exist. */
+/** A packet has arrived for a QP that does not exist: if it is an ASK to the GID of an endpoint, answer with REFUSE. */
 void rdm_nobody(struct nic *nic, const struct packet *p);
 /** Act on completions of endpoints' queue pairs; called as nic->settle_owners. @return whether there was anything to
  *  do. */
 bool rdm_settle(struct nic *nic);
-/** nic->rdm_deadline has passed. */
+/** Handle the timers of all endpoints, and set nic->rdm_deadline anew. Called when nic->rdm_deadline has passed. */
 void rdm_timeout(struct nic *nic);
 void rdm_destroy_all(struct nic *nic);
 

@@ -23,7 +23,7 @@ bool rdm_will_owe(const struct nic_rdm_peer *peer, uint32_t n);
 struct rdm_op *rdm_op_get(struct nic_rdm_peer *peer, enum rdm_work work);
 /** Free an op that has ended or was never begun. */
 void rdm_op_free(struct rdm_op *op);
-/** Revoke the remote access that the op (an OFFER) grants the peer. */
+/** If the op is an OFFER, revoke the remote access that it grants the peer. */
 void rdm_op_release(struct rdm_op *op);
 /** The op's id, which the peer returns in its answer. */
 uint32_t rdm_op_id(const struct rdm_op *op);

@@ -12,9 +12,8 @@ bool rdm_av_to(const struct nic_rdm *ep, const struct nic_rdm_addr *addr, struct
 bool rdm_qp_make(struct nic_rdm_peer *peer);
 /** Connect this side's QP to QP `qpn` of the peer. @return 0 or a negative errno. */
 int rdm_qp_connect(struct nic_rdm_peer *peer, uint32_t qpn, uint32_t psn, enum nic_mtu mtu);
-/** Give up the peer's QP: complete the requests in its send queue with an error. The QP still sends
- *  answers to requests of the peer, because without them the peer would count executed requests as lost. Then the QP is
- *  destroyed. */
+/** Take the peer's QP out of use: complete the requests in its send queue with an error. The QP first sends its
+ *  remaining answers to the peer, which would otherwise count executed requests as lost, and is then destroyed. */
 void rdm_qp_drop(struct nic_rdm_peer *peer);
 /** Destroy the dropped QPs that have sent their last answers. `all`: destroy all dropped QPs. */
 void rdm_linger_end(struct nic_rdm *ep, bool all);

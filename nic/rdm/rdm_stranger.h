@@ -12,8 +12,8 @@ uint32_t rdm_challenge(const struct nic_rdm *ep, const struct nic_rdm_addr *addr
 /** Create a peer for a caller that has proven its address. @return NULL: no memory, or no peer can have this
  *  address. */
 struct nic_rdm_peer *rdm_stranger_new(struct nic_rdm *ep, const struct nic_rdm_addr *addr);
-/** The application has asked for the peer, or gets an event that names the peer. The peer is no longer a stranger, and
- *  exists as long as the endpoint. */
+/** Record that the application knows the peer: it has asked for the peer, or gets an event that names the peer. The
+ * peer is then no longer a stranger, and exists as long as the endpoint. */
 void rdm_stranger_known(struct nic_rdm_peer *peer);
 /** Draw the number of the next connection attempt to this address: higher than earlier numbers, and not predictable
  *  from the numbers that other addresses have seen. */

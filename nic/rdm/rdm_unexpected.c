@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rdm_unexpected.c - memory for unexpected messages. Objects have one of two sizes. They are allocated in chunks, and
- * max_unexpected limits the total size of the chunks. If the limit prevents a new chunk of one size, an unused chunk of
- * the other size is freed first. Each endpoint also has a pool for operands of its own OPERATEs. That pool is not
- * limited by max_unexpected, but by the number of requests that may be in flight.
+ * rdm_unexpected.c - memory for unexpected messages. A message is kept in an object of one of two sizes. Objects are
+ * allocated in chunks, and max_unexpected limits the total size of the chunks. If the limit prevents a new chunk of one
+ * size, an unused chunk of the other size is freed first. Each endpoint also has a pool for operands of its own
+ * OPERATEs. That pool is not limited by max_unexpected, but by the number of requests that may be in flight.
  */
 #include "rdm.h"
 #include "rdm_unexpected.h"

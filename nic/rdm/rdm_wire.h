@@ -60,14 +60,14 @@ uint32_t rdm_header_get(struct rdm_header *h, const uint8_t *p, uint32_t len);
 
 enum rdm_call_kind {
 	RDM_HELLO = 1, /* connect this QP; `to` proves that the caller knows the current incarnation */
-	RDM_WHO,       /* `to` or the challenge in a call was wrong: its sender must repeat the call with incarnation
-			* `from` and the challenge in this WHO */
+	RDM_WHO,       /* answers a HELLO or ASK whose `to` or challenge was wrong: its sender must repeat it, addressed
+			* to the incarnation `from` of this WHO, and with the challenge in this WHO */
 	RDM_WELCOME,   /* the QP in your HELLO is now connected to this one */
 	/* Between endpoints with one peer; private data of the application may follow: */
 	RDM_ASK,    /* asks the listener for a connection to an endpoint that the listener chooses */
 	RDM_ACCEPT, /* accepts an ASK; sent by the chosen endpoint */
 	RDM_REFUSE,
-	RDM_BYE, /* ends the connection */
+	RDM_BYE, /* ends the connection, also between endpoints with many peers; without private data */
 };
 
 /** Optional features that the sender of a call accepts; an endpoint ignores bits that it does not know, and leaves them

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* gsi_packet.c - packets from and to queue pair 1, without an instance (nic_gsi.h). Stateless. */
+/* gsi_packet.c - parses and builds packets of queue pair 1, without a NIC instance (nic_gsi.h). Stateless. */
 #include "gid.h"
 #include "nic_gsi.h"
 #include "opcode.h"

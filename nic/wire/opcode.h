@@ -61,7 +61,7 @@ enum op_hdr {
 	HDR_ELEMENT = 1 << 11,	 /* 20 bytes */
 };
 
-/** What the row of an opcode implies. */
+/** Traits of an opcode, derived from its row. */
 enum op_trait {
 	OP_IS_RESPONSE = 1 << 0, /* it goes from a responder to a requester */
 	OP_IS_ATOMIC = 1 << 1,	 /* request: an atomic, masked or not */

@@ -266,7 +266,8 @@ static inline unsigned put_masked(const uint8_t *bth, uint32_t len, const struct
 	return carrier;
 }
 
-/** Whether the ICRC holds; `len` bytes at `bth` are the UDP payload, ICRC included. May recover out->ip_id. */
+/** Whether the ICRC holds; `len` bytes at `bth` are the UDP payload, ICRC included. If the carrier hides the
+ *  IPv4 ID, recover it into out->ip_id. */
 static inline __attribute__((always_inline)) bool icrc_holds(const struct nic_rx_frame *frame, const uint8_t *bth,
 							     uint32_t len, struct packet *out)
 {
@@ -307,7 +308,7 @@ static __attribute__((noinline)) bool tag_holds(const uint8_t *bth, uint32_t len
 	return keyed_holds(key, block, carrier + BTH_LEN + rest, bth + len - KEYED_TAG_LEN);
 }
 
-/** TVer says whether a packet ends with a tag or an ICRC; key and carrier say which is required. */
+/** Check TVer, which says whether the packet ends with a tag or an ICRC, against what key and carrier require. */
 static inline enum packet_verdict check_version(const struct nic_rx_frame *frame, unsigned version,
 						const struct keyed *key)
 {

@@ -2,11 +2,12 @@
 /*
  * packet.h - RoCEv2 packets: bytes <-> struct packet (IBTA 9.2-9.6, annex A17).
  *
- * packet_parse_keyed is the only place that reads untrusted bytes. The engines (qp.h) may trust a packet with
- * PACKET_OK: the opcode is known, the headers named by op->hdrs are there, lengths agree, and pad is valid. The ICRC
- * holds, or the tag if packets are authenticated (keyed.md). Neither is checked if the carrier vouches for integrity.
- * The engines still check everything that needs a QP (service, P_Key, PSN, sequence, lengths against PMTU), size and
- * operands of extended atomics (extended.c), and operation, datatype, count and operands of elements (resp_elem.c).
+ * packet_parse_keyed is the only place that reads untrusted bytes. Requester, completer and responder may trust a
+ * packet with PACKET_OK: the opcode is known, the headers named by op->hdrs are there, lengths agree, and pad is valid.
+ * The ICRC holds, or the tag if packets are authenticated (keyed.md). Neither is checked if the carrier vouches for
+ * integrity. The three still check everything that needs a QP (service, P_Key, PSN, sequence, lengths against PMTU),
+ * size and operands of extended atomics (extended.c), and operation, datatype, count and operands of elements
+ * (resp_elem.c).
  */
 #ifndef NIC_PACKET_H
 #define NIC_PACKET_H
@@ -137,7 +138,7 @@ static inline enum packet_verdict packet_parse(const struct nic_rx_frame *frame,
 /**
  * Write a packet to buf (NIC_FRAME_MAX bytes): IP, UDP, BTH, extension headers, payload, pad, ICRC or tag. The caller
  * sets p->pad to -payload_len & 3, and must not set a value that is wider than its field on the wire. The payload is
- * copied from p->payload unless that is NULL or already its place in buf.
+ * copied from p->payload, unless p->payload is NULL or points to the payload's place in buf.
  * @return bytes from the IP header, or the BTH if p->bare, to the end of the ICRC or tag.
  */
 unsigned packet_encode(const struct packet *p, uint8_t *buf);

@@ -4,8 +4,8 @@
  *
  * Everything on the wire is big-endian, except the ICRC. Headers are bytes at offsets, never structs:
  * padding, alignment and host byte order therefore do not matter. Compilers turn the accessors below into single loads
- * and stores. A leaf: knows no opcodes, checks nothing. Diagrams: one row is 32 bits, most significant bit first; the
- * number at the left is the byte offset.
+ * and stores. This file knows no opcodes and checks nothing. In the diagrams, a row is 32 bits, most significant bit
+ * first; the number at the left is the byte offset.
  */
 #ifndef NIC_WIRE_H
 #define NIC_WIRE_H
@@ -76,7 +76,7 @@ static inline void wire_put32le(uint8_t *p, uint32_t v)
 	p[3] = (uint8_t)(v >> 24);
 }
 
-/** Opaque 32 bits that keep the order they have on the wire (immediate data). */
+/** Opaque 32 bits (immediate data), copied without byte swapping. */
 static inline uint32_t wire_get_raw32(const uint8_t *p)
 {
 	uint32_t v;
@@ -102,7 +102,7 @@ static inline void wire_put_raw32(uint8_t *p, uint32_t v)
 #define IPV4_LEN      20
 #define IPV4_VERSION  0x45   /* version 4, 5 words: no options */
 #define IPV4_FRAG_DF  0x4000 /* don't fragment */
-#define IPV4_FRAG_ANY 0x3fff /* more fragments, or an offset: a fragment */
+#define IPV4_FRAG_ANY 0x3fff /* more fragments, or offset: nonzero in every fragment */
 #define IP_PROTO_UDP  17
 enum {
 	IPV4_TOS = 1,
@@ -145,7 +145,7 @@ enum { UDP_SPORT = 0, UDP_DPORT = 2, UDP_LENGTH = 4, UDP_CSUM = 6 };
  *   8 |A| resv7       | PSN                                           |   A acknowledge request
  */
 #define BTH_LEN	       12
-#define BTH_TVER_KEYED 15 /* tver of packets that end with a tag (keyed.md); 0: with an ICRC; others are unknown */
+#define BTH_TVER_KEYED 15 /* tver of packets that end with a tag (keyed.md); 0 with an ICRC; no other is known */
 enum { BTH_OPCODE = 0, BTH_FLAGS = 1, BTH_PKEY = 2, BTH_ECN = 4, BTH_QPN = 5, BTH_ACK = 8, BTH_PSN = 9 };
 enum { BTH_FLAG_SE = 0x80, BTH_FLAG_MIG = 0x40, BTH_PAD_SHIFT = 4, BTH_PAD_MASK = 0x30, BTH_TVER_MASK = 0x0f };
 enum { BTH_ECN_F = 0x80, BTH_ECN_B = 0x40 };
@@ -226,7 +226,8 @@ enum { AETH_SYNDROME = 0, AETH_MSN = 1 };
  *   8 | R_Key                                                         |
  *  12 | log2 of size  | reserved                                      |
  *
- * The operands follow, each of that size: swap, compare, swap mask, compare mask; or add, field boundaries.
+ * The operands follow, each 2^(log2 of size) bytes long: CMP&SWAP has swap, compare, swap mask and compare mask;
+ * FETCH&ADD has add and field boundaries.
  */
 #define EXTATOMICETH_LEN 16
 enum { EXTATOMICETH_VA = 0, EXTATOMICETH_RKEY = 8, EXTATOMICETH_LOG_SIZE = 12 };
@@ -240,8 +241,8 @@ enum { EXTATOMICETH_VA = 0, EXTATOMICETH_RKEY = 8, EXTATOMICETH_LOG_SIZE = 12 };
  *  12 | operation     | datatype      | flags         | reserved      |
  *  16 | number of elements                                            |
  *
- * That many operands follow, then as many compare values if the operation has them. In a run: that many addresses, each
- * followed by its operand.
+ * One operand per element follows (ATOMIC_READ has none), then, if the operation has compare values, one of these per
+ * element. In a run, one address per element follows, each with its operand behind it.
  */
 #define ELEMENTETH_LEN 20
 enum {
@@ -269,10 +270,10 @@ enum { ELEMENT_RUN = 1 << 0 }; /* flags: a run; `number of elements` counts its 
  */
 #define IETH_LEN 4
 
-/* ---- CNP, congestion notification packet: 16 bytes, reserved, 0 (IBTA A17.9.3) ------------------------ */
+/* ---- CNP, congestion notification packet: 16 reserved bytes of 0 (IBTA A17.9.3) ----------------------- */
 #define CNP_LEN 16
 
-/* ---- ICRC, invariant CRC, 4 bytes, low byte first, the last of the UDP payload (IBTA 7.8.1, A17) ------ */
+/* ---- ICRC, invariant CRC, the last 4 bytes of the UDP payload, low byte first (IBTA 7.8.1, A17) ------- */
 #define ICRC_LEN 4
 
 /* A packet tag, our own format of 8 bytes, can take the place of the ICRC: see keyed.h, keyed.md. */

@@ -32,7 +32,7 @@ static inline int kernel_epoll_ctl(int set, int op, int fd, struct epoll_event *
 	return (int)syscall(SYS_epoll_ctl, set, op, fd, event);
 }
 
-/** As epoll_wait(), a cancellation point. librspreload does not replace epoll_pwait(). */
+/** Like epoll_wait(), this function is a cancellation point. librspreload does not replace epoll_pwait(). */
 static inline int kernel_epoll_wait(int set, struct epoll_event *events, int max, int timeout_ms)
 {
 	return epoll_pwait(set, events, max, timeout_ms, NULL);

@@ -25,7 +25,8 @@ void maps_close(struct maps *maps)
 	close(maps->fd);
 }
 
-/** Read on, behind the text not yet parsed. @return false: the end of the file, or no room. */
+/** Move the text not yet parsed to the start of the buffer, and read more behind it. @return false: the end of the
+ *  file, an error, or no room. */
 static bool fill(struct maps *maps)
 {
 	ssize_t got;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* mutex.c - waiting for a mutex and waking a waiter, which mutex.h does under contention. */
+/* mutex.c - the slow path of mutex.h, taken under contention: waiting for a mutex, and waking a waiter. */
 #include <errno.h>
 #include <linux/futex.h>
 #include <sys/syscall.h>

@@ -59,7 +59,7 @@ bool pmd_is_mapped_file(const void *addr, size_t len)
 	return covered >= end;
 }
 
-/** Round a range to whole pages. @return false: it wraps. */
+/** Extend a range to whole pages. @return false: the range reaches or passes the end of the address space. */
 static bool pages_of(const void *addr, size_t len, uintptr_t *start, uintptr_t *end)
 {
 	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
@@ -90,8 +90,8 @@ int pmd_populate(const void *addr, size_t len, bool write)
 }
 
 /*
- * Have the kernel fault in the pages of a short range, which registration with RDMA hardware does, too. That is cheap
- * if the pages are present; if not, it saves page faults in the data path. Long ranges, and all ranges where madvise
+ * Have the kernel fault in the pages of a short range, as registration with RDMA hardware does. Faulting in is cheap if
+ * the pages are present; if not, it saves page faults in the data path. Long ranges, and all ranges where madvise
  * fails (older kernels, special mappings), are looked up in /proc/self/maps.
  */
 int pmd_check_range(const void *addr, size_t len, bool write)

@@ -41,7 +41,7 @@
 #define TRIES	     500	    /* maximum number of attempts to join; with the pauses, they take several seconds */
 #define PAUSE_NS     10000000
 #define SPAWN_EVERY  20 /* number of refused attempts after which another daemon is started */
-#define IN_USE_TRIES 50 /* attempts left once a new daemon found the port in use; if all fail, no daemon has it */
+#define IN_USE_TRIES 50 /* attempts after a new daemon found the port in use; then the port is not a daemon's */
 #define SENTENCE     400
 /* Results of an attempt to join, besides 0 and negative errnos. */
 #define TRY_AGAIN    1 /* the daemon is ending, or not ready yet */
@@ -152,7 +152,8 @@ static bool is_runnable(pid_t pid)
 	return state && state[1] == ' ' && state[2] == 'R';
 }
 
-/** Receive the daemon's answer. @return what proto_recv_wait returns; -ETIMEDOUT: the daemon is stopped or hangs. */
+/** Receive the daemon's answer. @return what proto_recv_wait returns; -ETIMEDOUT: the daemon is stopped, hangs or
+ *  gets no CPU. */
 static int recv_answer(int fd, pid_t daemon, struct proto_msg *m)
 {
 	int rc = proto_recv_wait(fd, m, WELCOME_MS);
@@ -345,11 +346,11 @@ static int spawn_error(const struct pmd_device *device, int rc)
 }
 
 /**
- * A new daemon may need time to take the name: when it replaces one that has died, it first learns from the functions
- * which names the device has. So we keep trying, and after every SPAWN_EVERY refusals start another daemon, which exits
- * at once if not needed. If that daemon finds the device's UDP port in use, an earlier daemon that is still starting
- * probably has the port, and will soon take the name. So we try IN_USE_TRIES more times, and then conclude that the
- * port's owner is no daemon.
+ * Join the device, and start its daemon if none runs. A new daemon may need time to take the name: when it replaces one
+ * that has died, it first learns from the functions which names the device has. So we keep trying, and after every
+ * SPAWN_EVERY refusals start another daemon, which exits at once if not needed. If that daemon finds the device's UDP
+ * port in use, an earlier daemon that is still starting probably has the port, and will soon take the name. So we try
+ * IN_USE_TRIES more times, and then conclude that the port's owner is no daemon.
  */
 static int join(struct pmd_control *c, const struct pmd_device *device, char *err, size_t err_len)
 {

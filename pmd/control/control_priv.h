@@ -42,8 +42,9 @@ struct pmd_control {
 	} room; /* receive buffer for visitors' messages */
 };
 
-/** Validate the struct proto_device in a message from the daemon, and take the message's descriptors, from index
- *  `first` on. The caller still has to close the message. @return false: malformed. */
+/** Validate the struct proto_device in a message from the daemon, and move the message's descriptors, from index
+ *  `first` on, to *keeper and `sockets` (-1: none). The caller still has to close the message.
+ *  @return false: malformed. */
 bool control_device_read(const struct proto_device *device, struct proto_msg *m, unsigned first, int *keeper,
 			 int sockets[NIC_GID_TABLE_LEN]);
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * control_visit.c - visitors of a function. They connect to the function's name or to the name of one of its services.
- * A visitor is a new daemon that adopts the function, another function that offers a ring, or a tool that makes a
- * request; the visitor's first message says which of these it is. A silent visitor is dropped by the first poll after
- * SILENT_NS, or earlier to make room for another visitor.
+ * A visitor is a new daemon that adopts the function or asks whether an address is the device's, another function that
+ * offers a ring, or a tool that makes a request; the visitor's first message says which of these it is. A silent
+ * visitor is dropped by the first poll after SILENT_NS, or earlier to make room for another visitor.
  *
  * Owns: the listening sockets, and visitors until they are served.
  */

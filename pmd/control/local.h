@@ -13,8 +13,8 @@
 struct pmd_local;
 
 /** List the addresses now, and again whenever the kernel reports a change. If the kernel cannot report changes, the
- *  first list stays. After other failures only loopback addresses are known. @return 0, -EMFILE, -ENFILE, -ENOMEM,
- *  -ENOBUFS. */
+ *  first list stays. If the addresses cannot be listed for another reason than a lack of descriptors or memory, only
+ *  loopback addresses are known. @return 0, also in these two cases; -EMFILE, -ENFILE, -ENOMEM, -ENOBUFS. */
 int pmd_local_open(struct pmd_control *control, struct pmd_local **out);
 void pmd_local_close(struct pmd_local *local);
 /** List the addresses again if the last attempt failed. */

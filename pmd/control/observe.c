@@ -238,7 +238,7 @@ static void observe_qps(struct pmd_host *host, struct reply *r, const char *args
 
 struct cm_page {
 	struct reply *r;
-	uint32_t from, at, n; /* index of the first connection to show; index of the next one; number shown */
+	uint32_t from, at, n; /* index of the first connection to show; connections visited; connections shown */
 };
 
 static void say_cm_id(void *arg, const struct nic_cm_info *id)

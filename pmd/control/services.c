@@ -48,7 +48,7 @@ bool pmd_services_nobody_listens(const struct pmd_host *host, uint32_t service)
 	int cancel_state, fd;
 
 	pmd_name_service(pmd_control_key(host->control), service, &name);
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state); /* the engine is locked */
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state); /* no cancellation while the engine is locked */
 	fd = proto_connect(&name);
 	if (fd >= 0)
 		close(fd);

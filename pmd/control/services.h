@@ -23,10 +23,9 @@ bool pmd_services_have(const struct pmd_host *host, uint32_t service);
 /** Whether no function of the device listens under the service's name. Costs system calls. */
 bool pmd_services_nobody_listens(const struct pmd_host *host, uint32_t service);
 /**
- * Claim a service, so that no other function can claim it, without serving it yet.
+ * Claim a service, so that no other function can claim it, without serving it yet. Each service costs a descriptor.
  * @param service 0: any port of reliable datagrams; set to the service claimed.
- * @return 0, -EADDRINUSE, -EINVAL (there is no such service), another negative errno. Each service
- * costs a descriptor.
+ * @return 0, -EADDRINUSE, -EINVAL (there is no such service), another negative errno.
  */
 int pmd_services_reserve(struct pmd_host *host, uint32_t *service);
 /** Serve a service that has been reserved, and tell the daemon. @param told set to false if a daemon is needed but does

@@ -71,7 +71,8 @@ static void tool_ready(struct pmd_host *host, struct pmd_watch *w, uint32_t even
 	}
 }
 
-/** Tell a tool that it is refused, because the function already serves as many tools as it can. */
+/** Refuse a tool: TOOLS_MAX tools are connected, or memory or room in the epoll set is lacking. The tool is told the
+ *  first reason in either case. */
 static void tool_refuse(struct pmd_host *host, int fd)
 {
 	static const char sentence[] = "as many tools as the function serves are connected to it; end one";

@@ -37,12 +37,13 @@ static struct {
 	unsigned serial; /* number of the next packet pool: pool names must be unique */
 	bool handlers;	 /* fork handlers are registered */
 	bool flushes;	 /* the exit handler is registered */
-	bool counts;	 /* pmd_forks_count() */
-	unsigned forks;	 /* pmd_forks() */
+	bool counts;	 /* pmd_forks_count() was called: count forks even if no engine is open */
+	unsigned forks;	 /* the result of pmd_forks() */
 } process = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* Opening and closing an engine passes dozens of cancellation points, so disable cancellation: a cancelled thread would
- * never release the list's lock. @return the previous cancellation state, which process_unlock restores. */
+/* Disable cancellation and take the list's lock. Opening and closing an engine passes dozens of cancellation points,
+ * and a cancelled thread would never release the lock. @return the previous cancellation state, which process_unlock
+ * restores. */
 static int process_lock(void)
 {
 	int cancel_state;

@@ -28,7 +28,7 @@
 #include "points.h"
 #include "proto.h"
 
-#define ID_BITS	 24 /* the leading byte of an ID names the function: uroced_steer.c */
+#define ID_BITS	 24 /* the leading byte of an ID is the function's number, see uroced_steer.c */
 #define IDS	 32768u
 #define ID_OF(n) ((uint32_t)(n) << ID_BITS)
 
@@ -130,7 +130,7 @@ static void records_make(struct pmd_cm *cm)
 	fd = pmd_fd_high(memfd_create("uroce-cm", MFD_CLOEXEC | MFD_ALLOW_SEALING));
 	if (fd < 0)
 		return;
-	/* Seals: the daemon, which may be another user's, must not be able to take the memory from under us. */
+	/* The seals keep the daemon, which may be another user's, from truncating the memory that we access. */
 	if (ftruncate(fd, (off_t)bytes) == 0 && fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0)
 		memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
 	if (memory == MAP_FAILED) {

@@ -2,7 +2,7 @@
 /*
  * engine_cm_ports.c - port spaces of the connection manager: bind, listen.
  *
- * Within a process, two ports conflict under the same rules as in a kernel, which compare the ports' addresses. Between
+ * Within a process, a kernel's rules decide whether two ports conflict; the rules compare the ports' addresses. Between
  * processes, the process that holds the name of a port's service (services.h) keeps all other processes from using the
  * port, at all addresses of the device. A process takes the name when it binds a port for itself alone, or listens on a
  * port. So

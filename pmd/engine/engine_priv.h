@@ -89,8 +89,8 @@ struct pmd_waiter {
 	uint32_t waits;	       /* atomic: number of waits that application threads have begun */
 	const bool *ready;     /* the flag that the application thread waits for, itself atomic; NULL: none */
 	uint64_t deadline_ns;  /* atomic: when the waiter's sleep has to end; UINT64_MAX: never. If the engine's
-				  thread is due to run before the deadline, it wakes the waiter at the deadline; if
-				  not, the waiter sets a timer before it sleeps. */
+				  thread checks before the deadline, that thread wakes the waiter when the deadline
+				  comes; if not, the waiter sets a timer before it sleeps. */
 	struct idle_spin spin; /* used only by the application thread that serves, also without the lock */
 };
 
@@ -106,8 +106,9 @@ struct pmd_waiter {
  *   sleeper  sleep.c
  *   waiter   wait.c
  *
- * engine.c, engine_nic.c or a lower layer writes the other members, with these exceptions: progress.c writes
- * host.now_ns, host.rx_until and host.rx_brief, and sleep.c writes host.bell_fd.
+ * engine.c, engine_host.c, engine_nic.c or a lower layer writes the other members, with these exceptions: engine_cm.c
+ * writes cm, host.nic_cm and host.cm_stats, engine_cm_ports.c writes cm_ports, progress.c writes host.now_ns,
+ * host.rx_until and host.rx_brief, and sleep.c writes host.bell_fd.
  */
 struct pmd_engine {
 	struct pmd_mutex lock;
@@ -123,7 +124,7 @@ struct pmd_engine {
 	struct pmd_stages stages;
 	struct pmd_strays *strays; /* NULL for an ethdev device, which has no links */
 
-	struct pmd_cm *cm; /* NULL: not used so far */
+	struct pmd_cm *cm; /* NULL: pmd_cm_open has not created it yet */
 	struct pmd_cm_port *cm_ports;
 
 	struct pmd_tx tx;
@@ -150,7 +151,7 @@ struct pmd_engine {
 #define PMD_PORT_RX_MOST     512
 #define PMD_STEP_PACKETS_MAX (PMD_PORT_RX_MOST + PMD_RX_VAIN + PMD_RX_BURST + THREAD_RX_BUDGET + 32)
 
-/** Connect the host to the engine's parts. Call once, on a zeroed engine. */
+/** Initialise e->host, with pointers to the engine's parts. Call once, on a zeroed engine. */
 void pmd_engine_host_init(struct pmd_engine *e);
 
 /** Serve a service (proto_service), as pmd_service_open serves a port. No lock held. @param service 0: any free port of
@@ -177,7 +178,8 @@ unsigned pmd_engine_step(struct pmd_engine *e, unsigned rx_budget, bool flush_ac
 /** As pmd_engine_step. @param port true: receive from the port in any case; false: only when a check of the port is
  *  due. */
 unsigned pmd_engine_step_with(struct pmd_engine *e, unsigned rx_budget, bool port, bool flush_acks);
-/** Send the delayed ACKs that peers have asked for, together with all other packets that are due. Lock held. */
+/** Send the delayed ACKs that peers have asked for, and with them all other packets that are due. Does nothing if no
+ *  ACK is delayed. Lock held. */
 void pmd_engine_acknowledge(struct pmd_engine *e);
 
 /** Whether packets wait because the port was full. A port does not notify when it has room again. Lock held. */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * engine_service.c - pmd_service_open and pmd_service_close: starts and stops serving a port. services.c claims the
- * port. This file makes sure that a daemon runs, because the daemon makes the kernel steer the port's packets to us; it
- * does so for ports of the connection manager, too. When pmd_service_close ends the service, the packets that are left
- * in the port's links are still received. Owns nothing.
+ * engine_service.c - starts and stops serving a port (pmd_service_open, pmd_service_close). services.c claims the port.
+ * This file makes sure that a daemon runs, also for ports of the connection manager, because the daemon makes the
+ * kernel steer the port's packets to us. When pmd_service_close ends the service, the packets that are left in the
+ * port's links are still received. Owns nothing.
  */
 #include <pthread.h>
 #include <unistd.h>
@@ -86,8 +86,9 @@ int pmd_engine_serve(struct pmd_engine *e, uint32_t *service)
 	return rc;
 }
 
-/* After this function has given up the service's name, the kernel still steers the service's packets to us for a short
- * time. If another function has begun to serve the service, we forward these packets to it (strays.c). */
+/* When we have given up the service's name, the kernel still steers the service's packets to us for a short time. If
+ * another function of the device has begun to serve the service, we forward these packets to that function
+ * (strays.c). */
 void pmd_engine_unserve(struct pmd_engine *e, uint32_t service)
 {
 	int cancel_state;

@@ -113,8 +113,8 @@ enum idle_act {
 /* ---- spinning ----------------------------------------------------------------------------------------------- */
 
 /**
- * A sleep and a wake-up cost each side more than a message. Several short sleeps show that packets follow each other
- * closely: then the thread polls for a little while before it sleeps.
+ * When a thread spins, that is, polls for a little while before it sleeps: after several short sleeps, which show that
+ * packets follow each other closely. A sleep and a wake-up cost each side more than a message.
  */
 struct idle_spin {
 	unsigned shorts; /* credit, raised by short sleeps and lowered by long ones */
@@ -122,7 +122,7 @@ struct idle_spin {
 };
 
 void idle_spin_init(struct idle_spin *s);
-/** A sleep has ended. @param shorts how many short sleeps it counts as; 0: it was a long one. */
+/** A sleep has ended. @param shorts how many short sleeps this sleep counts as; 0: it was a long sleep. */
 void idle_spin_slept(struct idle_spin *s, unsigned shorts);
 /** The spin found what it waited for: packets or, for an application thread, the end of its wait. */
 void idle_spin_paid(struct idle_spin *s);
@@ -325,10 +325,10 @@ static inline void idle_port_checked(struct idle_port *p, bool found, uint64_t n
 /* ---- yields of a poller ------------------------------------------------------------------------------------- */
 
 /**
- * An application thread yields the CPU after a number of empty polls in a row: if its peer is on the same core, it
- * would otherwise poll for its whole time slice (milliseconds) before the peer can answer. If the poll after a yield
- * finds packets or completions, the peer is on this core, and the next yield comes sooner. If no other thread ran, or
- * the poll finds nothing, the next yield comes later.
+ * An application thread yields the CPU after a number of empty polls in a row: if its peer is on the same core, the
+ * thread would otherwise poll for its whole time slice (milliseconds) before the peer can answer. If the poll after a
+ * yield finds packets or completions, the peer is on this core, and the next yield comes sooner. If no other thread
+ * ran, or the poll finds nothing, the next yield comes later.
  */
 struct idle_yield {
 	unsigned empty; /* empty polls in a row */

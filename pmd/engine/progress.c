@@ -28,8 +28,8 @@
 #define AWAY_NS		   1000000 /* after this time without a step, packets are received before timers run */
 #define BEHIND_STEPS	   64	   /* after an absence of AWAY_NS, timers wait for at most this many steps */
 #define QUIET_NS	   1500	   /* a poll takes a full step (timers, port) if the last full step was this long ago */
-#define DOORBELL_STEP_NS   20000   /* after this time without a step, a doorbell that received packets takes one */
-#define CONTROL_STEPS	   256	   /* a thread that does not sleep handles control connections once in so many steps */
+#define DOORBELL_STEP_NS   20000   /* after this time without a step, a doorbell that received packets takes a step */
+#define CONTROL_STEPS	   256	   /* steps after which a thread that does not sleep handles control connections */
 #define WORTH_A_CLOCK	   16	   /* for this many packets or more, the cost of one more clock read is negligible */
 
 /* ---- a step ------------------------------------------------------------------------------------------------- */
@@ -212,7 +212,7 @@ static bool timers_wait(struct pmd_engine *e, unsigned got, uint64_t due_ns, uin
 {
 	if (got == 0 && !e->host.port->more && !(e->host.links && pmd_links_ready(e->host.links)))
 		e->steps.behind = 0;
-	else if (now_ns > e->steps.full_ns + AWAY_NS) /* no subtraction: full_ns may be later */
+	else if (now_ns > e->steps.full_ns + AWAY_NS) /* not a difference: full_ns may be later than now_ns */
 		e->steps.behind = e->steps.behind == 0 && due_ns <= now_ns ? BEHIND_STEPS : 0;
 	else if (e->steps.behind > 0)
 		e->steps.behind--;
@@ -236,7 +236,7 @@ unsigned pmd_engine_step_with(struct pmd_engine *e, unsigned rx_budget, bool por
 	wait = timers_wait(e, got, due_ns, now_ns);
 	e->steps.full_ns = now_ns;
 	if (!wait && due_ns <= now_ns) {
-		if (e->steps.port.checked_ns != now_ns) /* check first: the answer may already be in the port */
+		if (e->steps.port.checked_ns != now_ns) /* the awaited answer may already be in the port */
 			got += port_check(e, rx_budget, now_ns);
 		nic_timeout(e->host.nic, now_ns);
 	}
@@ -298,9 +298,9 @@ void pmd_inline_init(struct pmd_engine *e)
 	e->polling.yielding_cpu = -1;
 }
 
-/** Tell the engine's thread that an application thread has moved `packets` packets since start_ns, `references` of them
- *  with payload by reference; each of these costs as much as many packets. @return the time when the work ended, or
- *  start_ns if the work was too short to justify a clock read. */
+/** Record for the engine's thread how long an application thread has worked since start_ns. @param packets packets
+ *  moved by the work. @param references received payloads by reference; each costs as much as many packets. @return the
+ *  time when the work ended; start_ns: the work was too short to justify a clock read, and is not recorded. */
 static uint64_t inline_worked(struct pmd_engine *e, unsigned packets, uint64_t references, uint64_t start_ns)
 {
 	uint64_t now_ns;
@@ -314,8 +314,8 @@ static uint64_t inline_worked(struct pmd_engine *e, unsigned packets, uint64_t r
 	return now_ns;
 }
 
-/** Count empty polls in a row. A poll that found nothing does not count as empty if the engine's thread has produced
- *  completions since the last poll. Lock held. */
+/** Count empty polls in a row. A poll that found nothing does not count as empty if the engine's thread or a doorbell
+ *  has produced completions since the last poll. Lock held. */
 static void inline_count(struct pmd_engine *e, bool found)
 {
 	uint64_t completions = nic_completions(e->host.nic);

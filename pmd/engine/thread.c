@@ -202,7 +202,8 @@ static void thread_stand_by_from_now(struct thread_state *s)
 }
 
 /** Packets have woken the thread. If a poller is about to find them, sleep for a moment so that the poller can.
- *  @return whether the packets were left to a poller; if so, *woken is what has woken the thread since. */
+ *  @param woken what has woken the thread; on return, what thread_serve has to handle next. @return whether the packets
+ *  were left to a poller. */
 static bool thread_leaves(struct thread_state *s, unsigned *woken)
 {
 	struct pmd_engine *e = s->e;
@@ -343,8 +344,8 @@ static void *thread_main(void *arg)
 			thread_serve(&s, &woken);
 			continue;
 		}
-		/* An application thread has begun to wait and has rung the doorbell. It may have missed the bell that
-		 * woke this thread: ring the bell again for the application thread. */
+		/* An application thread has begun to wait, and serves in place of this thread. It may have missed what
+		 * woke this thread, for example a bell whose count this thread has cleared: ring the bell again. */
 		if (woken & ~(unsigned)PMD_WOKEN_DOORBELL)
 			pmd_engine_wake(s.e);
 		woken = 0;

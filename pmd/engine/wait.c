@@ -105,8 +105,9 @@ static unsigned wait_work(struct pmd_engine *e, unsigned woken)
 	return got;
 }
 
-/** The application thread goes to sleep: from now on other threads have to wake it. Lock held. @param stepped the
- *  caller has taken a step since it took the lock. @return how long the thread may sleep, ns. */
+/** Announce that the application thread is about to sleep: from now on other threads have to wake it. Lock held.
+ *  @param stepped the caller has taken a step since it took the lock. @param got packets that the step received.
+ *  @return how long the thread may sleep, ns; 0: it must not sleep. */
 static uint64_t wait_sleep(struct pmd_engine *e, bool stepped, unsigned got)
 {
 	uint64_t now_ns = pmd_now_ns(), timeout = pmd_engine_timeout(e, got, now_ns);
@@ -145,8 +146,8 @@ static bool wait_step(struct pmd_engine *e, bool first, unsigned woken, uint64_t
 	else
 		*timeout = pmd_engine_wait_prepare(e) ? wait_sleep(e, steps, got) : 0;
 	pmd_mutex_unlock(&e->lock);
-	/* If the engine's thread still sleeps as the serving thread, kick it: it must stand by instead, and notice when
-	 * this thread no longer serves. */
+	/* Kick the engine's thread in two cases: it still sleeps as the serving thread, and must stand by instead; or
+	 * this wait is over while that thread stands by for a long slice (thread.deep). */
 	if (thread_serves)
 		pmd_engine_kick(e);
 	return !over;
@@ -240,8 +241,8 @@ static int wait_begin(struct pmd_engine *e, int fd, const bool *ready)
 	return 1;
 }
 
-/* Cancellation unwinds frames without informing AddressSanitizer, which would then report writes of callees to
- * variables of dead frames. */
+/* Cancellation unwinds frames without informing AddressSanitizer. It would treat their stack memory as still in use,
+ * and report the writes of functions that are called later and use that memory. */
 __attribute__((no_sanitize_address)) int pmd_wait(struct pmd_engine *e, int fd, const bool *ready)
 {
 	int rc;

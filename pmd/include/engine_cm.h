@@ -61,9 +61,9 @@ struct pmd_cm_port;
  * @param address an address of the device; zeroes: any address of `family`.
  * @param family AF_INET or AF_INET6.
  * @param port 0: any free port of the kernel's range (net.ipv4.ip_local_port_range), which is stored in *port.
- * @return 0; -EADDRNOTAVAIL: this process has bound the port already, and this bind or the earlier bind is to any
- * address, as in the kernel's CM; -EADDRINUSE: this process has bound the port at the same address, or another process
- * has bound it for itself alone or listens on it; -EINVAL, -ENOMEM, -ENODEV, -EMFILE.
+ * @return 0; -EADDRNOTAVAIL (the error of the kernel's CM): this process has already bound the port, and this bind or
+ * the earlier bind is to any address; -EADDRINUSE: this process has bound the port at the same address, or another
+ * process has bound it for itself alone or listens on it; -EINVAL, -ENOMEM, -ENODEV, -EMFILE.
  */
 int pmd_cm_bind(struct pmd_engine *engine, enum nic_cm_space space, const struct nic_gid *address, int family,
 		unsigned flags, uint16_t *port, struct pmd_cm_port **out);
@@ -82,8 +82,8 @@ void pmd_cm_unlisten(struct pmd_engine *engine, struct pmd_cm_port *port);
 /** Release the port, and stop listening on it. No lock held. */
 void pmd_cm_unbind(struct pmd_engine *engine, struct pmd_cm_port *port);
 
-/* A port costs a descriptor if the process has bound it for itself alone, listens on it, or serves it
- * (pmd_service_open). One engine can listen on or serve at most 256 ports in total. */
+/* A port costs a descriptor if the process has bound it for itself alone (with neither PMD_CM_REUSE nor PMD_CM_ACTIVE),
+ * listens on it, or serves it (pmd_service_open). One engine can listen on or serve at most 256 ports in total. */
 
 /* ---- counters ----------------------------------------------------------------------------------------------- */
 

@@ -117,7 +117,7 @@ void links_drop_in(struct pmd_links *l, uint32_t index)
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state); /* no cancellation while the engine is locked */
 	if (proto_link_is_peers(&in->peer) && !links_has_other(l, in))
 		nic_peer_gone(l->host->nic, in->number, &in->peer.to);
-	/* The indices of other links must not change, because pending events refer to them. */
+	/* Do not move other links into the free slot: links and taps identify a link by its index. */
 	l->in[index] = NULL;
 	while (l->n_in > 0 && !l->in[l->n_in - 1])
 		l->n_in--;
@@ -128,8 +128,8 @@ void links_drop_in(struct pmd_links *l, uint32_t index)
 	pthread_setcancelstate(cancel_state, NULL);
 }
 
-/** The producer knocks, or its connection has ended. If it has ended, receive what is left in the ring, except payloads
- *  by reference. */
+/** The producer knocks, or the link ends: its connection has ended, or the producer has sent an unexpected message. If
+ *  the link ends, first receive the packets that are left in its ring. */
 static void in_ready(struct pmd_host *host, struct pmd_watch *w, uint32_t events)
 {
 	struct link_in *in = (struct link_in *)w;
@@ -146,8 +146,8 @@ static void in_ready(struct pmd_host *host, struct pmd_watch *w, uint32_t events
 	links_drop_in(host->links, in->index);
 }
 
-/** Tell the producer that the link is accepted. A process of our own user gets the bell, if the kernel can pass it on;
- *  otherwise the producer has to knock. */
+/** Tell the producer that the link is accepted. A process of our own user gets the bell, if its descriptor
+ *  can be passed; otherwise the producer has to knock. */
 static int answer(struct pmd_host *host, const struct link_in *in)
 {
 	int fd = in->watch.fd, rc;

@@ -8,8 +8,8 @@
  *
  *   producer                                   consumer
  *     PROTO_LINK struct proto_link, ring   ->
- *                                          <-    PROTO_LINK_TAKEN, with or without bell; if late, the ring is withdrawn
- *     PROTO_LINK_KNOCK                     ->    while the producer has no bell: wake up
+ *                                          <-    PROTO_LINK_TAKEN, with or without bell: the ring is claimed
+ *     PROTO_LINK_KNOCK                     ->    wake up; sent by a producer that has no bell to ring
  *
  * The bell is an eventfd that all producers of a consumer share. A process that has the bell can clear its count or
  * make it blocking, so only processes of the consumer's own user get it; other producers knock, which costs a little
@@ -41,7 +41,7 @@ struct proto_link {
 	uint32_t service;  /* port of the service that the link is for; 0: the link is for the function itself */
 	uint32_t strays;   /* 1: the link is only for forwarded strays, not for the producer's own packets */
 	uint32_t reserved; /* 0 */
-	uint64_t number, number_at; /* identify the producer's memory, see links_refer.c */
+	uint64_t number, number_at; /* a secret number and its address in the producer's memory: links_refer.c */
 };
 
 /** Whether the link is for the producer's own packets to QPs of the consumer: not to a service, and not for strays. */
@@ -112,9 +112,8 @@ void pmd_links_unserve(struct pmd_links *links, uint16_t port);
  *  is lost. */
 bool pmd_links_forward(struct pmd_links *links, uint32_t path, const struct nic_rx_frame *frame);
 
-/** Free what has had no recent traffic. A link that leads to a service, or that only forwards packets for other
- *  functions (strays.h), is ended. Of any other link the ring's memory is freed. @return when to call again;
- * UINT64_MAX: not needed. */
+/** Free resources of outgoing links without recent traffic: end links to services and links that only forward strays
+ *  (strays.h), and free the ring memory of all others. @return when to call again; UINT64_MAX: not needed. */
 uint64_t pmd_links_trim(struct pmd_links *links, uint64_t now_ns);
 
 /** Make producers ring the engine's bell from now on. @return false: a ring already has packets, and producers are not

@@ -22,8 +22,8 @@
  *
  * One call may fetch the payloads of several entries: links_ahead.c.
  *
- * The opposite direction, in which the producer writes to the consumer's memory, would save as much, but late writes
- * could not be undone.
+ * The opposite direction, in which the producer writes to the consumer's memory, would save as much, but a write that
+ * comes after the consumer has deregistered the memory could not be undone.
  *
  * Owns: the references in flight of each outgoing link.
  */
@@ -131,8 +131,9 @@ static bool fetch(void *ctx, uint32_t offset, void *dst, uint32_t len, void *las
 		return true;
 	}
 	stats->link_references_failed++;
-	/* The memory of one message may have been unmapped, on either side. What becomes of this side's is the NIC's
-	 * matter. After FAILURES_MAX failures in a row of the other side's, stop using references. */
+	/* If the producer's number could not be read, or is wrong, stop using references at once. Otherwise perhaps
+	 * only one message's memory is unmapped, on either side. If it is on this side, the NIC decides what becomes of
+	 * it. If it is on the other, stop using references after FAILURES_MAX failures in a row. */
 	if (got >= (ssize_t)sizeof(number) && number == in->peer.number && !pmd_is_mapped(dst, len))
 		return false;
 	if (got < (ssize_t)sizeof(number) || number != in->peer.number || ++in->failures == FAILURES_MAX) {

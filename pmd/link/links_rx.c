@@ -211,9 +211,9 @@ static inline unsigned rx_entry(struct pmd_host *host, struct link_in *in, uint3
 }
 
 /**
- * Receive up to `budget` packets from one link. Stops once the poller has its completions, but continues while the next
- * packet belongs to the last one (a response right after its ACK), and while the payload of the next packet was already
- * read ahead.
+ * Receive up to `budget` packets from one link. Stops once the poller has its completions, except after an ACK that the
+ * next packet of the same QP follows at once (LINK_FOLLOWED, LINK_BARE_FOLLOWED). Packets whose payloads were read
+ * ahead are received in any case. With host->rx_brief, stops before a payload by reference.
  * @return packets received, -EPROTO: the ring is malformed.
  */
 static int link_rx(struct pmd_host *host, struct link_in *in, unsigned budget, uint64_t now_ns)
@@ -249,7 +249,7 @@ bool links_rx_rest(struct pmd_links *l, struct link_in *in)
 	int n;
 
 	l->host->rx_until = UINT64_MAX; /* the link ends, so the remaining packets cannot be received later */
-	/* At most one full ring: the producer has ended, and packets that another process still adds are ignored. */
+	/* Receive at most one full ring: packets that the producer, or another process, adds meanwhile are ignored. */
 	do {
 		n = link_rx(l->host, in, LINK_BURST, now_ns);
 		l->host->port->stats.link_rx_packets += n > 0 ? (unsigned)n : 0;

@@ -56,7 +56,7 @@ void links_wake(struct pmd_links *l, struct link_out *out, uint64_t now_ns)
 	link_wake(l, out, now_ns);
 }
 
-/** Drop some pending packets of the link, but only packets that nic_path_lose() may drop. */
+/** Drop up to LINK_BURST pending datagrams and requests of endpoints; other packets wait for room: nic_path_lose(). */
 static void link_lose(struct pmd_links *l, uint32_t path, uint64_t now_ns)
 {
 	uint8_t data[NIC_FRAME_MAX];
@@ -65,7 +65,8 @@ static void link_lose(struct pmd_links *l, uint32_t path, uint64_t now_ns)
 	l->host->port->stats.link_dropped += nic_path_lose(l->host->nic, path, &frame, LINK_BURST, now_ns);
 }
 
-/** The ring is full: wake the consumer, and if packets are pending, try again later. */
+/** The ring is full. If packets are pending, wake the consumer as link_wake() does, and try again later. If the
+ *  consumer has stopped, drop packets. */
 static void link_wait(struct pmd_links *l, uint32_t path, uint64_t now_ns)
 {
 	struct link_out *out = l->out[path];

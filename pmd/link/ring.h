@@ -109,7 +109,7 @@ static inline uint32_t ring_entry_bytes(uint32_t len)
 	return (RING_WORD + len + RING_LINE - 1) & ~(RING_LINE - 1);
 }
 
-/** Set the claim, unless it is already decided: (C) at the top. @return whether it was undecided and has been set. */
+/** Change the ring's claim from RING_OFFERED to `claim`: (C) at the top. @return false: it was not RING_OFFERED. */
 static inline bool ring_decide(uint8_t *memory, enum ring_claim claim)
 {
 	uint32_t offered = RING_OFFERED;

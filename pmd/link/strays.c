@@ -95,7 +95,8 @@ static bool is_acceptable(struct pmd_strays *s, const struct nic_rx_frame *frame
 	return nic_rx_check(s->host->nic, frame);
 }
 
-/** Hold the packet until the end of the burst, if the limiter permits one more connection. */
+/** Hold the packet until the end of the burst. Drop and count the packet if another packet for the same target is
+ *  already held, or if the limiter permits no more connections. */
 static void hold(struct pmd_strays *s, const struct nic_rx_frame *frame, uint32_t target)
 {
 	struct stray_held *held = &s->held[s->n_held];
@@ -140,7 +141,8 @@ bool pmd_strays_take(struct pmd_strays *s, const struct nic_rx_frame *frame)
 	return true;
 }
 
-/** Make the link and forward the held packet, or cache the failure. The limiter has permitted the system calls. */
+/** Make the link and forward the held packet. If no link can be made, cache that, and drop the packet or, if no
+ *  function serves its port, hand it to our NIC. The limiter has permitted the system calls. */
 static void settle(struct pmd_strays *s, const struct stray_held *held, uint64_t now_ns)
 {
 	int path = pmd_links_make(s->host->links, &held->frame.dgid, held->target);

@@ -8,7 +8,7 @@
  * arrive just after a service was closed. But anyone who can reach the device can send any number of strays, so
  * handling a stray must cost no more than the packet itself:
  *   - A packet is checked before it is forwarded. A service accepts only UD SENDs.
- *   - Packets are forwarded over existing links. Looking for a link changes nothing.
+ *   - Packets are forwarded over existing links. Looking up a link never makes one.
  *   - If there is no link, making one, or finding out whether any function serves the port, needs system calls. These
  *     calls are made after the burst, at most at the limiter's rate (limiter.h); until then the packet is held. If the
  *     limiter does not permit them, the packet is dropped and counted.

@@ -3,9 +3,9 @@
  * neigh.c - neighbour table, ARP and neighbour discovery for ports that have no kernel IP stack.
  *
  * Resolves addresses (with a few retries, while packets queue), answers requests for our own address, and asks again
- * for expired entries. Creates entries only to resolve an address, and from requests for our address; other ARP packets
- * and advertisements only update existing entries. Does not route: the port picks the next hop. Does no duplicate
- * address detection, because the address is configured.
+ * when an expired entry is used. Creates entries only to resolve an address, and from ARP packets and solicitations
+ * whose target is our address; other ARP packets and advertisements only update existing entries. Does not route: the
+ * port picks the next hop. Does no duplicate address detection, because the address is configured.
  *
  * Owns: the table and the packets queued in it.
  */
@@ -307,8 +307,8 @@ void neigh_clear(struct neigh *n)
 
 /* ---- receive ------------------------------------------------------------------------------------------------ */
 
-/** Store the MAC that a received frame gives for address `addr`. If the frame asked for our address (`for_us`) and
- *  `addr` has no entry, create one, because we will send to `addr`. */
+/** Store the MAC that a received frame gives for address `addr`. If the frame's target is our address (`for_us`) and
+ *  `addr` has no entry, create an entry, because we will probably send to `addr`. */
 static void heard(struct neigh *n, const struct nic_gid *addr, const uint8_t mac[6], bool for_us, uint64_t now_ns)
 {
 	struct neigh_entry *e;

@@ -48,7 +48,7 @@ struct neigh {
 	uint8_t mac[6];
 	const struct neigh_ops *ops;
 	void *ctx;
-	uint64_t next_ns; /* the earliest deadline of all entries */
+	uint64_t next_ns; /* when neigh_timeout() has to check the deadlines of the entries */
 	unsigned held;	  /* packets queued in all entries */
 	uint64_t requests, replies, failed, queue_full, malformed;
 	struct neigh_entry entries[NEIGH_ENTRIES];
@@ -60,7 +60,7 @@ void neigh_init(struct neigh *n, const struct nic_gid *self, const uint8_t mac[6
 enum neigh_verdict {
 	NEIGH_READY,  /* *mac has been filled in */
 	NEIGH_QUEUED, /* the packet waits in the table, which owns it until it is released or dropped */
-	NEIGH_REFUSED /* no recent answer, or too many packets wait. Is counted; the caller still owns the packet */
+	NEIGH_REFUSED /* the neighbour has not answered, or too many packets wait; the caller still owns the packet */
 };
 
 /** Look up the MAC for a packet to an on-link address, or queue the packet until the MAC is known. */

@@ -9,8 +9,8 @@
 /** From now on, adapt the packet sockets that this thread opens inside DPDK; see packet_socket.c. */
 void pmd_packet_socket_begin(void);
 
-/** End what pmd_packet_socket_begin() began. @return the first socket with a receive ring, which still belongs to DPDK;
- *  -1: there is none. The socket is readable while its ring has packets. */
+/** Stop adapting packet sockets. @return the first socket opened since pmd_packet_socket_begin() that has a receive
+ *  ring; -1: there is none. DPDK still owns the socket, which is readable while its ring has packets. */
 int pmd_packet_socket_end(void);
 
 /** Receive all multicast packets of the interface, as long as the socket is open. @return false: the kernel refused. */

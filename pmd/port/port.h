@@ -18,7 +18,7 @@ struct rte_mempool;
 struct pmd_port;
 
 #define PMD_RX_BURST	64 /* maximum number of frames that an rx_burst can be asked for */
-#define PMD_RX_VAIN	64 /* an rx_burst gives up after about this many packets if it has kept no packet */
+#define PMD_RX_VAIN	64 /* an rx_burst that finds no packet to return stops after examining about this many */
 #define PMD_TX_BURST	64 /* maximum number of frames that a tx_burst can be given */
 #define PMD_TX_HEADROOM 64 /* free bytes before each IP packet to transmit, for the link layer's header */
 
@@ -31,11 +31,11 @@ struct pmd_port;
 /** What a port does. A function may be NULL only if its comment says so. */
 struct pmd_port_ops {
 	/** Receive up to n packets. Their bytes stay valid until the next rx_burst of this port. The work is bounded:
-	 *  if rx_burst has examined about PMD_RX_VAIN packets and has kept no packet, it gives up and sets `more`,
-	 *  because further packets may have arrived. Sets `looked_at` to the number of packets examined. */
+	 *  if rx_burst has examined about PMD_RX_VAIN packets without finding one to return, it returns 0 and sets
+	 *  `more`, because further packets may have arrived. Sets `looked_at` to the number of packets examined. */
 	unsigned (*rx_burst)(struct pmd_port *port, struct nic_rx_frame *frames, unsigned n, uint64_t now_ns);
-	/** A connected QP accepted this frame of the last burst from its peer (NIC_RX_ACCEPTED), which shows what kind
-	 *  of sender the peer is. Other frames do not show that, because any host can send them. May be NULL. */
+	/** Called for each received frame that an RC QP has accepted from its peer (NIC_RX_ACCEPTED). The frame shows
+	 *  what kind of sender the peer is; other frames do not, because any host can send them. May be NULL. */
 	void (*rx_accepted)(struct pmd_port *port, const struct nic_rx_frame *frame);
 	/** Transmit frames in order. @return the number of frames taken; the port then owns their mbufs. If the port
 	 *  took fewer than n frames, it has no room now: offer the remaining frames again later. A frame that can never
@@ -63,9 +63,9 @@ struct pmd_port_ops {
 
 struct pmd_port {
 	const struct pmd_port_ops *ops;
-	bool more;	       /* the last rx_burst stopped before it had seen all packets that have arrived */
-	unsigned looked_at;    /* packets that the last rx_burst examined, including dropped and forwarded ones */
-	int wait_fd;	       /* readable if packets may have arrived; -1: none, so the engine polls at intervals */
+	bool more;	    /* the last rx_burst stopped early: there may be more packets, even if it returned none */
+	unsigned looked_at; /* packets that the last rx_burst examined, including dropped and forwarded ones */
+	int wait_fd;	    /* readable if packets may have arrived; -1: none, so the engine polls at intervals */
 	unsigned wait_changes; /* times that wait_fd was replaced by another descriptor, perhaps with the same number */
 	/* What the port requires of its NIC; see struct nic_config. */
 	uint16_t udp_sport;
@@ -96,8 +96,9 @@ static inline const struct pmd_port_stats *pmd_port_stats_now(struct pmd_port *p
 int pmd_port_udp_create(unsigned function, struct pmd_port **out, char *err, size_t err_len);
 /** Whether the port has a socket for GID table entry `index`. */
 bool pmd_port_udp_has(const struct pmd_port *port, unsigned index);
-/** Add the socket of the address in GID table entry `index`, or of a multicast group in an entry after that table. The
- * port owns the socket, and closes it if this call fails. */
+/** Add socket `fd`, which is bound to `gid`: the address in GID table entry `index` or, if `index` is not less than
+ * NIC_GID_TABLE_LEN, a multicast group. The port owns the socket, and closes it if this call fails. @return 0 or a
+ * negative errno. */
 int pmd_port_udp_add(struct pmd_port *port, unsigned index, const struct nic_gid *gid, uint32_t scope, int fd);
 /** Close the socket in entry `index`: the device no longer has the address, or leaves the group. */
 void pmd_port_udp_remove(struct pmd_port *port, unsigned index);

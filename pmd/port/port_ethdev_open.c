@@ -17,15 +17,15 @@
 #include "port_ethdev.h"
 
 #define ETHDEV_DESCRIPTORS  512
-#define ETHDEV_RX_POOL	    511 /* mbufs for a burst and the previous burst; PMDs copy packets out of their own rings */
+#define ETHDEV_RX_POOL	    511 /* enough mbufs for two bursts: the PMD copies packets out of its own ring */
 #define ETHDEV_PSN_WINDOW   256 /* packets in flight per QP: fewer than any ring on the path can hold */
 #define ETHDEV_ACK_DELAY_NS 10000
 #define ETHDEV_RX_ROOM	    4608 /* longest frame: NIC_FRAME_MAX, the Ethernet header, and the PMD's own header */
 
-/* net_af_packet's default frame size of 2048 bytes is too small for an MTU of 4096. 56 frames fill 63 pages exactly,
- * and the kernel rounds a block up to 2^n pages. The ring must have room for the packets that arrive while another
- * thread has our CPU for one scheduler slice (3 ms). 1024 frames are too few, especially for UC, which has no window
- * that limits the packets in flight. 4096 frames exceed any cache. */
+/* net_af_packet's default frame size of 2048 bytes is too small for an MTU of 4096. 56 frames exactly fill a block of
+ * 63 pages, for which the kernel allocates 64 pages (a power of two). The ring must have room for the packets that
+ * arrive while another thread has our CPU for one scheduler slice (3 ms). 1024 frames are too few, especially for UC,
+ * which has no window that limits the packets in flight. 4096 frames exceed any cache. */
 #define AF_PACKET_RING	 ",framesz=4608,blocksz=258048,framecnt=2072"
 #define AF_PACKET_HEADER 80 /* header bytes per frame in the ring: the kernel's and Ethernet's */
 
@@ -154,9 +154,10 @@ static int ethdev_start(struct port_ethdev *p, const char *netdev, char *err, si
 		return rc;
 	}
 	memcpy(p->mac, mac.addr_bytes, 6);
-	/* Neighbour solicitations are sent to multicast groups. Devices that do not filter multicast (-ENOTSUP) are
-	 * fine. Join on the socket if possible: that membership ends with the socket, while net_af_packet's
-	 * allmulticast mode would stay on the interface if the process is killed. Promiscuous mode is not needed. */
+	/* Receive all multicast frames, because neighbour solicitations are sent to multicast groups. Request this
+	 * through the socket if possible: the request ends when the socket is closed, while net_af_packet's
+	 * allmulticast mode would stay on the interface if the process is killed. Devices that do not filter multicast
+	 * (-ENOTSUP) are fine. Promiscuous mode is not needed. */
 	if (!p->v4 && !(p->port.wait_fd >= 0 && pmd_packet_socket_allmulti(p->port.wait_fd, netdev)))
 		rc = rte_eth_allmulticast_enable(p->id);
 	if (rc != 0 && rc != -ENOTSUP) {

@@ -11,7 +11,7 @@
 
 #define UDP_RX_BYTES 65536
 #define UDP_PEERS    256
-#define UDP_SOCKETS  (NIC_GID_TABLE_LEN + NIC_MCAST_GROUPS_MAX) /* bits of a uint64_t */
+#define UDP_SOCKETS  (NIC_GID_TABLE_LEN + NIC_MCAST_GROUPS_MAX) /* at most 64: the port has one bit for each */
 
 _Static_assert(UDP_SOCKETS <= 64, "struct port_udp has a bit for each socket");
 
@@ -37,13 +37,13 @@ struct udp_socket {
 struct port_udp {
 	struct pmd_port port;
 	unsigned function;
-	struct udp_socket sockets[UDP_SOCKETS]; /* index = entry of the GID table; after these, multicast groups */
+	struct udp_socket sockets[UDP_SOCKETS]; /* by GID table index, then those of multicast groups */
 	uint64_t open, hot;			/* bits: open sockets; sockets that every burst visits */
 	unsigned rx_last, tx_last; /* indices of the socket that last received and of the socket that last sent */
 	unsigned dropped;	   /* datagrams dropped in this burst */
 	int epoll_fd;		   /* watches all sockets; -1 until a second socket is added or a socket is removed */
 	int retired_fd;		   /* former wait_fd, now a duplicate of epoll_fd; -1: none */
-	uint64_t looked_ns;	   /* when epoll last checked the sockets that are not hot */
+	uint64_t looked_ns;	   /* when epoll was last asked which sockets have datagrams */
 	uint64_t drops_gone;	   /* sum of the drops of removed sockets */
 	bool said_too_long, said_unreachable;
 	struct udp_peer peers[UDP_PEERS]; /* direct-mapped */

@@ -137,8 +137,8 @@ static bool udp_must_stop(const struct port_udp *u)
 	return u->port.looked_at + u->dropped >= PMD_RX_VAIN;
 }
 
-/** Receive from a socket, skipping datagrams that must be dropped, until one is kept, the socket is empty, or the burst
- *  has to stop (then `more` is set). @return whether u->split has a datagram. */
+/** Receive from a socket, dropping empty and truncated datagrams, until u->split has a datagram, the socket is empty,
+ *  or the burst has to stop (then `more` is set). @return whether u->split has a datagram. */
 static bool udp_visit(struct port_udp *u, unsigned index)
 {
 	enum udp_received received = UDP_RX_DROPPED;

@@ -25,7 +25,7 @@
 #define UDP_SEGMENT 103
 #endif
 
-#define UDP_GSO_BYTES 64000 /* maximum payload of a run; leaves room for any header below UDP's limit, 65,507 */
+#define UDP_GSO_BYTES 64000 /* maximum UDP payload of a run: UDP's limit of 65,507 bytes, less room for headers */
 #define UDP_GSO_SEGS  64
 
 /* Offset of the destination QPN, which has three bytes. If the first byte is 0xff, the other two bytes are a service
@@ -220,7 +220,7 @@ static int udp_send_fallback(struct port_udp *u, struct udp_socket *s, const str
 	int rc = udp_send(s, f, 1);
 
 	u->port.stats.tx_gso_fallback++;
-	/* The single packet was sent although the run was refused, so the path has no runs: send this peer no more. */
+	/* The kernel sent the single packet but refused the run: send no more runs to this peer. */
 	if (rc == 0 && (run_rc == -EINVAL || run_rc == -EIO || run_rc == -EOPNOTSUPP))
 		udp_peer_slot(u, &f->dgid)->no_gso = true;
 	return rc;

@@ -16,16 +16,17 @@
  *   to the daemon                       its answer
  *     PROTO_JOIN   struct proto_join      PROTO_WELCOME struct proto_welcome, or PROTO_REFUSED. After PROTO_WELCOME the
  *                                         connection stays open, and PROTO_DEVICE follows at every change
- *     PROTO_SERVICES uint32_t ...         nothing; from a function, whenever the set of ports it serves changes, and
- *                                         after PROTO_ADOPTED
- *     PROTO_RECORDS nothing               nothing; from a function: it passes the daemon a file that has a struct
- *                                         nic_cm_record for each of its connections. When the function has ended, the
- *                                         daemon disconnects these
+ *     PROTO_SERVICES uint32_t ...         no answer. A function sends it whenever the set of ports that the function
+ *                                         serves changes, and after PROTO_ADOPTED
+ *     PROTO_RECORDS no data               no answer. A function passes the daemon a file that has a struct
+ *                                         nic_cm_record for each of the function's connections. When the function has
+ *                                         ended, the daemon disconnects these
  *     PROTO_WHOIS  struct proto_whois     PROTO_OWNER struct proto_owner
  *     PROTO_TOOL   text                   PROTO_TEXT ..., PROTO_END: see below
  *   to a function (its own name or that of a service), as the first message of a connection
- *     PROTO_ADOPT  struct proto_adopt     PROTO_ADOPTED struct proto_adopted. Sent by a restarted daemon; the
- *                                         connection then replaces the one to the previous daemon
+ *     PROTO_ADOPT  struct proto_adopt     PROTO_ADOPTED struct proto_adopted. A daemon sends PROTO_ADOPT to a function
+ *                                         of the previous daemon, and to one that has lost its connection. The new
+ *                                         connection replaces the function's old one
  *     PROTO_WHOIS  struct proto_whois     PROTO_OWNER struct proto_owner: whether the function's device has the address
  *     PROTO_LINK   see links.h
  *     PROTO_TOOL   text                   PROTO_TEXT ..., PROTO_END
@@ -56,7 +57,7 @@
 #define PROTO_STRUCT_MAX   1024	 /* maximum bytes of a struct below, and of a list of services */
 #define PROTO_SERVICES_MAX 256	 /* per function */
 #define PROTO_COMMAND_MAX  4096	 /* bytes of a PROTO_TOOL text */
-#define PROTO_FAULT_MAX	   512	 /* bytes of a PROTO_FAULT text, with the terminating zero */
+#define PROTO_FAULT_MAX	   512	 /* buffer for a PROTO_FAULT text and a terminating zero, which is not sent */
 #define PROTO_TEXT_MAX	   32768 /* bytes of a PROTO_TEXT chunk */
 
 enum proto_type {
@@ -150,7 +151,7 @@ struct proto_whois {
 };
 
 struct proto_owner {
-	struct nic_gid key; /* key of the device that was asked, if the address is the device's; else zeroes */
+	struct nic_gid key; /* key of the answering device if it has the address, else zeroes */
 	struct proto_policy policy;
 };
 
@@ -238,7 +239,7 @@ int proto_peek(int fd, struct proto_msg *m);
 /** Like proto_recv, but waits for a message. @return -ETIMEDOUT if none arrives in time. */
 int proto_recv_wait(int fd, struct proto_msg *m, int timeout_ms);
 
-/** Whether m has this type, exactly `len` bytes and `n_fds` descriptors. If not, m is closed at once. */
+/** Whether m has this type, exactly `len` bytes and `n_fds` descriptors. If not, m's descriptors are closed. */
 bool proto_msg_is(struct proto_msg *m, unsigned type, size_t len, unsigned n_fds);
 
 /** Take descriptor i out of a message. The caller then owns the descriptor. */

@@ -66,8 +66,8 @@ struct spawn {
 
 /* ---- finding uroced ------------------------------------------------------------------------------------- */
 
-/** Whether a program found in the build tree of `object` can be trusted, even in a folder that others can write to: its
- *  owner must be the object's owner, our own user or root. */
+/** Whether to trust the program at `path`, which was found in the build tree of `object`. Other users may be able to
+ *  write to its folder, so its owner must be the object's owner, our own user or root. */
 static bool path_is_trusted(const char *path, const struct stat *object)
 {
 	struct stat it;
@@ -75,8 +75,8 @@ static bool path_is_trusted(const char *path, const struct stat *object)
 	return stat(path, &it) == 0 && (it.st_uid == object->st_uid || it.st_uid == geteuid() || it.st_uid == 0);
 }
 
-/** Find uroced in the build tree that contains `object`: the tree's root is two or three folders above a library, two
- *  above a test or benchmark. */
+/** Find uroced in the build tree that contains `object`. A library's folder is two or three levels below the tree's
+ *  root, that of a test or benchmark two. */
 static bool path_beside(const char *object, char *out, size_t len)
 {
 	static const char *const ways[] = {"/../../pmd/uroced", "/../../../pmd/uroced"};

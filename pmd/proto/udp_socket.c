@@ -132,9 +132,9 @@ static int group_bind_v4(int fd, const struct nic_gid *group, const struct nic_g
 	return 0;
 }
 
-/** Joining the group on one interface is not enough: the socket would also get the group's packets that other
- *  interfaces receive. So bind the socket to the interface. Kernels before 5.7 allow that only to privileged processes;
- *  without the privilege the socket gets those packets, too. */
+/** Bind the socket to the interface and to the group, and join the group. If the socket only joined, it would also get
+ *  the group's packets that other interfaces receive. Kernels before 5.7 let only privileged processes bind to an
+ *  interface; without the privilege the socket gets those packets, too. */
 static int group_bind_v6(int fd, const struct nic_gid *group, unsigned interface)
 {
 	struct ipv6_mreq join = {.ipv6mr_interface = interface};

@@ -15,9 +15,10 @@
 int pmd_udp_socket_open(const struct nic_gid *gid, uint32_t scope, bool share, char *err, size_t err_len);
 
 /**
- * Open a socket that receives the datagrams for a multicast group on the interface that has an address of this host:
- * non-blocking, close-on-exec. Other sockets of the group, of any user, receive the datagrams, too.
- * @param own the address, of the group's family. @param scope index of the interface of a link-local address.
+ * Open a socket that receives a multicast group's datagrams on the interface with address `own`: non-blocking,
+ * close-on-exec. Other sockets of the group, of any user, receive the datagrams, too.
+ * @param own an address of this host, IPv4 or IPv6 as the group. @param scope index of the interface of a link-local
+ * address.
  * @return the socket; -ENODEV: no interface has the address; another negative errno.
  */
 int pmd_udp_socket_join(const struct nic_gid *group, const struct nic_gid *own, uint32_t scope);

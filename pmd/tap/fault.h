@@ -76,11 +76,11 @@ unsigned pmd_fault_tx(struct pmd_fault *f, unsigned path, struct nic_tx_frame *f
 /** Fetch held packets that are due on `path`, at most n. @return how many frames were filled. */
 unsigned pmd_fault_tx_due(struct pmd_fault *f, unsigned path, struct nic_tx_frame *frames, unsigned n, uint64_t now_ns);
 
-/** @return a bitmap of the 64 paths from number 64 * word on; a set bit: held packets are due for the path. */
+/** @return a bitmap of the paths for which held packets are due: bit i stands for path 64 * word + i. */
 uint64_t pmd_fault_tx_paths(const struct pmd_fault *f, uint32_t word, uint64_t now_ns);
 
-/** Apply the rules to a packet that has arrived on `path`. @return whether the NIC gets a packet now. *frame may have
- *  been replaced by another packet, which is valid until the next call. */
+/** Apply the rules to a packet that has arrived on `path`. @return whether the NIC gets the packet now; if so,
+ *  *frame may have been replaced by a damaged copy, which is valid until the next call. */
 bool pmd_fault_rx(struct pmd_fault *f, unsigned path, struct nic_rx_frame *frame, uint64_t now_ns);
 /** Fetch the next received packet that was held and is due. *path receives the path on which the packet arrived.
  *  @return whether there is one. */

@@ -35,7 +35,7 @@ struct pmd_fault {
 	struct fault_stage stage[2];			  /* transmission, reception */
 	unsigned held;
 	size_t held_bytes;
-	struct fault_held *shown; /* the copy that the last pmd_fault_rx*() returned; NULL: it returned no copy */
+	struct fault_held *shown; /* the last copy that a pmd_fault_rx*() has returned; NULL: none yet */
 	struct pmd_fault_stats stats;
 };
 

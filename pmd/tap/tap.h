@@ -22,7 +22,8 @@ struct pmd_stages {
 
 enum pmd_tap { PMD_TAP_CAPTURE = 1, PMD_TAP_FAULT = 2 };
 
-/** Pass a received packet through the stages to the NIC; called instead of nic_rx() when there are stages. */
+/** Pass a received packet through the stages to the NIC; called instead of nic_rx() when there are stages. @return as
+ *  nic_rx(); NIC_RX_MALFORMED also if a fault drops or holds the packet. */
 enum nic_rx_verdict pmd_tap_rx(struct pmd_host *host, unsigned path, const struct nic_rx_frame *frame, uint64_t now_ns);
 /** Called after each received burst: deliver held packets that are due now to the NIC. */
 void pmd_tap_rx_due(struct pmd_host *host, uint64_t now_ns);
@@ -34,7 +35,7 @@ unsigned pmd_tap_tx(struct pmd_host *host, unsigned path, struct nic_tx_frame *f
 /** Whether held packets are due to be sent. */
 bool pmd_tap_tx_pending(const struct pmd_host *host, uint64_t now_ns);
 
-/** @return a bitmap of the 64 paths from number 64 * word on; a set bit: held packets are due for the path. */
+/** @return a bitmap of the paths for which held packets are due: bit i stands for path 64 * word + i. */
 uint64_t pmd_tap_tx_paths(const struct pmd_host *host, uint32_t word, uint64_t now_ns);
 
 /** @return when the next held packet becomes due; UINT64_MAX: no packet is held. */

@@ -29,7 +29,9 @@
 
 #define DAEMON_SLOTS   (PROTO_FUNCTION_MAX + 1) /* slots 1 to 254 are functions; slot 0 is the daemon itself */
 #define DAEMON_CLIENTS 64
-#define CM_EARLY_MAX   32 /* maximum number of waiting requests; the limiter (limiter.h) admits fewer in EARLY_NS */
+/* Maximum number of connection requests that wait until a function serves their service. None waits for more than
+ * EARLY_NS, and in that time the limiter (limiter.h) admits at most 26. */
+#define CM_EARLY_MAX   32
 
 struct nic_cm;
 struct sockaddr_in6;
@@ -41,8 +43,8 @@ enum daemon_source { SOURCE_NAME, SOURCE_CLIENT, SOURCE_FUNCTION, SOURCE_DATAGRA
 enum slot_state {
 	SLOT_FREE,
 	SLOT_LIVE,     /* a function that has joined or has been adopted */
-	SLOT_ADOPTING, /* a previous daemon's function, which has been sent PROTO_ADOPT and has not answered */
-	SLOT_FOREIGN,  /* an unconnected process listens under the name: offer to adopt it again, with back-off */
+	SLOT_ADOPTING, /* a function that we want to adopt (again): PROTO_ADOPT was sent, and no answer has come */
+	SLOT_FOREIGN,  /* a process without a connection to us listens under the name: try again later to adopt it */
 };
 
 struct slot {
@@ -52,8 +54,7 @@ struct slot {
 	struct ucred peer;
 	char command[16];
 	struct proto_join join;
-	/* said: the services (proto_service) that the function claims. services: the claimed services that we have
-	 * granted. */
+	/* said: the services (proto_service) that the function claims. services: those of them that we have granted. */
 	uint32_t said[PROTO_SERVICES_MAX], services[PROTO_SERVICES_MAX];
 	unsigned n_said, n_services;
 	bool untold;	      /* adopted from an earlier daemon; the function has not told us its services yet */
@@ -103,7 +104,7 @@ struct daemon {
 	uint32_t follow; /* enum proto_follow */
 	uint32_t scope;	 /* index of the interface */
 	bool port_up, stay, leave;
-	/* We lack descriptors to take over the sockets. Exit: the functions then keep their sockets. */
+	/* Exit, because we lack descriptors to take over the functions' sockets; the functions keep their sockets. */
 	bool give_up;
 	struct proto_policy policy;
 	char allow[64]; /* the --allow option, as text */
@@ -119,11 +120,13 @@ struct daemon {
 	char why[256]; /* message: why a wanted address is missing */
 
 	struct slot slots[DAEMON_SLOTS];
-	unsigned live, adopting; /* live: joined or adopted functions; adopting: functions whose adoption is pending */
-	bool sockets_known;	 /* we have all UDP sockets, including those of functions not adopted yet */
-	uint64_t slots_due_ns;	 /* the earliest due_ns of all slots; 0: none */
-	uint64_t probed_ns;	 /* when we looked for functions of an earlier daemon */
-	uint64_t deaf_ns;	 /* we ran out of descriptors: accept no clients until this time; 0: accept clients */
+	/* live: functions that have joined or have been adopted, including those that we adopt again after a lost
+	 * connection. adopting: a previous daemon's functions whose adoption is pending. */
+	unsigned live, adopting;
+	bool sockets_known;    /* we have all UDP sockets, including those of functions not adopted yet */
+	uint64_t slots_due_ns; /* the earliest due_ns of all slots; 0: none */
+	uint64_t probed_ns;    /* when we looked for functions of an earlier daemon */
+	uint64_t deaf_ns;      /* we ran out of descriptors: accept no clients until this time; 0: accept clients */
 	struct client clients[DAEMON_CLIENTS];
 
 	/* cm[n] ends the connections of function n, which has ended; cm[0] refuses requests for services that no
@@ -155,7 +158,8 @@ struct daemon {
 /* uroced.c */
 uint64_t daemon_now_ns(void);
 
-/** Another user wants the address: exit if no function uses the device. @return whether the daemon exits. */
+/** Another user wants the address: exit, unless the device has functions, the daemon has been told to stay, or it has
+ *  just started and waits for the first function. @return whether the daemon exits. */
 bool daemon_makes_way(struct daemon *d);
 int daemon_watch(struct daemon *d, int fd, uint32_t events, uint64_t source);
 void daemon_rewatch(struct daemon *d, int fd, uint32_t events, uint64_t source);
@@ -183,8 +187,8 @@ void slots_ready_event(struct daemon *d, unsigned n, uint32_t events);
 void slots_tell(struct daemon *d);
 /** Handle the slots whose due_ns has passed. */
 void slots_tick(struct daemon *d);
-/** Whether we should still wait for a process that listens under a function's name and has not been adopted, because it
- *  could be one of our functions. */
+/** Whether any process that listens under a function's name, but has not been adopted, may still turn out to be one of
+ *  our functions. False for processes of users who are not admitted, and after about 20 s of tries. */
 bool slots_any_unasked(const struct daemon *d);
 /** Whether each function of an earlier daemon has told us its services. Also true 20 s after our start, because a
  *  function that is stopped (SIGSTOP) does not tell us. */
@@ -242,15 +246,15 @@ bool find_device(const struct daemon *d, const struct nic_gid *gids, unsigned n_
  *  err. */
 int steer_open(struct daemon *d, struct entry *e, char *err, size_t err_len);
 void steer_close(struct daemon *d, struct entry *e);
-/** Create the missing sockets of slot n, which has one socket per address. @return 0 or a negative errno with a message
- *  in err. */
+/** Create the missing sockets of slots 0 to n, one per slot and address, and add them to the keeper. @return 0 or a
+ *  negative errno with a message in err. */
 int steer_grow(struct daemon *d, unsigned n, char *err, size_t err_len);
 /** If `owned`, slot n has a function now, which receives from the slot's sockets. Otherwise the slot has no function,
  *  and the daemon drains the slot's sockets. */
 void steer_own(struct daemon *d, unsigned n, bool owned);
 /** The set of served ports has changed: update the steering. */
 void steer_services_changed(struct daemon *d);
-/** Called before a function gets number n: drop the datagrams that have arrived for this number. */
+/** Called before a function gets number n: empty the sockets of slot n, handling datagrams as steer_drain does. */
 void steer_flush(struct daemon *d, unsigned n);
 /** Drop and count datagrams for a slot without a function; messages to queue pair 1 go to uroced_cm.c. */
 void steer_drain(struct daemon *d, unsigned entry, unsigned slot);

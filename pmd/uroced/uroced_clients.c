@@ -3,9 +3,9 @@
  * uroced_clients.c - connections of processes that are not functions: processes that want to join, processes that ask
  * who owns an address, and tools.
  *
- * A client occupies only one of DAEMON_CLIENTS connections. It has at most one request in progress: the daemon answers
- * a request before it reads the next one. Further messages stay unread in the kernel, which charges them to the sender.
- * Clients' messages carry no descriptors: descriptors that arrive anyway are closed with the message.
+ * There are at most DAEMON_CLIENTS clients. Each has at most one request in progress: the daemon answers a request
+ * before it reads the next one. Further messages stay unread in the kernel, which charges them to the sender. Clients'
+ * messages carry no descriptors: descriptors that arrive anyway are closed with the message.
  *
  * Owns: daemon.clients. When a client joins as a function, its connection is handed over to uroced_slots.c.
  */
@@ -19,10 +19,10 @@
 #include "points.h"
 #include "uroced.h"
 
-#define SILENT_NS  5000000000u /* a client that sends nothing is dropped after this time */
-#define CROWD_NS   1000000000u /* a silent client is dropped after this time while descriptors are short */
+#define SILENT_NS  5000000000u /* a client that has not asked to join is dropped this long after it has connected */
+#define CROWD_NS   1000000000u /* the same, while descriptors are short */
 #define DEAF_NS	   100000000u  /* no connection is accepted for this time after descriptors ran out */
-#define JOINING_NS 3000000000u /* a client that waits to join is refused after this time */
+#define JOINING_NS 3000000000u /* a client that still waits to join is refused this long after it has connected */
 
 void clients_init(struct daemon *d)
 {
@@ -132,8 +132,8 @@ void clients_accept(struct daemon *d, int name_fd)
 		client_close(c);
 }
 
-/** Let the client join if that is possible now. Otherwise let it wait or, if this is the `last` try, refuse it with the
- *  reason. */
+/** If the device is ready and has the client's address, let the client join, or refuse it if joining fails. Otherwise
+ *  let the client wait or, if this is the `last` try, refuse it. A refusal tells the client the reason. */
 static void client_join(struct daemon *d, struct client *c, bool last)
 {
 	char err[256] = "";

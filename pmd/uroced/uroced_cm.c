@@ -213,8 +213,8 @@ static void hand_on(struct daemon *d, unsigned n, const struct proto_mad *m)
 }
 
 /** Pass the packet to every function whose file of records we have, and to the CM instances of functions that have
- * ended. A function that could not make its file does not get the packet. Only when it answers the peer's request does
- * it learn that the peer gave up. */
+ * ended. A function that could not make its file does not get the packet: it learns that the peer has given up only
+ * when it answers the peer's request. */
 static void hand_to_all(struct daemon *d, const struct proto_mad *m)
 {
 	for (unsigned n = 1; n < DAEMON_SLOTS; n++)

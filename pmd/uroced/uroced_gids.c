@@ -287,11 +287,12 @@ static void gids_begin_anew(struct daemon *d)
 }
 
 /** Decide whether functions must close their sockets of the wanted addresses, because no usable keeper was found. If no
- *  socket of these addresses is open, the answer is yes. Otherwise the answer is no while some function has not been
- *  asked, and while another process (such as another user's function) has some of the sockets: we could not bind the
- *  addresses again, and our functions would lose their sockets for nothing. To detect sockets of other processes, we
- *  compare the kernel's number of sockets with the number that our functions can have. We do not compare if a function
- *  sent a keeper: the kernel also counts the sockets in an unusable keeper, and we do not know how many these are. */
+ *  socket of these addresses is open, the answer is yes. Otherwise the answer is no while some process may still turn
+ *  out to be one of our functions (slots_any_unasked), or while another process (such as another user's function) has
+ *  some of the sockets: we could not bind the addresses again, and our functions would lose their sockets for nothing.
+ *  To detect sockets of other processes, we compare the kernel's number of sockets with the number that our functions
+ *  can have. We do not compare if a function sent a keeper: the kernel also counts the sockets in an unusable keeper,
+ *  and we do not know how many these are. */
 static bool sockets_are_lost(const struct daemon *d, const struct wanted *wanted)
 {
 	bool any = false, foreign = slots_any_foreign(d);

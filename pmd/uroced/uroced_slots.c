@@ -8,8 +8,8 @@
  * like a function of a previous daemon; until then it keeps its number and sockets.
  *
  * Messages carry state, not changes: the daemon sends the whole GID table, with those sockets that the function does
- * not have yet. A function that reads late gets the latest state. A function reports only one thing, the set of service
- * ports that it serves, and always reports the whole set.
+ * not have yet. A function that reads late gets the latest state. A function reports the set of service ports that it
+ * serves, always the whole set, and passes us its file of connection records (PROTO_RECORDS).
  *
  * Owns: daemon.slots.
  */
@@ -25,7 +25,7 @@
 #include "uroced_slots.h"
 
 #define STAYED_NS      10000000000u /* after this time an adoption counts as a success */
-#define LOOK_NS	       20000000	    /* until the daemon tries again to adopt a function; doubles each time */
+#define LOOK_NS	       20000000	    /* delay before we try again to adopt a function; doubles each time */
 #define LOOK_DOUBLES   8	    /* up to 5 s between tries */
 #define UNASKED_MISSES 12	    /* tries (about 20 s) after which we stop waiting for a function */
 #define UNTOLD_NS      20000000000u /* time that functions have after our start to tell us their services */
@@ -382,8 +382,8 @@ static bool adopted_is_valid(unsigned n, struct proto_msg *m)
 	       memchr(a->join.iface, 0, sizeof(a->join.iface));
 }
 
-/** The function has answered PROTO_ADOPT. If the function names an interface, the device takes that interface's
- *  addresses and their changes. Otherwise the device gets the function's own address. */
+/** The function has answered PROTO_ADOPT. If the function follows an interface, the device follows the interface, too.
+ *  Otherwise the device gets the function's own address. */
 static void slot_adopted(struct daemon *d, unsigned n, struct proto_msg *m)
 {
 	const struct proto_adopted *a = m->data;

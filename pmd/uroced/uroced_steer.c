@@ -48,7 +48,7 @@
 
 #define DRAIN_BURST 64
 #define DRAIN_BYTES 4096  /* maximum bytes read of each datagram (14 merged messages fit); the rest is discarded */
-#define FLUSH_MAX   65536 /* limit of steer_flush(): a socket buffer holds fewer datagrams, so any others are new */
+#define FLUSH_MAX   65536 /* steer_flush() stops after this many datagrams: they may arrive as fast as it reads */
 
 #ifndef SO_ATTACH_REUSEPORT_CBPF
 #define SO_ATTACH_REUSEPORT_CBPF 51
@@ -168,8 +168,9 @@ static void put_messages(struct steer *p, const struct daemon *d, const struct e
 }
 
 /** Write the program. The program lists up to `ports` ports of reliable datagrams, and up to `ports` ports of the CM.
- *  It steers the following datagrams to socket 0: those for a number without a socket, those that are too short, and,
- *  when no function serves any port, all those for services. */
+ *  It steers the following datagrams to socket 0: those for a number without a socket, those that are too short, CM
+ *  requests for a service that is not listed, and, when no function serves any port of reliable datagrams, all those
+ *  for such ports. */
 static void steer_write(struct steer *p, const struct daemon *d, const struct entry *e, unsigned ports)
 {
 	unsigned jump;

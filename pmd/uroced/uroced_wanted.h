@@ -14,8 +14,8 @@ struct wanted {
 
 bool wanted_has(const struct wanted *w, const struct nic_gid *gid);
 /** Add the addresses of an interface to *out: IPv4, then global IPv6, then link-local. @param up receives whether the
- *  interface is up and running. @return the number of addresses, 0 if the interface does not exist; a negative errno if
- *  the kernel could not be asked. */
+ *  interface is up and running. @return the number of addresses; 0: there are none, or no such interface; a negative
+ *  errno: the kernel could not be asked. */
 int iface_addresses(const char *iface, bool v6_only, struct wanted *out, bool *up);
 /** Get the addresses that the device should have: the explicitly requested ones first, then those of the followed
  *  interface. An explicitly requested address that is not on the followed interface is left out. @return 0 or a

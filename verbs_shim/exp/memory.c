@@ -17,7 +17,8 @@ static bool dm_is_intact(struct ibv_exp_dm *exp)
 	return exp->context == dm->context && exp->handle == dm->handle;
 }
 
-/* Access flags that verbs.h also has keep their bits. @return 0; EOPNOTSUPP: unknown access rights. */
+/* Translate access flags to those of verbs.h. Flags that verbs.h also has keep their bits. exp_reg_mr handles
+ * ON_DEMAND itself. @return 0; EOPNOTSUPP: unknown access rights. */
 static int access_translate(uint64_t exp_access, unsigned *out)
 {
 	const uint64_t plain = (IBV_EXP_ACCESS_MW_BIND << 1) - 1;

@@ -7,8 +7,8 @@
 
 #include "exp.h"
 
-/* An operand of up to 8 bytes is stored in `value`; for a longer operand `value` is a pointer. @return false: the
- * pointer is NULL. */
+/* Copy an operand of `size` bytes to `words`. @param value up to 8 bytes: the operand itself; more: a pointer to the
+ * operand. @return false: the pointer is NULL. */
 static bool operand_get(uint64_t value, uint32_t size, uint64_t *words)
 {
 	if (size <= sizeof(value)) {
@@ -21,8 +21,8 @@ static bool operand_get(uint64_t value, uint32_t size, uint64_t *words)
 	return true;
 }
 
-/* The size is checked before the operands are read: operands longer than 8 bytes are passed as pointers, which can be
- * trusted only if the QP was created for operands of this size. */
+/* Translate an extended atomic for the NIC. The size is checked before the operands are read: operands longer than 8
+ * bytes are passed as pointers, which can be trusted only if the QP was created for operands of this size. */
 static int masked_translate(const struct shim_qp *qp, const struct ibv_exp_send_wr *wr, struct nic_atomic *a,
 			    struct nic_send_wr *out)
 {

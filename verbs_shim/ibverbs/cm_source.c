@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * cm_source.c - gives the connection manager (rdmacm/) the engines of this library, and gives the sysfs hooks the
- * functions of the device /dev/infiniband/rdma_cm. The hooks may be in another library or absent, so
- * their function uroce_cm_attach is looked up by name. Owns nothing.
+ * cm_source.c - opens engines for the connection manager (rdmacm/), and tells the sysfs hooks which functions implement
+ * the device /dev/infiniband/rdma_cm. The hooks may be in another library or absent, so their function uroce_cm_attach
+ * is looked up by name. Owns nothing.
  */
 #include <dlfcn.h>
 #include <string.h>
@@ -28,8 +28,9 @@ static bool is_of_librdmacm(const void *code)
 	return dladdr(code, &info) && info.dli_fname && strstr(info.dli_fname, "/librdmacm.so");
 }
 
-/* librdmacm asks for the devices before it opens the connection manager's device. Without the hooks it does not find
- * that device, and programs report only that something failed. */
+/* Called when the list of devices is requested, which librdmacm does before it opens the connection manager's device.
+ * Without the hooks or a kernel's device, librdmacm does not find that device, and programs report only that something
+ * failed: the message here tells the user why. */
 void shim_cm_attach(const void *caller)
 {
 	static atomic_bool done, absent, said;

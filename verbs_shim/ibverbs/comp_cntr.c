@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * comp_cntr.c - completion counters, which libibverbs has since rdma-core 65 (version node 1.18). Our devices have
- * no counters. symbols.list sends calls on a counter to the real library, because only that library can have created
- * the counter.
+ * comp_cntr.c - completion counters, which libibverbs has had since rdma-core 65 (version node 1.18). Our devices
+ * have no counters. symbols.list sends calls on a counter to the real library, because only that library can have
+ * created the counter.
  */
 #include "shim.h"
 

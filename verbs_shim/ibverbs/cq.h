@@ -8,7 +8,7 @@
 struct shim_cq *shim_cq_create(struct shim_context *ctx, uint32_t depth, void *cq_context,
 			       struct ibv_comp_channel *channel, uint32_t comp_vector);
 int shim_poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc);
-/** As shim_poll_cq(). @param note unless NULL: becomes the note about the last entry taken. */
+/** As shim_poll_cq(). @param note NULL, or out: the note about the last entry taken; unchanged if none is taken. */
 int shim_take_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc, struct nic_cq_note *note);
 int shim_req_notify_cq(struct ibv_cq *cq, int solicited_only);
 /** Moderate a CQ's completion events (nic_cq_moderate). @return 0, -ENOENT, -EIO. */

@@ -148,7 +148,7 @@ static bool keep_notes(struct shim_cq *cq)
 	return cq->keeps_notes;
 }
 
-/* VLANs and flow tags are not offered. */
+/* Completions have no VLAN and no flow tag: asking for these in wc_flags fails with EOPNOTSUPP. */
 struct ibv_cq_ex *shim_create_cq_ex(struct ibv_context *context, struct ibv_cq_init_attr_ex *attr)
 {
 	const uint32_t known = IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD;

@@ -137,7 +137,8 @@ bool shim_kernel_has_verbs(void)
 	return syscall(SYS_faccessat, AT_FDCWD, sysfs_class_paths[SYSFS_VERBS], F_OK) == 0;
 }
 
-/* On a machine without RDMA devices the real library is not even opened. */
+/* Get the real library's device list, and its length in *n. The library is not opened if the kernel has no RDMA
+ * devices. @return NULL with *n 0: no list. */
 static struct ibv_device **real_devices(int *n)
 {
 	*n = 0;
@@ -245,7 +246,8 @@ SHIM_EXPORT int ibv_get_device_index(struct ibv_device *device)
 
 /* ---- contexts ---------------------------------------------------------------------------------------- */
 
-/** @param cmd_fd the descriptor for an imported context, which takes ownership of it on success; -1: create one. */
+/** Initialize a context, except its engine. @param cmd_fd for an imported context the descriptor, which the context
+ * owns on success; -1: create a descriptor. */
 static int context_init(struct shim_context *ctx, struct shim_device *dev, int cmd_fd)
 {
 	struct ibv_context *ibv = &ctx->vctx.context;
@@ -433,7 +435,7 @@ void shim_context_return(void)
 	borrow_release();
 }
 
-/** Engine lock held. */
+/** Remove a context from the ring of contexts that share its cmd_fd file. Engine lock held. */
 static void context_leave_siblings(struct shim_context *ctx)
 {
 	struct shim_context *before = ctx;

@@ -21,8 +21,9 @@ uint8_t *shim_dm_at(struct shim_dm *dm, uint64_t offset, size_t length)
 	return length <= dm->len && offset <= dm->len - length ? dm->mem + offset : NULL;
 }
 
-/* Find the bytes of a copy in device memory. Offset and length must be multiples of 4, as on adapters, whose memory is
- * accessed in words. @return the address of the bytes; NULL with errno: EFAULT, EINVAL. */
+/* Find the part of device memory that a copy reads or writes. Offset and length must be multiples of 4, as on adapters,
+ * whose memory is accessed in words. @return its address; NULL with errno EFAULT: out of range; EINVAL: not a multiple
+ * of 4. */
 static uint8_t *words_at(struct shim_dm *dm, uint64_t offset, size_t length)
 {
 	uint8_t *at = shim_dm_at(dm, offset, length);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * dmabuf.c - memory regions of dma-bufs: buffers of drivers, each known by a file descriptor. A kernel attaches an
- * adapter to the buffer. This NIC is software: it needs the buffer's pages in the process, so the region maps them
- * until it is deregistered. Exporters of host memory allow that (udmabuf, dma-heaps); a buffer of another one may have
- * no mapping, and then no region.
+ * dmabuf.c - memory regions of dma-bufs. A dma-buf is a driver's buffer that programs refer to by a file descriptor.
+ * For a hardware adapter, the kernel attaches the adapter to the buffer. This NIC is software and needs the buffer's
+ * pages in the process, so a region maps them until it is deregistered. Exporters of host memory (udmabuf, dma-heaps)
+ * allow the mapping; if an exporter does not, the registration fails.
  *
- * There is no DMA_BUF_IOCTL_SYNC around accesses, because they come at any time: the buffer's memory must be coherent
- * with the CPU's caches, as host memory is on machines with coherent DMA.
+ * Accesses are not bracketed by DMA_BUF_IOCTL_SYNC, because peers can access the region at any time. So the buffer's
+ * memory must be coherent with the CPU's caches, as host memory is on machines with coherent DMA.
  *
  * Owns: the mappings of regions (struct shim_mr, map).
  */
@@ -18,7 +18,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-/* ibv_reg_mr(3) lists these; a kernel refuses others. */
+/* The flags that ibv_reg_mr(3) allows for dma-bufs; a kernel refuses all others, too. */
 #define ACCESS_KNOWN                                                                                                   \
 	(unsigned)(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |                         \
 		   IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_RELAXED_ORDERING)
@@ -40,9 +40,9 @@ static int check_fd(int fd, uint64_t size)
 	return fs.f_type == DMA_BUF_MAGIC && (uint64_t)st.st_size >= size ? 0 : -EINVAL;
 }
 
-/** Map `length` bytes of the buffer, starting at a page. A forked child cannot use the region, and does not get the
- * mapping, which would keep the buffer alive. @return 0 with *map set; -EOPNOTSUPP: the exporter does not allow it;
- * -EACCES: the descriptor does not; -ENOMEM, -EAGAIN. */
+/** Map `length` bytes of the buffer. A forked child does not inherit the mapping: it cannot use the region, and the
+ * mapping would keep the buffer alive. @param offset a multiple of the page size. @return 0 with *map set; -EOPNOTSUPP:
+ * the exporter does not allow the mapping; -EACCES: the descriptor is not open for this access; -ENOMEM, -EAGAIN. */
 static int map_buffer(int fd, uint64_t offset, size_t length, bool write, void **map)
 {
 	*map = mmap(NULL, length, PROT_READ | (write ? PROT_WRITE : 0), MAP_SHARED, fd, (off_t)offset);

@@ -9,7 +9,7 @@
  * ibv_reg_dmabuf_mr. */
 struct ibv_mr *shim_dmabuf_reg(struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova, int fd,
 			       unsigned access);
-/** End the mapping that a region has, if any. No access can come any more. */
+/** Unmap the dma-buf of a region, if it has one. The NIC must no longer be able to access the region. */
 void shim_dmabuf_unmap(struct shim_mr *mr);
 
 #endif

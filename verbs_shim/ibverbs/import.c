@@ -142,7 +142,7 @@ SHIM_EXPORT struct ibv_mr *ibv_import_mr(struct ibv_pd *pd, uint32_t handle)
 	mr->imported = true;
 	mr->ibv.context = pd->context;
 	mr->ibv.pd = pd;
-	mr->ibv.addr = NULL; /* as rdma-core does: the address may belong to another process */
+	mr->ibv.addr = NULL; /* as in rdma-core, where the region may belong to another process */
 	mr->link.ctx = ctx;
 	mr->link.handle = mr->ibv.handle = handle;
 	atomic_fetch_add(&ctx->objects, 1);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * mr.c - memory regions (IBTA 10.6.3, 11.2.8). Memory is not pinned. Registration fails, like a kernel's, if
- * the range is not mapped. If memory is unmapped after its registration, the NIC does what it can as if the pages were
- * pinned (nic_mr_reg), except in regions that are on demand.
+ * the range is not mapped. If memory is unmapped after its registration, the NIC handles accesses to it, as far as
+ * possible, as if the pages were pinned (nic_mr_reg), except in on-demand regions.
  */
 #include "dmabuf.h"
 #include "shim.h"
@@ -119,7 +119,7 @@ SHIM_EXPORT int ibv_rereg_mr(struct ibv_mr *ibv, int flags, struct ibv_pd *pd, v
 	bool on_demand = rights & NIC_ACCESS_ON_DEMAND;
 	int err = 0;
 
-	if (!new_range) /* then the region's addresses stay: peers use them */
+	if (!new_range) /* ZERO_BASED stays as it was: peers go on using the region's present addresses */
 		rights = (rights & ~(uint32_t)NIC_ACCESS_ZERO_BASED) | (mr->access & NIC_ACCESS_ZERO_BASED);
 	if (!rereg_input_is_legal(mr, flags, addr, length, access)) {
 		errno = EINVAL;

@@ -86,7 +86,7 @@ static void drop_pd(struct shim_link *link)
 	nic_pd_free(container_of(link, struct shim_pd, link)->nic);
 }
 
-/* The memory stays until the program frees it, but nobody can import it any more. */
+/* Mark device memory as no longer in the context's list. Its memory stays until the program frees it (dm.c). */
 static void drop_dm(struct shim_link *link)
 {
 	link->at = NULL;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * pd.c - protection domains, parent domains, thread domains (IBTA 10.2.3, 11.2.1). A parent domain shares the NIC
- * object of its protection domain, so objects created on either of the two work together. With a
- * thread domain the application promises to serialise its calls; no code relies on the promise yet.
+ * object of its protection domain, so objects created on either of the two work together. With a thread domain the
+ * application promises to serialise its calls; no code relies on this promise yet.
  */
 #include "child.h"
 #include "shim.h"
@@ -47,7 +47,7 @@ bool shim_pd_intact(struct ibv_pd *ibv)
 	return SHIM_INTACT(pd) && (!base->imported || shim_import_is_alive(base));
 }
 
-/** Uncount an object or a parent domain of the PD. An unimported PD is freed with its last user. */
+/** Decrement the count of the PD's users (objects and parent domains). The last user of an unimported PD frees it. */
 static void release(struct shim_pd *pd)
 {
 	if (atomic_fetch_sub(&pd->users, 1) == 1 && pd->unimported)

@@ -189,7 +189,8 @@ SHIM_EXPORT int ibv_destroy_qp(struct ibv_qp *ibv)
 
 /* ---- multicast (IBTA 11.3.2) -------------------------------------------------------------------------------- */
 
-/* RoCE has no multicast LIDs, so the LID is ignored, as other RoCE devices do. */
+/* Attach a QP to a multicast group, or detach it, by calling `change`. The LID of the verbs is ignored, as by other
+ * RoCE devices: RoCE has no multicast LIDs. */
 static int mcast(struct ibv_qp *ibv, const union ibv_gid *gid,
 		 int (*change)(struct pmd_engine *engine, struct nic_qp *qp, const struct nic_gid *group))
 {
@@ -219,11 +220,11 @@ SHIM_EXPORT int ibv_detach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, ui
 
 /* ---- attributes -------------------------------------------------------------------------------------- */
 
-/* The attributes that every provider has. Rate limits, whose bit is above these, need support by the provider. */
+/* The attributes that every provider supports. Rate limits, whose bit is above these, are optional: we have none. */
 #define MASK_KNOWN   ((IBV_QP_DEST_QPN << 1) - 1)
 /* Refused: RoCE has no alternate paths, and capabilities are fixed at creation. */
 #define MASK_REFUSED (IBV_QP_ALT_PATH | IBV_QP_CAP)
-/* The rights that a QP can have. Programs pass those of a memory region, whose other flags mean nothing here. */
+/* The rights that a QP can have. Some programs pass all access flags of a memory region: the others are ignored. */
 #define QP_RIGHTS                                                                                                      \
 	(NIC_ACCESS_LOCAL_WRITE | NIC_ACCESS_REMOTE_WRITE | NIC_ACCESS_REMOTE_READ | NIC_ACCESS_REMOTE_ATOMIC |        \
 	 NIC_ACCESS_MW_BIND | NIC_ACCESS_FLUSH_GLOBAL | NIC_ACCESS_FLUSH_PERSISTENT)
@@ -318,7 +319,7 @@ SHIM_EXPORT int ibv_query_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int m
 	struct nic_qp_attr nic_attr;
 	struct nic_qp_init nic_init;
 
-	if (mask & ~(IBV_QP_RATE_LIMIT - 1)) /* the reserved bits below it are ignored: pyverbs sets them */
+	if (mask & ~(IBV_QP_RATE_LIMIT - 1)) /* reserved bits below RATE_LIMIT are ignored: pyverbs sets them */
 		return shim_errno(-EOPNOTSUPP);
 	if (!SHIM_INTACT(qp))
 		return shim_errno(-ENOENT);

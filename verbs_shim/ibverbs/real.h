@@ -23,9 +23,9 @@ void *shim_real_loaded(void);
 /** The real library's handle, opened on first use; NULL if it is not installed. */
 void *shim_real_open(void);
 
-/** The private part of a context as the real libibverbs makes it, if that library is in the process. All its operations
- * fail with EOPNOTSUPP: a function of that library that ours does not have, called on our objects, ends in one of them.
- * Shared by all contexts. @return NULL: the library is not in the process. (unknown.c) */
+/** The `priv` of our contexts, which only the real libibverbs reads. A program may call a function that only the real
+ * library has on one of our objects: the function then calls an operation in this structure, and all of them fail with
+ * EOPNOTSUPP. All contexts share it. @return NULL: the real library is not in the process. (unknown.c) */
 struct verbs_ex_private *shim_unknown_private(void);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* say.h - sentences for the user of a program that fails, and does not say enough itself. */
+/* say.h - explanations on stderr, for when a program fails and its own message does not tell the user why. */
 #ifndef SHIM_SAY_H
 #define SHIM_SAY_H
 
@@ -10,7 +10,7 @@
 
 #include "filesize.h"
 
-/** Write a sentence to stderr, unless *said is set already; leave errno as it is. No lock may be held. */
+/** Set *said, and if it was not set before, write a sentence to stderr. Preserves errno. No lock may be held. */
 static inline void shim_say_once(atomic_bool *said, const char *sentence)
 {
 	int err = errno;

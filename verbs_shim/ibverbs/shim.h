@@ -2,8 +2,9 @@
 /*
  * shim.h - the verbs objects of uroce (private to verbs_shim/ibverbs).
  *
- * Every object embeds the public structure of verbs.h, from which container_of finds it; the other members are private.
- * Most objects have an object of the NIC (nic.h), which is used only with the engine lock held.
+ * Every object embeds its public structure from verbs.h, and container_of finds the object from that structure; the
+ * other members are private. Most objects have an object of the NIC (nic.h), which is used only with the engine lock
+ * held.
  *
  * Foreign objects: the libraries built from here also serve real devices. Each exported function checks the context of
  * its object (shim_is_ours) and passes foreign objects to the real library (shim_real).
@@ -118,7 +119,7 @@ struct shim_context {
 	atomic_uint objects;	      /* number of objects of all kinds that are not yet destroyed */
 	atomic_bool closed;
 	unsigned forks;			   /* pmd_forks() when it was opened */
-	struct shim_context *_Atomic anew; /* of an inherited context: where this process makes objects (child.c) */
+	struct shim_context *_Atomic anew; /* inherited context: the one that new objects are made on (child.c) */
 	char zero[512]; /* newer verbs_contexts have more members at their start; vctx.sz says that these are absent */
 	struct verbs_context vctx;
 };
@@ -208,7 +209,7 @@ struct shim_srq {
 	struct shim_link link;
 	struct shim_event_source async;
 	struct shim_xrcd *xrcd; /* NULL: the SRQ belongs to no XRC domain */
-	uint32_t num;		/* in its domain */
+	uint32_t num;		/* XRC SRQ number */
 };
 
 /** Work requests between ibv_wr_start and ibv_wr_complete (wr_ex.c). */
@@ -298,8 +299,8 @@ void shim_link_name(struct shim_context *ctx, struct shim_link *link);
 /** As SHIM_INTACT. In addition, the original of an imported PD must still exist. */
 bool shim_pd_intact(struct ibv_pd *pd);
 
-/** The two ways in which verbs fail. shim_errno: set errno and return it; `err` is a negative errno. shim_fail: set
- * errno and return NULL. */
+/** The two ways in which verbs fail. shim_errno: set errno to -err and return -err; `err` is 0 (success: errno is not
+ * changed) or a negative errno. shim_fail: set errno to `err` and return NULL. */
 static inline int shim_errno(int err)
 {
 	if (err)
@@ -322,7 +323,8 @@ struct shim_device *shim_device_of(const struct ibv_device *device);
 struct ibv_context *shim_context_import(int cmd_fd);
 /** Whether the original of an imported PD still exists. Takes the engine lock. (import.c) */
 bool shim_import_is_alive(const struct shim_pd *pd);
-/** _add gives an object a handle and starts to track it; _remove ends that. Engine lock held. (object.c) */
+/** _add gives an object a handle and adds it to its context's list; _remove takes it off the list. Engine lock held.
+ * (object.c) */
 void shim_object_add(struct shim_context *ctx, enum shim_kind kind, struct shim_link *link);
 void shim_object_remove(struct shim_context *ctx, struct shim_link *link);
 /** Destroy the context's remaining NIC objects. Engine lock held. The verbs structures of these objects stay, because
@@ -340,8 +342,8 @@ void shim_context_return(void);
  * (sysfs_source.c) */
 void shim_sysfs_attach(void);
 void shim_sysfs_bypass(int change);
-/** Give the sysfs hooks this library's connection manager. @param caller code that asks for the devices: if it is
- * librdmacm's, and there are no hooks, the user is told (cm_source.c) */
+/** Give the sysfs hooks this library's connection manager. @param caller address of the code that asks for the devices:
+ * if this is librdmacm, and there are neither hooks nor a kernel's rdma_cm device, warn the user. (cm_source.c) */
 void shim_cm_attach(const void *caller);
 /** Register the fork handlers of device.c. _inner: for the locks that are taken while an engine lock is held. _outer:
  * for borrow_lock. */
@@ -402,8 +404,8 @@ uint32_t shim_access_translate(unsigned access);
 #define SHIM_DM_MAX (1u << 20) /* bytes of device memory that a context can have */
 /** Allocate zeroed device memory. @return NULL with errno: EIO, EINVAL, ENOMEM. */
 struct shim_dm *shim_dm_new(struct ibv_context *context, size_t length);
-/** Free device memory. @return 0; ENOENT: the program's structure is not intact; EBUSY: it has regions or imports;
- * EIO: a parent of this process allocated it. */
+/** Free device memory. @return 0; ENOENT: the program has overwritten the context or handle in its struct ibv_dm;
+ * EBUSY: the memory has regions or imports; EIO: a parent of this process allocated it. */
 int shim_dm_free(struct shim_dm *dm);
 /** The process address of `length` bytes at `offset` in device memory. @return NULL: out of range. */
 uint8_t *shim_dm_at(struct shim_dm *dm, uint64_t offset, size_t length);

@@ -11,7 +11,7 @@ static struct shim_srq *srq_of(struct ibv_srq *srq)
 	return container_of(srq, struct shim_srq, ibv);
 }
 
-/* The new SRQ has limit 0: only ibv_modify_srq arms the limit. Engine lock held. */
+/* Create the NIC's SRQ, with limit 0, because only ibv_modify_srq arms the limit. Engine lock held. */
 static int create(struct nic_pd *pd, const struct ibv_srq_init_attr_ex *attr, struct shim_srq *srq)
 {
 	uint32_t max_wr = attr->attr.max_wr, max_sge = attr->attr.max_sge;

@@ -13,7 +13,7 @@ struct ibv_qp *shim_open_qp(struct ibv_context *context, struct ibv_qp_open_attr
 /** Detach a structure from the NIC's QP, if other structures share that QP. Engine lock held. @return false: no other
  * structure shares the QP, so the caller must destroy the QP. */
 bool shim_target_leave(struct shim_qp *qp);
-/** Stop using the NIC's object of a domain; its last user frees it. Engine lock held. */
+/** Release the NIC's object of a domain, which is freed when no other domain shares it. Engine lock held. */
 void shim_xrcd_drop(struct shim_xrcd *xrcd);
 
 #endif

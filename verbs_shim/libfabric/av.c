@@ -128,8 +128,8 @@ static int av_add(struct ufi_av *av, const struct nic_rdm_addr *addr, fi_addr_t 
 	return 0;
 }
 
-/** With FI_AV_TABLE applications rely on consecutive indices, so an address that cannot be inserted still uses up an
- * index. @return -FI_EINVAL. */
+/** Use up an index for an address that cannot be inserted, because with FI_AV_TABLE applications rely on consecutive
+ * indices. @return -FI_EINVAL. */
 static int av_skip(struct ufi_av *av)
 {
 	uint32_t i;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * av_share.c - address tables that processes of one user share by name (fi_av(3), FI_SHARED_AV), in POSIX shared
- * memory. An index is assigned once, and its entry is then written once. If a process dies between the two steps, the
+ * memory. An index is assigned once, and its address is then written once. If a process dies between the two steps, the
  * index has no address. av.c keeps each process's private copy of the table. The last process that closes the table
  * removes the shared memory. If that process is killed before it does so, the next process that opens the table empties
  * it.
@@ -38,7 +38,7 @@ struct shared_table {
 struct ufi_share {
 	int fd;
 	bool read_only;
-	unsigned forks; /* pmd_forks() when it was made */
+	unsigned forks; /* pmd_forks() when the table was opened */
 	struct shared_table *table;
 	struct shared_entry *entries;
 	uint32_t room;
@@ -115,8 +115,8 @@ static int table_init(struct ufi_share *share, uint32_t room)
 	return 0;
 }
 
-/** Called when a read-only opener finds a table without users: remove the table, because a read-only opener cannot
- * start a new one. @return -FI_ENOENT. */
+/** Remove a table that a read-only opener found without users: its content is outdated, and a read-only opener cannot
+ * empty it. @return -FI_ENOENT. */
 static int table_gone(const struct ufi_share *share)
 {
 	shm_unlink(share->name);

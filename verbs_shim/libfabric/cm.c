@@ -75,7 +75,8 @@ void ufi_cm_event(void *ctx, const struct nic_rdm_cm_event *e)
 
 /* ---- calls of the application ---------------------------------------------------------------------------- */
 
-/* Whether an endpoint may start to connect, which is allowed once. Engine lock held. @return 0, or the error. */
+/* Check that an endpoint may start to connect or accept, which it may do only once. Engine lock held. @return 0, or the
+ * error. */
 static int may_begin(const struct ufi_core *core)
 {
 	switch (core->cm.state) {
@@ -101,7 +102,8 @@ static int begin(struct ufi_core *core, const struct nic_rdm_addr *peer)
 	return ufi_enter(core->domain) ? 0 : -FI_EIO;
 }
 
-/* Store the NIC's result of starting a connection, and release the engine lock. */
+/* Finish what begin() started. @param rc the NIC's result: if 0, the endpoint is now connecting. Releases the engine
+ * lock. @return rc. */
 static int begun(struct ufi_core *core, const struct nic_rdm_addr *peer, int rc)
 {
 	if (rc == 0) {

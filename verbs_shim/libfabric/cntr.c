@@ -146,7 +146,8 @@ static int cntr_wait(struct fid_cntr *fid, uint64_t threshold, int timeout)
 	}
 }
 
-/* Make the descriptor readable on any change: the provider does not know which value the application waits for. */
+/* fi_trywait: have any change make the descriptor readable, because the provider does not know which value the
+ * application waits for. */
 int ufi_cntr_trywait(struct ufi_cntr *cntr)
 {
 	int rc;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * cq.c - completion queues (fi_cq(3)). The ring's entries have the longest format; shorter formats are prefixes of it,
- * and readers get the prefix that they asked for. A full ring grows, so no entry is lost. The details of errors are in
- * a separate list, in the same order as the ring.
+ * and readers get the prefix that they asked for. A full ring grows; entries are lost (FI_EOVERRUN) only if memory
+ * runs out. The details of errors are in a separate list, in the same order as the ring.
  *
  * Reading an empty queue makes progress. Guarded by the engine's lock.
  */

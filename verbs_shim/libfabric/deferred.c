@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * deferred.c - the deferred work queue of a domain (fi_trigger(3)): checks a struct fi_deferred_work and translates it
- * to the form that all requests have. Only FI_PEEK is refused, because a peek returns at once and cannot be deferred.
+ * to a struct ufi_work (work.h). Every kind of request can be deferred except a peek (FI_PEEK), which returns at once.
  *
  * Only work with FI_COMPLETION counts in the endpoint's counters and, on success, gets an entry in the endpoint's
  * completion queue. FI_COMPLETION in the endpoint's default flags does not apply to deferred work.

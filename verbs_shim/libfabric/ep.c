@@ -35,8 +35,8 @@ static int ep_complete(const struct ufi_core *core)
 }
 
 /* Whether peers' accesses through this endpoint are counted, in its counters and those of memory regions (fi_mr(3)).
- * True with FI_RMA_EVENT. Also true for an endpoint without target capabilities, because it accepts such counters
- * (ep_bind.c). */
+ * True with FI_RMA_EVENT. Also true for an endpoint with neither FI_REMOTE_READ nor FI_REMOTE_WRITE, because
+ * applications can bind counters of peers' accesses to it (ep_bind.c). */
 static bool counts_peers(const struct ufi_core *core)
 {
 	return core->caps & FI_RMA_EVENT || !(core->caps & (FI_REMOTE_READ | FI_REMOTE_WRITE));

@@ -16,7 +16,7 @@
 #define OBJECTS_MAX 16384 /* reported limit of each kind of object in a domain; in fact only memory limits them */
 #define FABRIC_NAME "uroce"
 
-/* In the notation of fi_getinfo(3), this is a single field of all 64 bits. */
+/* mem_tag_format of unstructured tags: 64 fields of one bit, so applications can use any mask (fi_endpoint(3)). */
 #define TAG_ANY UINT64_C(0xaaaaaaaaaaaaaaaa)
 
 /** The addresses that the application asked for. */

@@ -27,7 +27,7 @@ static bool fits(size_t wanted, size_t most)
 	return wanted == SIZE_MAX || wanted <= most;
 }
 
-/** @return FI_TRIGGER if it is one of the capabilities, because it can then be a default flag; otherwise 0. */
+/** The default op_flags may contain FI_TRIGGER only if it is one of the capabilities. @return FI_TRIGGER or 0. */
 static uint64_t triggers(const struct ufi_type *type, const struct fi_info *hints)
 {
 	return ufi_caps_complete(type, hints->caps) & FI_TRIGGER;

@@ -119,7 +119,7 @@ static struct fi_ops mr_fid_ops = {
 static int mr_create(struct ufi_mr *mr, const struct iovec *iov, uint64_t access, uint64_t offset, uint64_t key)
 {
 	uint64_t iova = mr->domain->virt_addr ? (uintptr_t)iov->iov_base : offset;
-	/* Unless the memory must be mapped when it is registered, the region is like one with on-demand paging. */
+	/* Without FI_MR_ALLOCATED, the memory need not be mapped yet, so register the region for on-demand paging. */
 	uint32_t rights = mr_rights(access) | (mr->domain->allocated ? 0 : NIC_ACCESS_ON_DEMAND);
 	int rc;
 

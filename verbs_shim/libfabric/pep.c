@@ -21,7 +21,8 @@ static void pep_done(void *ctx, const struct nic_rdm_done *done)
 
 /* ---- calls ----------------------------------------------------------------------------------------------- */
 
-/** Take a port of the device; 0: any free one. */
+/** Take a port of the device, in exchange for the one that the endpoint has. @param port 0: keep the endpoint's port,
+ * or take any free one if it has none. */
 static int pep_serve(struct ufi_pep *pep, uint16_t port)
 {
 	int rc;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * pep.h - passive endpoints and their connection requests (private to pep.c and request.c). The engine's lock guards
- * requests and endpoint state; the fabric's lock guards the list of passive endpoints.
+ * pep.h - passive endpoints and their connection requests (private to pep.c, request.c and fabric.c). The engine's lock
+ * guards requests and endpoint state; a fabric's lock guards the fabric's list of passive endpoints.
  */
 #ifndef UFI_PEP_H
 #define UFI_PEP_H

@@ -214,7 +214,7 @@ ssize_t ufi_recv(struct ufi_ep *ep, const struct ufi_recv *r)
 	if (!ufi_enter(core->domain))
 		return -FI_EIO;
 	if (r->flags & FI_PEEK)
-		pmd_progress(core->domain->engine, 1); /* before any lookup, because this may release the lock */
+		pmd_progress(core->domain->engine, 1); /* may release the lock, so call it before any lookup */
 	rc = recv_translate(core, r, &ufi_at_once, &request);
 	if (!rc)
 		rc = r->flags & FI_PEEK ? recv_peek(ep, r, &request) : nic_rdm_rq_recv(core->rq, &request);

@@ -223,7 +223,7 @@ struct ufi_domain {
 	atomic_uint users;
 };
 
-/** fi_trywait(3), of one object. */
+/** Implements fi_trywait(3) for one object. */
 int ufi_trywait(struct fid *fid);
 int ufi_fabric_open(struct fi_fabric_attr *attr, struct fid_fabric **out, void *context);
 /** Find a device by name. @return 0, -FI_ENODEV. */
@@ -366,7 +366,7 @@ struct ufi_cq {
 	struct fid_cq cq;
 	struct ufi_domain *domain;
 	struct ufi_wait wait;
-	size_t entry_size; /* size of an entry for readers, which is a prefix of struct fi_cq_tagged_entry */
+	size_t entry_size; /* bytes of each entry that readers get: a prefix of struct fi_cq_tagged_entry */
 	struct ufi_comp *ring;
 	size_t size, head, n; /* size is a power of two */
 	struct ufi_comp_error *errors, **errors_tail;

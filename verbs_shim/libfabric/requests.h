@@ -77,19 +77,20 @@ struct ufi_atomic {
 	void *context;
 };
 
-/** Execute requests that the application makes by calls. */
+/** Execute a send or receive that the application has called for: check it, and post it, peek, or queue it as a
+ * triggered operation. @return 0, or a negative fi_errno. */
 ssize_t ufi_send(struct ufi_ep *ep, const struct ufi_send *s);
 ssize_t ufi_recv(struct ufi_ep *ep, const struct ufi_recv *r);
 
-/** Check a request, as far as this is possible without the lock. Each vector of a checked request, except an
- * atomic, has at most NIC_RDM_IOV_MAX segments. @param has: the capabilities that the request may use. @return 0, or a
- * negative fi_errno. */
+/** Check a request, as far as this is possible without the engine lock. In a checked request, except an atomic, `iov`
+ * has at most NIC_RDM_IOV_MAX segments and `remote` at most NIC_RDM_REMOTE_MAX. @param has the capabilities that the
+ * request may use. @return 0, or a negative fi_errno. */
 int ufi_send_check(const struct ufi_core *core, uint64_t has, const struct ufi_send *s);
 int ufi_recv_check(const struct ufi_core *core, uint64_t has, const struct ufi_recv *r);
 int ufi_rma_check(const struct ufi_core *core, const struct ufi_rma *r);
 int ufi_atomic_check(const struct ufi_core *core, const struct ufi_atomic *a);
 /** Post a checked request to the NIC. Engine lock held; the caller rings the doorbell afterwards. @return as
- * nic_rdm_send; or -FI_EINVAL: the peer is unknown; or -FI_ENOTCONN. */
+ * nic_rdm_send, or for a receive as nic_rdm_rq_recv; also -FI_EINVAL: the peer is unknown; -FI_ENOTCONN. */
 int ufi_send_post(struct ufi_core *core, const struct ufi_send *s, const struct ufi_way *way);
 int ufi_recv_post(struct ufi_core *core, const struct ufi_recv *r, const struct ufi_way *way);
 int ufi_rma_post(struct ufi_core *core, const struct ufi_rma *r, const struct ufi_way *way);
@@ -120,10 +121,11 @@ static inline int ufi_ep_check(const struct ufi_core *core, uint64_t caps)
 		return -FI_EOPNOTSUPP;
 	return core->rdm ? 0 : -FI_EOPBADSTATE;
 }
-/** Find the peer of a request and reserve a slot in the shared transmit context. Engine lock held. @return 0 with
- * *peer; -FI_EINVAL, -FI_ENOMEM, -FI_ENOTCONN, -EAGAIN. */
+/** Find the peer of a request and, unless way->check, reserve a slot in the shared transmit context, if there is one.
+ * Engine lock held. @return 0 with *peer; -FI_EINVAL, -FI_ENOMEM, -FI_ENOTCONN; -EAGAIN: no slot is free. */
 int ufi_post_begin(struct ufi_core *core, fi_addr_t to, const struct ufi_way *way, struct nic_rdm_peer **peer);
-/** Called after ufi_post_begin() with the NIC's result: on an error, release the slot. @return rc. */
+/** Called after ufi_post_begin() has succeeded: if `rc`, the NIC's result, is an error, release the slot. @return
+ * rc. */
 int ufi_post_end(struct ufi_core *core, const struct ufi_way *way, int rc);
 /** End a call that posted a request, with the NIC's result: ring the doorbell or, on -EAGAIN, make progress; then
  * release the engine lock. @return rc. */
@@ -131,8 +133,8 @@ ssize_t ufi_call_end(struct ufi_core *core, int rc);
 
 /** A nic_rdm_init.done callback; ctx is the struct ufi_core. */
 void ufi_done(void *ctx, const struct nic_rdm_done *done);
-/** Report a completion to the endpoint's queue and counters. The statuses below stand for failures that
- * this code finds, not the NIC. Except with UFI_STATUS_NO_SOURCE, the failed request was never in flight. */
+/** Report a completion to the endpoint's queue and counters. The statuses below are for failures that the provider
+ * detects, not the NIC. Except with UFI_STATUS_NO_SOURCE, the failed request was never in flight. */
 #define UFI_STATUS_NO_MESSAGE  0x200u
 #define UFI_STATUS_NO_SOURCE   0x201u
 #define UFI_STATUS_NO_PEER     0x202u

@@ -23,8 +23,8 @@ void ufi_share_close(struct ufi_share *share);
 /** The shared table's array for fi_av_attr.map_addr. Element i is the fi_addr_t i, or FI_ADDR_NOTAVAIL if the insertion
  * failed. Other processes add elements, too. */
 fi_addr_t *ufi_share_map(const struct ufi_share *share);
-/** Add an address; with `addr` NULL, assign an index without an address. On read-only tables, this function and
- * ufi_share_remove() must not be called. @return 0, -FI_ENOMEM: table full. */
+/** Add an entry with this address; `addr` NULL: an entry without an address. This function and ufi_share_remove() must
+ * not be called for read-only tables. @param out receives the entry's index. @return 0, -FI_ENOMEM: table full. */
 int ufi_share_add(struct ufi_share *share, const struct nic_rdm_addr *addr, uint32_t *out);
 void ufi_share_remove(struct ufi_share *share, uint32_t i);
 /** The number of indices assigned so far, and the number of removals. */

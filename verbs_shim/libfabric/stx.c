@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * stx.c - shared transmit contexts (fi_endpoint(3)): one limit on the requests in flight of several endpoints together.
+ * stx.c - shared transmit contexts (fi_endpoint(3)): several endpoints share one limit on their requests in flight.
  * A shared context does not change how requests are posted and how they complete.
  */
 #include "endpoint.h"

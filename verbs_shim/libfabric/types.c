@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * types.c - the endpoint types (fi_endpoint(3)). Reliable datagrams (FI_EP_RDM) have all features. This file lists the
- * features that connected endpoints (FI_EP_MSG) lack, and those that plain datagrams (FI_EP_DGRAM) lack. An application
- * that leaves the type open gets the first entry.
+ * features that connected endpoints (FI_EP_MSG) lack, and those that plain datagrams (FI_EP_DGRAM) lack. If the
+ * application does not ask for a type, fi_getinfo lists the types in the order of the table below.
  */
 #include "provider.h"
 
@@ -11,8 +11,8 @@
 /* A connected endpoint has a single peer, so it needs no features that tell sources apart. */
 #define MSG_LACKS (FI_DIRECTED_RECV | FI_SOURCE | FI_SOURCE_ERR)
 
-/* Datagrams have no FI_SOURCE_ERR, because the source is reported only for known peers, and no FI_FENCE, because
- * there is no earlier request that a datagram could wait for. */
+/* FI_EP_DGRAM lacks FI_SOURCE_ERR, because it reports the source only of peers in its address vector, and FI_FENCE,
+ * because datagrams are not acknowledged, so a fence could not wait for earlier ones. */
 #define DGRAM_HAS                                                                                                      \
 	(FI_MSG | FI_SEND | FI_RECV | FI_MULTI_RECV | FI_SOURCE | FI_DIRECTED_RECV | FI_TRIGGER | UFI_DOMAIN_CAPS)
 #define DGRAM_LACKS (UFI_CAPS & ~DGRAM_HAS)

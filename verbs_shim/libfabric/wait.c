@@ -87,7 +87,7 @@ void ufi_wait_wake(struct ufi_wait *wait)
 
 	wait->armed = false;
 	atomic_fetch_add(&wait->wakes, 1);
-	if (atomic_load(&wait->sleepers)) /* if 0, skip the call: a thread about to sleep sees the new `wakes` */
+	if (atomic_load(&wait->sleepers)) /* else skip the call: a thread about to sleep sees the new `wakes` */
 		syscall(SYS_futex, &wait->wakes, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
 	if (wait->fd < 0)
 		return;

@@ -20,7 +20,7 @@ struct ufi_wait {
 	enum fi_wait_obj obj;
 	int fd;			 /* eventfd for applications that wait by their own means; -1: not requested yet */
 	struct ufi_waitset *set; /* the wait set; NULL: none */
-	bool armed;		 /* a thread is about to sleep: the next event must wake it */
+	bool armed;		 /* a thread or the application waits: the next event must wake it */
 	uint64_t from;		 /* for a counter: wake only when the value is at least this */
 	atomic_uint wakes;	 /* number of wake-ups; also the futex word that threads sleep on */
 	atomic_uint sleepers;	 /* number of threads that sleep on `wakes` now */

@@ -77,7 +77,7 @@ void ufi_waitset_remove(struct ufi_wait *wait, const struct fid *object)
 	ufi_unlock(&set->lock);
 	free(m);
 	wait->set = NULL;
-	/* Remove the descriptor from the epoll set: closing it would not do so while forked children hold copies of it.
+	/* Remove the descriptor from the epoll set here: close() does not remove it while forked children hold copies.
 	 * A forked child must not remove the descriptor, because the child shares the epoll set with its parent. */
 	if (!ufi_is_inherited(&set->lock))
 		epoll_ctl(set->wait.fd, EPOLL_CTL_DEL, wait->fd, NULL);

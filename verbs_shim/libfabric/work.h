@@ -89,8 +89,8 @@ static inline struct ufi_work *ufi_work_of(uint64_t cookie)
 }
 /** Called at a completion of the work: frees the work, unless more completions follow (multi-receive). */
 void ufi_work_done(struct ufi_work *work, const struct nic_rdm_done *done);
-/** Like ufi_work_done(), but first counts the completion in the work's completion counter. Used for completions
- * that no endpoint reports and counts. */
+/** Called instead of ufi_tell() if there is no endpoint to report the completion: counts the completion in the work's
+ * completion counter, then does the same as ufi_work_done(). */
 void ufi_work_untold(struct ufi_work *work, const struct nic_rdm_done *done);
 /** For fi_cancel: cancel the oldest waiting triggered operation with this context, and report it. @return false: no
  * such operation waits. */

@@ -85,7 +85,7 @@ struct cma_path {
 	uint32_t flow_label;
 };
 
-/** What the QP of a connection needs. */
+/** Parameters of a connection and of its QP. */
 struct cma_conn {
 	uint32_t qpn, rq_psn;
 	uint32_t remote_qpn, sq_psn;
@@ -93,7 +93,7 @@ struct cma_conn {
 	uint8_t retry_count, rnr_retry_count;
 	uint8_t ack_timeout;
 	uint8_t mtu;
-	bool answered; /* the peer's values are known */
+	bool answered; /* the peer's REQ or REP has arrived: its values are known */
 };
 
 struct cma_event;
@@ -167,9 +167,11 @@ struct cma_file *cma_file_open(int flags, int *fd);
 struct cma_file *cma_file_get(int fd);
 /** Whether a parent process opened the file: a forked child inherits the descriptor, but cannot use it. */
 bool cma_file_is_inherited(const struct cma_file *file);
-/** Register the fork handlers of cma_lock, which is taken while engines are locked. */
+/** Register the fork handlers of cma_lock. Call it before pmd_fork_handlers(), because cma_lock is taken while engines
+ * are locked. */
 void cma_fork_inner(void);
-/** Register the fork handlers of the lock of the device list, which is held while engines are opened. */
+/** Register the fork handlers of the lock of the device list. Call it after pmd_fork_handlers(), because this lock is
+ * held while engines are opened. */
 void cma_fork_outer(void);
 void cma_file_put(struct cma_file *file);
 /** Tell the file that `fd` is a new copy of its descriptor (cma_file_dup), or that `fd` is about to be closed
@@ -276,7 +278,8 @@ void cma_path_set(struct cma_id *id);
 /* ---- connections (cma_conn.c) ------------------------------------------------------------------------ */
 
 int cma_connect(struct cma_id *id, const struct rdma_ucm_conn_param *param, const struct rdma_ucm_ece *ece);
-/** Accept a connection request. If `param` is NULL, the id is on the active side and its QP is in RTS: send the RTU.
+/** Accept a connection request. If `param` is NULL, the program is on the active side and has moved its QP to RTS: send
+ *  the RTU.
  *  @param uid becomes the id's uid, if `param` is not NULL. */
 int cma_accept(struct cma_id *id, const struct rdma_ucm_conn_param *param, const struct rdma_ucm_ece *ece,
 	       uint64_t uid);
@@ -299,7 +302,7 @@ int cma_leave(const struct cma_file *file, uint32_t number, uint32_t *reported);
 /** End all memberships of an id. cma_lock held. */
 void cma_leave_all(const struct cma_id *id);
 
-/* ---- what an id is (cma_query.c) --------------------------------------------------------------------- */
+/* ---- queries (cma_query.c) --------------------------------------------------------------------------- */
 
 int cma_qp_attr(struct cma_id *id, uint32_t state, struct ib_uverbs_qp_attr *out);
 /** The address vector for datagrams to a peer. Engine lock held. */

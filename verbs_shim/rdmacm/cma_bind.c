@@ -23,11 +23,11 @@ struct want {
 	struct cma_id *id;
 	const struct cma_addr *addr;
 	unsigned flags;
-	uint16_t port; /* 0: any; the first device then chooses one, for all devices */
-	int err;       /* why a device did not bind the port */
+	uint16_t port; /* 0: any, until the first device has chosen a number for all devices */
+	int err;       /* error of the device that could not bind the port; 0: none failed */
 };
 
-/** Bind one device's port. @return 0 or a negative errno */
+/** Bind the wanted port on one device, and add it to the id's ports. @return 0 or a negative errno */
 static int port_bind(void *arg, struct cma_device *device)
 {
 	struct want *w = arg;

@@ -260,7 +260,8 @@ int cma_reject(struct cma_id *id, uint8_t reason, const void *private_data, uint
 
 /* ---- both sides -------------------------------------------------------------------------------------- */
 
-/** As with the kernel, this call also succeeds if the connection has already ended, or was never established. */
+/** As in the kernel, disconnecting also succeeds if the connection has already ended or has not been established.
+ * @return 0; -EINVAL: the id has no connection */
 int cma_disconnect(struct cma_id *id)
 {
 	int err = -EINVAL;

@@ -392,8 +392,8 @@ static struct cma_device *find_any(int family, struct cma_addr *src)
 	return NULL;
 }
 
-/** Find the device of a route. @param at the kernel's source address; family 0: the kernel has no route. devices_lock
- *  held. */
+/** Find the device and the source address by which to reach `dst`. @param at the source address that the kernel would
+ *  use; family 0: the kernel has no route. @param src out: the source address. devices_lock held. */
 static struct cma_device *find_route(const struct cma_addr *dst, const struct cma_addr *at, struct cma_addr *src)
 {
 	struct cma_device *d = at->family ? find_by_gid(&at->gid) : NULL;
@@ -424,7 +424,7 @@ int cma_route_find(const struct cma_addr *dst, struct cma_addr *src, struct cma_
 		d = find_route(dst, &at, src);
 	if (d || !err)
 		return found(d, out);
-	/* No device has a route of its own either: return the kernel's error. */
+	/* No ethdev device reaches the destination either: return the kernel's error. */
 	pthread_mutex_unlock(&devices_lock);
 	return err;
 }

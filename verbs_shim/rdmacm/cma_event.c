@@ -171,7 +171,8 @@ static void request_begin(struct cma_id *id, struct cma_device *device, const st
 		request_sidr(id, event, cma_device_mtu(device));
 }
 
-/** Create the id of a request, if the listener's backlog has room. cma_lock held. @return NULL: no room or no memory */
+/** Create the id of a request, if the listener's backlog has room. cma_lock held. @return NULL: no room, no memory, or
+ * the listener's file is closed */
 static struct cma_id *request_id(struct cma_id *listener)
 {
 	struct cma_id *id;

@@ -57,7 +57,7 @@ static bool fd_identify(int fd, uint64_t *ino, uint64_t *dev)
 	return true;
 }
 
-/** A socket that receives what it sends. @return a descriptor or a negative errno */
+/** Open a datagram socket that is connected to itself. @return a descriptor or a negative errno */
 static int loop_open(int flags)
 {
 	struct sockaddr_un name = {.sun_family = AF_UNIX};

@@ -21,13 +21,13 @@ void cma_ah_attr(const struct cma_id *id, const struct nic_gid *peer, struct ib_
 
 	*out = (struct ib_uverbs_ah_attr){.is_global = 1, .port_num = 1, .sl = id->path.sl};
 	memcpy(out->grh.dgid, peer->raw, sizeof(out->grh.dgid));
-	out->grh.sgid_index = (uint8_t)index; /* -1 (the device has lost the address) gives 255, which verbs refuse */
+	out->grh.sgid_index = (uint8_t)index; /* -1, if the device has lost the address, gives 255: invalid in verbs */
 	out->grh.flow_label = id->path.flow_label;
 	out->grh.hop_limit = id->path.hop_limit ? id->path.hop_limit : CMA_HOP_LIMIT;
 	out->grh.traffic_class = id->path.traffic_class;
 }
 
-/** Fill in the attributes for an id that has no connection yet, or that is for datagrams. */
+/** Fill in the attributes for an id without a connection, or for a UD id. */
 static void attr_plain(const struct cma_id *id, struct ib_uverbs_qp_attr *out)
 {
 	out->qp_attr_mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * device.h - the operations of /dev/infiniband/rdma_cm, which the hooks of the C library (sysfs/hooks_fd.c) call. The
- * hooks may be in another library. They get the operations from uroce_cm_attach, which is found by name.
+ * hooks may be in another library. Therefore ibverbs/cm_source.c looks up the hooks' function uroce_cm_attach by name,
+ * and passes the operations to it.
  */
 #ifndef RDMACM_DEVICE_H
 #define RDMACM_DEVICE_H

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* ucma.h - the functions that execute commands (private to ucma_*.c). Each gets a complete copy of its structure. */
+/* ucma.h - the functions that execute commands (private to ucma_*.c). Each gets a copy of its command's structure, in
+ * which members that the program did not pass are zero. */
 #ifndef UCMA_H
 #define UCMA_H
 

@@ -94,7 +94,7 @@ int ucma_resolve_route(const struct ucma_call *call, const void *in)
 	return err;
 }
 
-/** Always refused: it would query the subnet administrator, which RoCE does not have. */
+/** Refuse the command: it is a query of the subnet administrator, which RoCE does not have. */
 int ucma_resolve_ib_service(const struct ucma_call *call, const void *in)
 {
 	const struct ucma_resolve_ib_service *cmd = in;

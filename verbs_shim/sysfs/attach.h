@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * attach.h - interface between the sysfs hooks and the engines. If these are in two libraries, the engines' library
- * finds the hooks' functions by name. Counters in the sysfs tree are those of the process that reads them.
+ * attach.h - interface between the sysfs hooks and the engines. If hooks and engines are in different libraries, the
+ * engines' library finds the hooks' functions by name. A process that reads a counter in the sysfs tree gets the value
+ * of its own engine.
  */
 #ifndef SYSFS_ATTACH_H
 #define SYSFS_ATTACH_H

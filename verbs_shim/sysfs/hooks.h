@@ -2,10 +2,9 @@
 /*
  * hooks.h - macros to interpose functions of the C library.
  *
- * HOOK(int, access, (const char *path, int mode)) defines the exported function `access` under another C name. The hook
- * is therefore independent of the macros and attributes in the C library's headers. With some of these attributes, a
- * NULL path would be undefined behavior instead of an error. NEXT(access) is the interposed function, looked up at the
- * first call.
+ * HOOK(int, access, (const char *path, int mode)) defines hook_access, which is exported as `access`. Macros and
+ * attributes in the C library's headers therefore do not apply to the hook. Some of these attributes would make a NULL
+ * path undefined behavior instead of an error. NEXT(access) is the interposed function, looked up at the first call.
  */
 #ifndef SYSFS_HOOKS_H
 #define SYSFS_HOOKS_H
@@ -53,8 +52,8 @@ static inline char *hook_below_root(const char *path, char *out)
 	return out;
 }
 
-/** The absolute path of a file of the tree that a program names relative to a descriptor of the root folder, as hwloc
- * does; otherwise `path` itself. The buffer exists as long as that of AT(). */
+/** If `dirfd` is the root folder and `path` can be in the tree (hwloc names files this way), the absolute path;
+ * otherwise `path` itself. The buffer exists as long as that of AT(). */
 #define FROM(dirfd, path)                                                                                              \
 	((path) && ((path)[0] == 's' || (path)[0] == 'd') && sysfs_match_below_root(dirfd, path)                       \
 		 ? hook_below_root(path, alloca(strlen(path) + 2))                                                     \

@@ -194,7 +194,7 @@ HOOK(int, fcntl, (int fd, int command, void *arg))
 }
 HOOK_ALIAS(fcntl64, fcntl);
 
-/* ---- what it is -------------------------------------------------------------------------------------- */
+/* ---- fstat ------------------------------------------------------------------------------------------- */
 
 /** Make fstat show a character device, because librdmacm requires one. Its device number is that of /dev/null, the same
  * that stat shows for the path. */

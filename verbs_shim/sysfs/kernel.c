@@ -108,7 +108,7 @@ bool sysfs_names_has(const struct sysfs_names *names, const char *name)
 	return false;
 }
 
-/** Whether a uverbs entry is one of ours: in a namespace of uroce-mount-ns, the kernel shows our devices too. */
+/** Whether a uverbs entry is one of ours: in a namespace of uroce-mount-ns, the kernel's folder contains ours, too. */
 static bool uverbs_is_ours(const char *name)
 {
 	char path[SYSFS_OWN_MAX], ibdev[64] = "";
@@ -157,7 +157,7 @@ unsigned sysfs_pci_domain(void)
 	struct sysfs_names buses;
 	unsigned domain = SYSFS_PCI_DOMAIN_LAST;
 
-	/* Firmware, and Hyper-V, may choose any domain of 16 bits. No machine has all of these. */
+	/* Firmware and Hyper-V may use any 16-bit domain, so find a free one. No machine uses all in this range. */
 	sysfs_kernel_list(sysfs_class_paths[SYSFS_PCI_BUS], &buses);
 	while (domain > SYSFS_PCI_DOMAIN_FIRST && has_domain(&buses, domain))
 		domain--;

@@ -85,8 +85,9 @@ void sysfs_live_world(struct sysfs_world *w)
 	free(live);
 }
 
-/** If a path is below the folder ports/ of a device, split off the path of the device's folder: many paths lead there,
- * and all end with infiniband/NAME. @return the device's name, a part of `place`; NULL: it is no such path. */
+/** From a path below the folder ports/ of a device, get the path of the device's folder. It ends with infiniband/NAME.
+ * @param place out: the path of the device's folder. @return the device's name, which is part of `place`; NULL: `path`
+ * is not below a device's folder ports/. */
 static const char *device_of(const char *path, char *place, size_t len)
 {
 	const char *ports = strstr(path, "/ports/");
@@ -122,7 +123,7 @@ static bool live_text(const char *path, char *text, size_t len)
 /* ---- descriptors ------------------------------------------------------------------------------------- */
 
 /** Lock the table, giving up after `tries` attempts: in a forked child the thread that holds the lock may not exist.
- * Without the table, files are not updated. */
+ * @return false: not locked; the caller then leaves the table and the files as they are. */
 static bool table_lock(unsigned tries)
 {
 	while (pthread_mutex_trylock(&given.lock) != 0) {

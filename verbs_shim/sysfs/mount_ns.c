@@ -4,11 +4,11 @@
  * /sys/devices and /dev/infiniband really exist, for programs that bypass the hooks in the C library.
  *
  * /sys/class and /sys/devices become small tmpfs that contain our folders and bind mounts of the kernel's other
- * folders. /sys/class/pci_bus and /sys/bus stay the kernel's, because all that is in them is listed. /dev/infiniband is
- * covered in the same way if it exists. It is never created, because that would change /dev for
- * all processes. All mounts disappear with the last process of the namespace. An ordinary user also needs a user
- * namespace, in which the command keeps its user and group and has no privileges. The files show idle devices: the
- * counters are not updated.
+ * folders. /sys/class/pci_bus and /sys/bus stay the kernel's: our entries would appear in their listings, and
+ * programs that list PCI devices look for hardware. /dev/infiniband is covered in the same way if it exists. It is
+ * never created, because that would change /dev for all processes. All mounts disappear with the last process of the
+ * namespace. An ordinary user also needs a user namespace, in which the command keeps its user and group and has no
+ * privileges. The files show idle devices: the counters are not updated.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -27,7 +27,7 @@
 #define SYS_DEVICES "/sys/devices"
 
 struct covered {
-	int class_fd, dev_fd; /* the original /sys/class and /dev/infiniband; -1: does not exist */
+	int class_fd, dev_fd; /* the original /sys/class and /dev/infiniband; dev_fd -1: does not exist */
 };
 
 #define die(...) (fprintf(stderr, "uroce-mount-ns: " __VA_ARGS__), fputc('\n', stderr), exit(1))
@@ -70,7 +70,7 @@ static void bind_mount(int covered, const char *name, const char *path)
 	char from[SYSFS_OWN_MAX];
 
 	snprintf(from, sizeof(from), "/proc/self/fd/%d/%s", covered, name);
-	/* With what is mounted in it: in a container, for example, a tmpfs that hides a part of /sys/devices. */
+	/* MS_REC: include the mounts inside, such as a tmpfs that hides a part of /sys/devices in a container. */
 	if (mount(from, path, NULL, MS_BIND | MS_REC, NULL))
 		die("cannot bind what %s was: %s", path, strerror(errno));
 }
@@ -81,8 +81,8 @@ static void cover(const char *path)
 		die("cannot mount over %s: %s", path, strerror(errno));
 }
 
-/** Whether we make this folder: its entries are merged with ours, or it is the host bridge above our devices. The
- * bridge exists if this namespace is created in another one of this kind. */
+/** Whether sysfs_tree_emit() creates this folder: a class folder in which the kernel's entries and ours are merged, or
+ * the host bridge above our devices, which already exists if uroce-mount-ns runs inside such a namespace. */
 static bool is_made(const char *path, const struct sysfs_world *w)
 {
 	char bridge[64];
@@ -94,7 +94,8 @@ static bool is_made(const char *path, const struct sysfs_world *w)
 	return !strcmp(path, bridge);
 }
 
-/** Cover a folder and bind-mount the kernel's folders in it, except those that we make. */
+/** Cover a folder with a tmpfs, and bind-mount the kernel's folders in it, except those for which is_made() is true.
+ * @param fd the original folder */
 static void cover_folder(int fd, const char *folder, const struct sysfs_world *w)
 {
 	struct sysfs_names names;
@@ -145,9 +146,9 @@ static int keep_foreign(const struct covered *was, const char *path, const char 
 	return 0;
 }
 
-/** Whether a path is only for the hooks. The connection manager's device works only with them: the namespace therefore
- *  does not contain it, and librdmacm reports no devices there. /sys/class/misc stays the kernel's, as do the lists of
- *  PCI buses and devices. */
+/** Whether only the hooks show this path, and the namespace does not. The connection manager's device works only with
+ *  the hooks, so the namespace does not contain the device, and librdmacm reports no devices there. /sys/class/misc
+ *  stays the kernel's, as do the lists of PCI buses and devices. */
 static bool is_hooks_only(const char *path)
 {
 	char node[SYSFS_OWN_MAX];
@@ -158,7 +159,8 @@ static bool is_hooks_only(const char *path)
 	       !strncmp(path, "/sys/bus", strlen("/sys/bus"));
 }
 
-/** A sysfs_emit_fn: puts every entry in its place. */
+/** A sysfs_emit_fn: creates one entry of the tree. Skips entries that only the hooks show, folders that already exist,
+ * and all of /dev/infiniband if the host has no such folder. */
 static int place_entry(void *ctx, enum sysfs_kind kind, const char *path, const char *text)
 {
 	const struct covered *was = ctx;

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * pci.c - the devices' place in /sys/devices, in the shape of PCI Express, for programs that derive from it how near a
- * device is to CPUs, memory and other devices. Owns nothing.
+ * pci.c - presents the devices in /sys/devices as PCI Express functions, for programs that derive from the PCI topology
+ * how near a device is to CPUs, memory and other devices. Owns nothing.
  *
  *   /sys/devices/pciDDDD:00                   a host bridge
- *       DDDD:00:01.0                          a port of it, per device
+ *       DDDD:00:01.0                          a root port, one per device
  *           DDDD:01:00.0                      the device: vendor, device, class, ...
  *               infiniband/, infiniband_verbs/, net/
  *
- * Each device has a bus of its own, because NCCL takes functions that differ only in slot and function number for ports
- * and virtual functions of one card. It has a port above it, because NCCL takes the lower of the link speeds of both.
- * No kernel driver is bound to a function, so there is no link `driver`. A function has no registers, memory or
- * configuration space, so there are no files for these.
+ * Each device has a bus of its own, because NCCL treats functions that differ only in slot and function number as ports
+ * or virtual functions of one card. Each device has a root port above it, because NCCL reads the link speeds of the
+ * device and of the port, and uses the lower one. No kernel driver is bound to a function, so there is no link
+ * `driver`. A function has no registers, memory or configuration space, so there are no files for these.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -21,11 +21,11 @@
 #include "facts.h"
 #include "sysfs.h"
 
-/* PCI's classes. RoCE NICs are Ethernet controllers; 0x0207, InfiniBand, is for NICs whose link layer that is. */
+/* PCI class codes. RoCE NICs are Ethernet controllers; class 0x0207 (InfiniBand) is for NICs with that link layer. */
 #define CLASS_ETHERNET 0x020000
 #define CLASS_BRIDGE   0x060400
 
-/* 252 Gb/s: more than the device's port has, so that programs that look for the slowest part find the port. */
+/* 252 Gb/s: faster than the device's RoCE port, so that programs find the bottleneck in the port and not in PCI. */
 #define LINK_SPEED "16.0 GT/s PCIe"
 #define LINK_LANES 16
 
@@ -67,7 +67,7 @@ static void __attribute__((format(printf, 3, 4))) put_text(struct pci *p, const 
 	put(p, SYSFS_FILE, name, text);
 }
 
-/** Emit a symbolic link in a folder two or more levels below /sys. @param to the path that it leads to */
+/** Emit a relative symbolic link `name` in the folder of class `c`. @param to the path of the target, below /sys */
 static void put_link(struct pci *p, enum sysfs_class c, const char *name, const char *to)
 {
 	char path[SYSFS_OWN_MAX], target[SYSFS_OWN_MAX];
@@ -132,7 +132,7 @@ static void put_function(struct pci *p, unsigned device, unsigned class)
 		put_text(p, speeds[i], LINK_SPEED "\n");
 		put_text(p, widths[i], "%u\n", LINK_LANES);
 	}
-	/* Relative, so that the hooks can resolve it where the kernel knows no PCI. */
+	/* The link is relative, so that it leads to the tree's own /sys/bus/pci: the kernel may have none. */
 	put(p, SYSFS_LINK, "subsystem", class == CLASS_BRIDGE ? "../../../bus/pci" : "../../../../bus/pci");
 	put_link(p, SYSFS_PCI, name, p->place);
 }
@@ -150,7 +150,7 @@ static void put_bus(struct pci *p, unsigned domain, unsigned bus)
 	put_link(p, SYSFS_PCI_BUS, name, path);
 }
 
-/* ---- all of them ------------------------------------------------------------------------------------- */
+/* ---- all devices ------------------------------------------------------------------------------------- */
 
 static void bridge_place(unsigned domain, char *out, size_t len)
 {

@@ -79,8 +79,8 @@ static int class_of(const char *path, const char **rest)
 
 bool sysfs_match_slow(const char *p)
 {
-	/* How our paths begin. Most other files of /sys and /dev are rejected after a few characters: also those of
-	 * the kernel's PCI devices, which have other domains. */
+	/* How our paths begin: with the first string, slashes, and the second string. Most other paths in /sys and
+	 * /dev differ after a few characters, even those of the kernel's PCI devices, which have other domains. */
 	static const char *const starts[][2] = {
 		{"/sys/class", "infiniband"},
 		{"/sys/class", "misc"},
@@ -140,7 +140,7 @@ bool sysfs_path_plain(const char *path, char *out, size_t len)
 
 /* ---- state ------------------------------------------------------------------------------------------- */
 
-/** A sysfs_emit_fn: records our entries of class folders. */
+/** A sysfs_emit_fn: records the paths of our entries directly in a class folder. */
 static int note_own(void *ctx, enum sysfs_kind kind, const char *path, const char *text)
 {
 	struct state *s = ctx;
@@ -256,8 +256,8 @@ static struct state *state_get(void)
 	struct state *s;
 	int cancel;
 
-	/* Examining the devices contains cancellation points, but the hooked C function may not be a cancellation
-	 * point. */
+	/* state_look() contains cancellation points, but the C function that the program called is not necessarily
+	 * one. */
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
 	sysfs_bypass++;
 	s = state_look();
@@ -269,7 +269,8 @@ static struct state *state_get(void)
 
 /* ---- paths ------------------------------------------------------------------------------------------- */
 
-/** Whether a path is a class folder that we list, or one of our entries, or below one of our entries. */
+/** Whether a path is in the tree: one of our entries, anything below one, or a class folder whose listing shows our
+ * entries. @param class, rest the path's class folder, and the rest of the path */
 static bool is_own(const struct state *s, int class, const char *rest)
 {
 	const char *entry = skip_slashes(rest);

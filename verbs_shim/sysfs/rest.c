@@ -19,7 +19,7 @@
 #define ANSWER_MS  250
 #define STATUS_MAX 65536
 
-/** Read the daemon's answer to the request "status", truncated to STATUS_MAX bytes. */
+/** Ask the daemon for its status, and read the answer, as far as STATUS_MAX bytes hold it. @return false: no answer */
 static bool status_read(int fd, char *text)
 {
 	static const char command[] = "status";
@@ -78,7 +78,8 @@ void sysfs_rest_read(const struct pmd_device *d, struct sysfs_live *live)
 	pmd_name_daemon(&d->gid, &name);
 	fd = proto_connect(&name);
 	text = fd >= 0 ? malloc(STATUS_MAX) : NULL;
-	/* If the device is configured with one address only, processes that open it see only this address. */
+	/* Unless the device follows its interface, its GID table has only the configured address, whatever the
+	 * daemon's answer contains. */
 	if (text && status_read(fd, text))
 		status_take(text, d->follow != PROTO_FOLLOW_NONE, live);
 	free(text);

@@ -8,7 +8,8 @@
  * commands written to the connection manager's device to rdmacm/. kernel.c bypasses all this and reads what the kernel
  * shows. mount_ns.c puts the tree into a mount namespace.
  *
- * No code runs before a path of the tree is first used, because the library is loaded into every shell and `ls`.
+ * Until a path of the tree is first used, the library only registers a fork handler (hooks_fd.c), because it is loaded
+ * into every shell and `ls`.
  */
 #ifndef SYSFS_H
 #define SYSFS_H
@@ -97,8 +98,9 @@ void sysfs_rest_read(const struct pmd_device *device, struct sysfs_live *live);
 int sysfs_device_emit(const char *place, const struct pmd_device *device, const struct sysfs_live *live,
 		      sysfs_emit_fn emit, void *ctx);
 
-/* Our PCI domains are between these two. Four hex digits, because many programs expect exactly four. Firmware numbers
- * its domains from 0, and Linux numbers those that it makes up from 0x10000. */
+/* The first and the last number that our PCI domain can have. The numbers have four hex digits, because many programs
+ * expect exactly four. They are high, because firmware numbers its domains from 0; Linux numbers the domains that it
+ * adds from 0x10000. */
 #define SYSFS_PCI_DOMAIN_FIRST	0xff00
 #define SYSFS_PCI_DOMAIN_LAST	0xfffe
 #define SYSFS_PCI_DOMAIN_PREFIX "ff"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tree.c - the folders and files of the tree: entries of our devices, merged with the kernel's own entries.
- * As in the kernel, an entry of a class folder is a link to a folder in /sys/devices: attributes.c defines the files in
- * a device's folder, pci.c what is above it. Owns nothing.
+ * tree.c - the folders and files of the tree: entries of our devices, merged with the kernel's own entries. As in the
+ * kernel, an entry of a class folder is a link to a folder in /sys/devices. attributes.c defines the files in a
+ * device's folder infiniband/NAME; pci.c defines the PCI functions and buses above this folder. Owns nothing.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -11,7 +11,7 @@
 
 #include "sysfs.h"
 
-/* Versions of the kernel interfaces that infiniband_verbs and infiniband_mad belong to. */
+/* Content of abi_version in infiniband_verbs, infiniband_mad and misc/rdma_cm: versions of the kernel's interfaces. */
 #define VERBS_ABI "6\n"
 #define MAD_ABI	  "5\n"
 #define CM_ABI	  "4\n"

@@ -56,7 +56,7 @@ typedef ucs_status_t (*uct_am_fn)(void *arg, void *data, size_t length, unsigned
 
 struct uct_completion {
 	void (*func)(struct uct_completion *self);
-	int count; /* calls func when it reaches 0 */
+	int count; /* operations still in flight; whoever ends the last one calls func */
 	ucs_status_t status;
 };
 
@@ -108,7 +108,7 @@ struct uct_iface_config {
 };
 enum ucs_log_level { UCS_LOG_FATAL, UCS_LOG_ERROR, UCS_LOG_WARN, UCS_LOG_DIAG };
 
-/** A source of log messages: its name, and the level with which UCX compares a message's level. */
+/** A source of log messages. UCX logs a message only if its level is at most `level`. */
 struct ucs_log_component {
 	int level;
 	char name[16];
@@ -231,7 +231,8 @@ struct uct_iface {
 	struct uct_iface_ops ops;
 };
 
-/** The first members of uct_base_iface, with which every interface object begins. Its class contains its size. */
+/** The first members of uct_base_iface, with which every interface object begins. For the whole size of
+ *  uct_base_iface, see the member `size` of its class. */
 struct uct_base_iface {
 	struct uct_iface super;
 	const void *internal_ops;

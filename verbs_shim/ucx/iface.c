@@ -15,9 +15,9 @@
 
 #include "ucx.h"
 
-/* A device address. UCX gets the address of a peer's device in one of two ways: from the worker address that the peer
- * has packed, in this layout, or from a connection of rdma_cm. In the second case the address has the layout of UCX's
- * RoCE transports: FROM_RDMA_CM is set in its first byte, the GID follows, and other fields take the place of `host`.
+/* A device address. UCX passes us addresses of peers' devices in two layouts. An address from the worker address that
+ * the peer has packed has this layout. An address from an rdma_cm connection has the layout of UCX's RoCE transports:
+ * FROM_RDMA_CM is set in its first byte, the GID follows, and other fields take the place of `host`.
  */
 #define FROM_RDMA_CM 0x08
 struct device_addr {

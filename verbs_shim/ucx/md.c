@@ -126,7 +126,7 @@ ucs_status_t ux_md_deregister(struct uct_md *uct_md, const struct uct_md_dereg_p
 		return UCS_ERR_UNSUPPORTED;
 	if (!params->memh)
 		return UCS_ERR_INVALID_PARAM;
-	if (!ux_enter(md)) /* the registration is the parent's */
+	if (!ux_enter(md)) /* forked child: the region is registered only in the parent's NIC */
 		return UCS_OK;
 	rc = nic_mr_dereg(params->memh);
 	ux_leave(md);
@@ -155,9 +155,10 @@ ucs_status_t ux_rkey_release(void *component, uct_rkey_t rkey, void *handle)
 	return UCS_OK;
 }
 
-/* The name is the one that libuct_ib gives the device's port, so that UCX_NET_DEVICES selects both. The device's PCI
- * function (sysfs/pci.c), which libuct_ib finds, is left out: by it UCX looks up how far the device is from memory, and
- * with an unknown one it assumes that it is near. Ours is, because it runs on the program's own CPUs. */
+/* Report the device under the name that libuct_ib gives the device's port, so that UCX_NET_DEVICES selects both. Unlike
+ * libuct_ib, do not report the device's PCI function (sysfs/pci.c), from which UCX would derive how far the device is
+ * from memory. Without a PCI function, UCX assumes that the device is near. This is true, because the device runs on
+ * the program's own CPUs. */
 ucs_status_t ux_devices(struct uct_md *md, struct uct_device_resource **out, unsigned *n)
 {
 	*n = 0;

@@ -21,7 +21,8 @@ struct ux_op *ux_op_take(struct ux_ep *ep, enum ux_kind kind, struct uct_complet
 	return op;
 }
 
-/* Pending requests, which were refused earlier, go first: a new operation must not overtake them. */
+/* A new operation must not overtake pending requests. Therefore, while requests are pending, it is refused, unless it
+ * belongs to the pending request that is being retried. */
 struct ux_op *ux_op_new(struct ux_ep *ep, enum ux_kind kind, struct uct_completion *comp, ucs_status_t *status)
 {
 	bool behind = !list_empty(&ep->pending) && !ep->retrying;
@@ -69,7 +70,7 @@ ucs_status_t ux_status(uint32_t nic_status)
 		return UCS_ERR_CANCELED;
 	case NIC_RDM_NO_MEMORY:
 		return UCS_ERR_NO_MEMORY;
-	case NIC_RDM_PEER_LOST: /* UCX's own transports also call it so */
+	case NIC_RDM_PEER_LOST: /* UCX's own transports report the same status */
 	case NIC_RDM_UNREACHABLE:
 	case NIC_WC_RETRY_EXC_ERR:
 	case NIC_WC_WR_FLUSH_ERR:

@@ -89,7 +89,7 @@ void ux_buffer_post(struct ux_iface *iface, struct ux_buffer *buffer)
 		.min_free = UX_BCOPY_MAX,
 	};
 
-	if (nic_rdm_recv(iface->rdm, &recv)) /* there is room for all of them */
+	if (nic_rdm_recv(iface->rdm, &recv)) /* never for lack of room: there is room for all UX_BUFFERS */
 		iface->lost = true;
 }
 
@@ -133,7 +133,8 @@ static void ep_failed(struct ux_ep *ep, ucs_status_t status)
 		say(iface, gone ? iface->failure_level : UCS_LOG_ERROR, why);
 }
 
-/* The completion and the error handler may destroy the endpoint; ux_ep_destroy() then sets op->ep to NULL. */
+/* Report a completed operation to UCX, and free it. UCX's completion callback or error handler may destroy the
+ * endpoint; ux_ep_destroy() then sets op->ep to NULL. */
 static void op_report(struct ux_iface *iface, struct ux_op *op)
 {
 	ucs_status_t status = ux_status(op->nic_status);

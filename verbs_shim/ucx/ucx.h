@@ -78,7 +78,7 @@ struct ux_ep {
 };
 
 enum ux_kind {
-	UX_PLAIN,  /* is only reported at its end */
+	UX_PLAIN,  /* at its end needs nothing but a report */
 	UX_UNPACK, /* passes the buffer's bytes to op->unpack */
 	UX_FETCH,  /* stores op->old */
 	UX_FLUSH,  /* ends with all operations before it */
@@ -259,7 +259,8 @@ ssize_t ux_am_bcopy(struct uct_ep *ep, uint8_t id, uct_pack_fn pack, void *arg, 
 ucs_status_t ux_am_zcopy(struct uct_ep *ep, uint8_t id, const void *header, unsigned header_len,
 			 const struct uct_iov *iov, size_t n, unsigned flags, struct uct_completion *comp);
 
-/** Translate segments for the NIC. @return the number of segments; negative: a ucs_status_t. */
+/** Translate segments for the NIC, omitting empty ones, and add their length to *length. @param room the maximum number
+ * of segments in `out`. @return the number of segments in `out`; negative: a ucs_status_t. */
 int ux_iov(const struct uct_iov *in, size_t n, struct nic_iov *out, uint32_t room, size_t *length);
 ucs_status_t ux_put_short(struct uct_ep *ep, const void *buf, unsigned len, uint64_t addr, uct_rkey_t rkey);
 ssize_t ux_put_bcopy(struct uct_ep *ep, uct_pack_fn pack, void *arg, uint64_t addr, uct_rkey_t rkey);
@@ -270,7 +271,7 @@ ucs_status_t ux_get_bcopy(struct uct_ep *ep, uct_unpack_fn unpack, void *arg, si
 ucs_status_t ux_get_zcopy(struct uct_ep *ep, const struct uct_iov *iov, size_t n, uint64_t addr, uct_rkey_t rkey,
 			  struct uct_completion *comp);
 
-/** Bits of enum uct_atomic_op: the operations without and with result. */
+/** The supported atomic operations without (POST) and with (FETCH) a result: a bit per value of enum uct_atomic_op. */
 #define UX_ATOMIC_POST                                                                                                 \
 	((1u << UCT_ATOMIC_OP_ADD) | (1u << UCT_ATOMIC_OP_AND) | (1u << UCT_ATOMIC_OP_OR) | (1u << UCT_ATOMIC_OP_XOR))
 #define UX_ATOMIC_FETCH (UX_ATOMIC_POST | (1u << UCT_ATOMIC_OP_SWAP) | (1u << UCT_ATOMIC_OP_CSWAP))

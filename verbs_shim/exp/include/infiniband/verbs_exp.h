@@ -7,8 +7,9 @@
  * flags of receive work queues, flags and versions of accelerated interfaces, the conversion of time stamps, and the
  * values of packet parsing, tunnels and striding receive queues. The functions find the device's implementation at run
  * time, in the libibverbs that the process has loaded. The program need not link any library for that, except -ldl with
- * a glibc before 2.34. On devices other than uroce's, or without uroce, the functions fail with ENOSYS, which each
- * reports in its own way; the functions in verbs_exp_absent.h fail with ENOSYS on all devices.
+ * a glibc before 2.34. On devices other than uroce's, or without uroce, the functions that need this implementation
+ * fail with ENOSYS, which each reports in its own way; the functions in verbs_exp_absent.h fail with ENOSYS on all
+ * devices.
  *
  * Errors: functions that return int return 0 or a positive errno, unless their comment says otherwise. Functions that
  * return pointers return NULL and set errno. Functions that create objects refuse comp_mask bits unknown to this header
@@ -301,8 +302,8 @@ static inline struct ibv_exp_dm *ibv_exp_alloc_dm(struct ibv_context *context, s
 	return ops->alloc_dm(context, attr);
 }
 
-/** Free device memory. @return 0; ENOENT: unknown handle; EBUSY: regions are registered on it; ENOSYS: not supported.
- */
+/** Free device memory. @return 0; ENOENT: the program has overwritten the context or the handle in *dm; EBUSY: memory
+ * regions or imports still use it; ENOSYS: not supported. */
 static inline int ibv_exp_free_dm(struct ibv_exp_dm *dm)
 {
 	const struct ibv_exp_ops *ops = ibv_exp_ops_of(dm->context);

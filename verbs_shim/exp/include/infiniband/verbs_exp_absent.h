@@ -657,7 +657,7 @@ static inline int ibv_exp_destroy_res_domain(struct ibv_context *context, struct
 	return ibv_exp_no_(ENOSYS);
 }
 
-/** @param status if not NULL, *status is set to the status that corresponds to errno. */
+/** @param status out: IBV_EXP_INTF_STAT_INTF_NOT_SUPPORTED; or NULL. @return NULL with errno ENOSYS. */
 static inline void *ibv_exp_query_intf(struct ibv_context *context, struct ibv_exp_query_intf_params *params,
 				       enum ibv_exp_query_intf_status *status)
 {

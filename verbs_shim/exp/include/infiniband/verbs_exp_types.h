@@ -129,7 +129,7 @@ enum ibv_exp_qp_init_attr_comp_mask {
 	IBV_EXP_QP_INIT_ATTR_QPG = 1 << 4,
 	IBV_EXP_QP_INIT_ATTR_ATOMICS_ARG = 1 << 5,
 	IBV_EXP_QP_INIT_ATTR_MAX_INL_KLMS = 1 << 6,
-	IBV_EXP_QP_INIT_ATTR_RESERVED = 1 << 7, /* former end of this enum; programs use (this - 1) as the full mask */
+	IBV_EXP_QP_INIT_ATTR_RESERVED = 1 << 7, /* end of an older version of the enum; RESERVED - 1: its full mask */
 	IBV_EXP_QP_INIT_ATTR_RES_DOMAIN = 1 << 7,
 	IBV_EXP_QP_INIT_ATTR_RX_HASH = 1 << 8,
 	IBV_EXP_QP_INIT_ATTR_PORT = 1 << 9,
@@ -294,7 +294,7 @@ enum ibv_exp_cq_create_flags {
 
 enum ibv_exp_cq_init_attr_mask {
 	IBV_EXP_CQ_INIT_ATTR_FLAGS = 1 << 0,
-	IBV_EXP_CQ_INIT_ATTR_RESERVED = 1 << 1, /* former end of this enum; programs use (this - 1) as the full mask */
+	IBV_EXP_CQ_INIT_ATTR_RESERVED = 1 << 1, /* end of an older version of the enum; RESERVED - 1: its full mask */
 	IBV_EXP_CQ_INIT_ATTR_RES_DOMAIN = 1 << 1,
 	IBV_EXP_CQ_INIT_ATTR_PEER_DIRECT = 1 << 2,
 	IBV_EXP_CQ_INIT_ATTR_RESERVED1 = 1 << 3,
@@ -593,13 +593,13 @@ struct ibv_exp_send_wr {
 		} atomic;
 		struct {
 			struct ibv_cq *cq;
-			int32_t cq_count; /* number of completions to wait for, counted from a base that the CQ has;
-					     a WAIT with WAIT_EN_LAST advances this base */
+			int32_t cq_count; /* wait for this many completions of the CQ after the CQ's base, which a WAIT
+					     with IBV_EXP_SEND_WAIT_EN_LAST advances */
 		} cqe_wait;
 		struct {
 			struct ibv_qp *qp;
-			int32_t wqe_count; /* number of requests to enable, counted from a base that the queue has; 0:
-					      all posted requests. An ENABLE with WAIT_EN_LAST advances this base */
+			int32_t wqe_count; /* enable this many requests after the queue's base, which an ENABLE with
+					      IBV_EXP_SEND_WAIT_EN_LAST advances; 0: all that are posted now */
 		} wqe_enable;
 	} task;
 	union {
