@@ -71,7 +71,8 @@ struct ibv_ah *rig_ah(struct rig *rig);
 
 /** SEND some bytes with this value from end 0 to end 1, whose QPs are connected, and check what has arrived. */
 void rig_send_checked(struct rig *rig, int value);
-/** Make a call in a forked child, which exits with the call's value. @return the child's wait status. */
+/** Make a call in a forked child, which exits with the call's value. A failed assertion ends the child with SIGABRT,
+ * and a call of more than 60 s with SIGALRM. @return the child's wait status. */
 int rig_in_child(int (*call)(void *arg), void *arg);
 
 #endif

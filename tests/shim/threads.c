@@ -135,7 +135,6 @@ static int use_anew(void *parents)
 	struct rig *inherited = parents;
 	void *rig = NULL;
 
-	alarm(60);
 	if (rig_setup_again(&rig) || ibv_close_device(inherited->end[0].ctx))
 		return 1;
 	rig_connect(rig, IBV_QPT_RC);
