@@ -26,38 +26,55 @@ static union {
 	char room[4096];
 } nobody;
 
-/** Find the verbs_context at the start of `room`. Its members have a fixed distance from its end, which is marked by
- * the members that the real library has set. */
-static struct verbs_context *context_in(char *room)
+/** Find the verbs_context at the start of `room`. It grows at its front, so the real library's can be shorter or longer
+ * than ours: its members have a fixed distance from its end, which is marked by members that the real library has set.
+ * @return its `priv`, or NULL. */
+static struct verbs_ex_private *private_in(char *room)
 {
-	for (size_t at = offsetof(struct verbs_context, context); at + sizeof(struct ibv_context) <= CONTEXT_ROOM;
-	     at += sizeof(void *)) {
-		struct verbs_context *v = container_of(room + at, struct verbs_context, context);
+	const size_t tail = offsetof(struct verbs_context, context) - offsetof(struct verbs_context, priv);
+
+	for (size_t at = tail; at + sizeof(struct ibv_context) <= CONTEXT_ROOM; at += sizeof(void *)) {
+		const struct verbs_context *v = container_of(room + at, struct verbs_context, context);
 
 		if (v->context.device == &nobody.ibv && v->context.abi_compat == __VERBS_ABI_IS_EXTENDED &&
 		    v->sz == at + sizeof(v->context))
-			return v;
+			return v->priv;
 	}
 	return NULL;
 }
 
-/* Without a lock: another thread that loads a library can call this function with the dynamic linker's lock held. If
- * two threads come here at first, what one of them made is not used. */
+/** Let the real library make a private part. @return NULL: it cannot, or makes one that is not found. */
+static struct verbs_ex_private *private_new(void *library)
+{
+	alloc_context_fn *alloc = (alloc_context_fn *)dlsym(library, "_verbs_init_and_alloc_context");
+	void *room = alloc ? alloc(&nobody.ibv, -1, CONTEXT_ROOM, NULL, 0) : NULL;
+	struct verbs_ex_private *priv = room ? private_in(room) : NULL;
+
+	free(room); /* the private part is an allocation of its own */
+	return priv;
+}
+
+/* This takes no lock: it calls dlsym(), and another thread can call it with the dynamic linker's lock held, so a lock
+ * could deadlock. If two threads make the private part at the same time, one of the two is not used. */
 struct verbs_ex_private *shim_unknown_private(void)
 {
-	static struct verbs_context *_Atomic made;
-	struct verbs_context *have = atomic_load(&made), *mine = NULL;
-	void *handle, *room;
-	alloc_context_fn *alloc;
+	static struct verbs_ex_private *_Atomic made;
+	static atomic_bool failed;
+	struct verbs_ex_private *have = atomic_load(&made), *mine;
+	void *library;
 
-	if (have)
-		return have->priv;
-	handle = shim_real_loaded();
-	alloc = handle ? (alloc_context_fn *)dlsym(handle, "_verbs_init_and_alloc_context") : NULL;
-	room = alloc ? alloc(&nobody.ibv, -1, CONTEXT_ROOM, NULL, 0) : NULL;
-	if (room)
-		mine = context_in(room);
-	if (!mine)
+	if (have || atomic_load(&failed))
+		return have;
+	library = shim_real_loaded();
+	if (!library)
+		return NULL; /* it may be loaded later */
+	mine = private_new(library);
+	if (!mine) {
+		atomic_store(&failed, true);
 		return NULL;
-	return atomic_compare_exchange_strong(&made, &have, mine) ? mine->priv : have->priv;
+	}
+	if (atomic_compare_exchange_strong(&made, &have, mine))
+		return mine;
+	free(mine);
+	return have;
 }
