@@ -4,6 +4,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <unistd.h>
 
 /* In a forked child, no call on an object of the parent's works. What the child makes does not mix with them either.
@@ -69,7 +70,6 @@ static int use_inherited(void *parents)
 	struct rig *inherited = parents, mine;
 	int before = descriptors();
 
-	alarm(60);
 	for (int i = 0; i < 2; i++)
 		if (!end_of_child(&inherited->end[i], &mine.end[i]))
 			return 1 + i;
@@ -152,44 +152,207 @@ static int make_each(void *parents)
 	       ibv_dealloc_td(td) || ibv_dealloc_pd(pd) || ibv_close_device(ctx);
 }
 
-/* In a forked child, ask an inherited context for events: those of the child's objects come. */
-static int hear_event(void *parents)
-{
-	struct ibv_context *ctx = ((struct rig *)parents)->end[0].ctx;
-	struct rig_end end = {.ctx = ctx, .pd = ibv_alloc_pd(ctx), .cq = ibv_create_cq(ctx, 4, NULL, NULL, 0)};
-	struct ibv_qp_init_attr init = rig_qp_init(&end, IBV_QPT_RC);
-	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = 1};
-	struct ibv_async_event event;
-	struct ibv_qp *qp;
+/* ---- asynchronous events ----------------------------------------------------------------------------- */
 
-	alarm(60);
-	init.srq = ibv_create_srq(end.pd, &(struct ibv_srq_init_attr){.attr = {.max_wr = 4, .max_sge = 1}});
-	qp = ibv_create_qp(end.pd, &init);
-	if (!qp || ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS) != 0)
-		return 1;
+/* Objects of a context, one of which has an event. */
+struct raised {
+	struct ibv_context *ctx;
+	struct ibv_pd *pd;
+	struct ibv_cq *cq;
+	struct ibv_srq *srq;
+	struct ibv_qp *qp;
+};
+
+static bool event_raise(struct raised *r)
+{
+	struct rig_end end = {.ctx = r->ctx};
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = 1};
+	int mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
+
+	r->pd = ibv_alloc_pd(r->ctx);
+	r->cq = end.cq = ibv_create_cq(r->ctx, 4, NULL, NULL, 0);
+	if (!r->pd || !r->cq)
+		return false;
+	init = rig_qp_init(&end, IBV_QPT_RC);
+	init.srq = r->srq = ibv_create_srq(r->pd, &(struct ibv_srq_init_attr){.attr = {.max_wr = 4, .max_sge = 1}});
+	r->qp = r->srq ? ibv_create_qp(r->pd, &init) : NULL;
+	if (!r->qp || ibv_modify_qp(r->qp, &attr, mask))
+		return false;
 	attr.qp_state = IBV_QPS_ERR;
-	if (ibv_modify_qp(qp, &attr, IBV_QP_STATE) || ibv_get_async_event(ctx, &event) ||
-	    event.event_type != IBV_EVENT_QP_LAST_WQE_REACHED || event.element.qp != qp)
-		return 2;
+	return !ibv_modify_qp(r->qp, &attr, IBV_QP_STATE);
+}
+
+/* Read the event, and destroy the objects. */
+static bool event_comes(struct raised *r)
+{
+	struct ibv_async_event event;
+
+	if (ibv_get_async_event(r->ctx, &event) || event.event_type != IBV_EVENT_QP_LAST_WQE_REACHED ||
+	    event.element.qp != r->qp)
+		return false;
 	ibv_ack_async_event(&event);
-	return ibv_destroy_qp(qp);
+	return !ibv_destroy_qp(r->qp) && !ibv_destroy_srq(r->srq) && !ibv_destroy_cq(r->cq) && !ibv_dealloc_pd(r->pd);
+}
+
+static bool is_readable(int fd)
+{
+	struct pollfd p = {.fd = fd, .events = POLLIN};
+
+	return poll(&p, 1, 0) == 1 && p.revents == POLLIN;
+}
+
+/* @return 0: an event comes on a context, and its descriptor says so */
+static int hear_event(void *context)
+{
+	struct raised r = {.ctx = context};
+
+	return !event_raise(&r) || !is_readable(r.ctx->async_fd) || !event_comes(&r) || is_readable(r.ctx->async_fd);
+}
+
+static int hear_event_in_child(void *context)
+{
+	return !ibv_alloc_pd(context) || rig_in_child(hear_event, context) != 0;
+}
+
+/* In a forked child, ask an inherited context for events: the parent's are not the child's, and fail at once, but those
+ * of the child's objects come, also on the descriptor that the parent knows. */
+static int hear_own_event(void *inherited)
+{
+	struct ibv_context *ctx = inherited;
+	struct ibv_async_event event;
+	struct ibv_pd *pd;
+
+	if (!is_readable(ctx->async_fd) || ibv_get_async_event(ctx, &event) != -1 || errno != EIO)
+		return 1;
+	pd = ibv_alloc_pd(ctx);
+	if (!pd || is_readable(ctx->async_fd) || ibv_get_async_event(ctx, &event) != -1 || errno != EAGAIN)
+		return 2; /* the descriptor is still non-blocking */
+	if (hear_event(ctx))
+		return 3;
+	return ibv_dealloc_pd(pd) || ibv_close_device(ctx);
+}
+
+/* As in a daemon that closes what it inherited: the number of the async_fd is another file's. */
+static int keep_other_file(void *inherited)
+{
+	struct ibv_context *ctx = inherited;
+	int pipes[2];
+	char c = 'f';
+
+	if (pipe(pipes) || dup2(pipes[0], ctx->async_fd) < 0 || !ibv_alloc_pd(ctx) || write(pipes[1], &c, 1) != 1)
+		return 1;
+	return read(ctx->async_fd, &c, 1) != 1;
+}
+
+static void fork__the_childs_events_come_on_the_descriptor_it_knows(void **state)
+{
+	struct raised r = {.ctx = ((struct rig *)*state)->end[0].ctx};
+
+	assert_true(event_raise(&r));
+	assert_int_equal(fcntl(r.ctx->async_fd, F_SETFL, O_NONBLOCK), 0);
+	assert_int_equal(rig_in_child(hear_own_event, r.ctx), 0);
+	assert_int_equal(rig_in_child(hear_event_in_child, r.ctx), 0);
+	assert_int_equal(rig_in_child(keep_other_file, r.ctx), 0);
+	assert_true(is_readable(r.ctx->async_fd));
+	assert_true(event_comes(&r)); /* the parent's event is not lost */
 }
 
 static void fork__the_child_makes_each_kind_of_object(void **state)
 {
 	assert_int_equal(rig_in_child(make_each, *state), 0);
-	assert_int_equal(rig_in_child(hear_event, *state), 0);
 }
 
-/* A grandchild: neither the context that the parent has opened in its child nor its objects are its own. */
+/* ---- contexts ---------------------------------------------------------------------------------------- */
+
+static int childs_fd;
+
+static int use_inherited_and_close(void *parents)
+{
+	int err = use_inherited(parents);
+
+	return err || fcntl(childs_fd, F_GETFD) != -1;
+}
+
+/* A grandchild: neither the context that the parent has opened in its child nor its objects are its own, and it closes
+ * both with the one that it names. */
 static int use_inherited_twice(void *parents)
 {
-	return !ibv_alloc_pd(((struct rig *)parents)->end[0].ctx) || rig_in_child(use_inherited, parents);
+	struct ibv_pd *pd = ibv_alloc_pd(((struct rig *)parents)->end[0].ctx);
+
+	if (!pd)
+		return 1;
+	childs_fd = pd->context->async_fd;
+	return rig_in_child(use_inherited_and_close, parents) != 0;
 }
 
 static void fork__the_childs_child_makes_objects_too(void **state)
 {
 	assert_int_equal(rig_in_child(use_inherited_twice, *state), 0);
+}
+
+/* Close the context that the child's objects have, and reuse its memory: the inherited context is then as before.
+ * @param empty whether it has no object, so that its memory is freed */
+static bool close_context_of_pd(struct ibv_context *inherited, bool empty)
+{
+	struct ibv_pd *pd = ibv_alloc_pd(inherited);
+	struct ibv_context *own = pd ? pd->context : inherited;
+
+	if (own == inherited || (empty && ibv_dealloc_pd(pd)) || ibv_close_device(own))
+		return false;
+	for (size_t n = 64; n < 2048; n += 4) {
+		unsigned *reused = malloc(n * sizeof(*reused));
+
+		for (size_t i = 0; i < n; i++)
+			reused[i] = 1; /* as if it were closed, and opened in this process, after one fork */
+	}
+	pd = ibv_alloc_pd(inherited);
+	return pd && !ibv_dealloc_pd(pd);
+}
+
+static int close_contexts_of_pds(void *inherited)
+{
+	if (!close_context_of_pd(inherited, false))
+		return 1;
+	return !close_context_of_pd(inherited, true) || ibv_close_device(inherited) ? 2 : 0;
+}
+
+static void fork__the_child_closes_the_context_of_its_objects(void **state)
+{
+	assert_int_equal(rig_in_child(close_contexts_of_pds, ((struct rig *)*state)->end[0].ctx), 0);
+}
+
+/* In a forked child that cannot open the device, make objects on an inherited context. The user is told once why that
+ * fails; the child can still open the device itself when the cause is gone. */
+static int fail_to_open(void *inherited)
+{
+	struct ibv_context *ctx = inherited, *own;
+	struct ibv_gid_entry entry[4];
+	char said[4096];
+	FILE *file = tmpfile();
+	size_t n;
+
+	if (!file || dup2(fileno(file), STDERR_FILENO) < 0)
+		return 1;
+	setenv("UROCE_PROGRESS", "wrong", 1);
+	if (ibv_alloc_pd(ctx) || errno != EIO || ibv_alloc_pd(ctx) || errno != EIO ||
+	    ibv_query_gid_table(ctx, entry, 4, 0) != 0)
+		return 2;
+	unsetenv("UROCE_PROGRESS");
+	if (ibv_create_cq(ctx, 4, NULL, NULL, 0) || errno != EIO)
+		return 3;
+	rewind(file);
+	n = fread(said, 1, sizeof(said) - 1, file);
+	said[n] = '\0';
+	if (strncmp(said, "uroce: ", 7) != 0 || strchr(said, '\n') != said + n - 1)
+		return 4;
+	own = ibv_open_device(ctx->device);
+	return !own || ibv_close_device(own) || ibv_close_device(ctx);
+}
+
+static void fork__a_child_that_cannot_open_the_device_says_so_once(void **state)
+{
+	assert_int_equal(rig_in_child(fail_to_open, ((struct rig *)*state)->end[0].ctx), 0);
 }
 
 #define T(name) cmocka_unit_test_setup_teardown(name, rig_setup, rig_teardown)
@@ -199,7 +362,10 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		T(fork__MR_02_the_child_makes_objects_on_inherited_contexts),
 		T(fork__the_child_makes_each_kind_of_object),
+		T(fork__the_childs_events_come_on_the_descriptor_it_knows),
 		T(fork__the_childs_child_makes_objects_too),
+		T(fork__the_child_closes_the_context_of_its_objects),
+		T(fork__a_child_that_cannot_open_the_device_says_so_once),
 	};
 
 	return cmocka_run_group_tests_name("shim_forks", tests, NULL, NULL);

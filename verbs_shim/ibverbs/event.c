@@ -329,7 +329,8 @@ SHIM_EXPORT int ibv_get_async_event(struct ibv_context *context, struct ibv_asyn
 	if (!shim_is_ours(context))
 		return shim_real(ibv_get_async_event)(context, event);
 
-	struct shim_context *ctx = shim_ctx(shim_context_here(context));
+	/* Opens nothing: a child that its parent's event has woken would wait here for an event of its own. */
+	struct shim_context *ctx = shim_ctx(shim_context_opened(context));
 	struct shim_event_source *src;
 	uint8_t type;
 

@@ -134,11 +134,17 @@ int shim_query_rt_values(struct ibv_context *context, struct ibv_values_ex *valu
 	return 0;
 }
 
+/* In a forked child, the context that answers queries whose results can change. */
+static struct shim_context *ctx_here(struct ibv_context *context)
+{
+	return shim_ctx(shim_context_here(context));
+}
+
 /* ---- port -------------------------------------------------------------------------------------------- */
 
 int shim_query_port(struct ibv_context *context, uint8_t port, struct ibv_port_attr *attr, size_t attr_len)
 {
-	struct shim_context *ctx = shim_ctx(shim_context_here(context));
+	const struct shim_context *ctx = ctx_here(context);
 	struct ibv_port_attr full;
 	bool up;
 
@@ -201,11 +207,11 @@ int shim_query_port_speed(struct ibv_context *context, uint32_t port, uint64_t *
 
 /* ---- GIDs and P_Keys --------------------------------------------------------------------------------- */
 
-static bool gid_read(struct shim_context *ctx, unsigned index, union ibv_gid *gid)
+/* @param ctx from ctx_here() */
+static bool gid_read(const struct shim_context *ctx, unsigned index, union ibv_gid *gid)
 {
 	struct nic_gid raw;
 
-	ctx = shim_ctx(shim_context_here(&ctx->vctx.context));
 	if (!shim_enter(ctx))
 		return false;
 
@@ -226,6 +232,7 @@ int shim_gid_find(struct shim_context *ctx, const union ibv_gid *gid)
 {
 	union ibv_gid g;
 
+	ctx = ctx_here(&ctx->vctx.context);
 	for (unsigned i = 0; i < NIC_GID_TABLE_LEN; i++)
 		if (gid_read(ctx, i, &g) && !memcmp(&g, gid, sizeof(g)))
 			return (int)i;
@@ -236,7 +243,7 @@ SHIM_EXPORT int ibv_query_gid(struct ibv_context *context, uint8_t port, int ind
 {
 	if (!shim_is_ours(context))
 		return shim_real(ibv_query_gid)(context, port, index, gid);
-	if (port != 1 || index < 0 || !gid_read(shim_ctx(context), (unsigned)index, gid)) {
+	if (port != 1 || index < 0 || !gid_read(ctx_here(context), (unsigned)index, gid)) {
 		errno = EINVAL;
 		return -1;
 	}
@@ -266,7 +273,7 @@ SHIM_EXPORT int _ibv_query_gid_ex(struct ibv_context *context, uint32_t port, ui
 
 	if (!shim_is_ours(context))
 		return shim_real(_ibv_query_gid_ex)(context, port, index, entry, flags, entry_size);
-	if (port != 1 || flags || !gid_read(shim_ctx(context), index, &gid))
+	if (port != 1 || flags || !gid_read(ctx_here(context), index, &gid))
 		return EINVAL;
 	if (gid_is_zero(&gid))
 		return ENODATA;
@@ -277,6 +284,7 @@ SHIM_EXPORT int _ibv_query_gid_ex(struct ibv_context *context, uint32_t port, ui
 SHIM_EXPORT ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_gid_entry *entries, size_t max,
 					 uint32_t flags, size_t entry_size)
 {
+	const struct shim_context *ctx;
 	union ibv_gid gid;
 	size_t n = 0;
 
@@ -284,12 +292,13 @@ SHIM_EXPORT ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv
 		return shim_real(_ibv_query_gid_table)(context, entries, max, flags, entry_size);
 	if (flags || !entry_size)
 		return -EINVAL;
+	ctx = ctx_here(context);
 	for (unsigned i = 0; i < NIC_GID_TABLE_LEN; i++) {
-		if (!gid_read(shim_ctx(context), i, &gid) || gid_is_zero(&gid))
+		if (!gid_read(ctx, i, &gid) || gid_is_zero(&gid))
 			continue;
 		if (n == max)
 			return -EINVAL;
-		gid_entry_fill(shim_ctx(context), i, &gid, (char *)entries + n++ * entry_size, entry_size);
+		gid_entry_fill(ctx, i, &gid, (char *)entries + n++ * entry_size, entry_size);
 	}
 	return (ssize_t)n;
 }
@@ -307,7 +316,7 @@ int shim_query_gid_type(struct ibv_context *context, uint8_t port, unsigned inde
 		real = (int (*)(struct ibv_context *, uint8_t, unsigned, int *))shim_real_symbol("ibv_query_gid_type");
 		return real ? real(context, port, index, type) : -1;
 	}
-	if (port != 1 || !gid_read(shim_ctx(context), index, &gid)) {
+	if (port != 1 || !gid_read(ctx_here(context), index, &gid)) {
 		errno = EINVAL;
 		return -1;
 	}

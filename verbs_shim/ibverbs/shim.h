@@ -119,7 +119,9 @@ struct shim_context {
 	atomic_uint objects;	      /* number of objects of all kinds that are not yet destroyed */
 	atomic_bool closed;
 	unsigned forks;			   /* pmd_forks() when it was opened */
-	struct shim_context *_Atomic anew; /* inherited context: the one that new objects are made on (child.c) */
+	struct shim_context *_Atomic anew; /* of an inherited context: where this process makes objects (child.c) */
+	struct shim_context *in_place_of;  /* the inherited context whose `anew` this one is; else NULL */
+	atomic_uint refused;		   /* pmd_forks() when `anew` could not be opened; 0: never */
 	char zero[512]; /* newer verbs_contexts have more members at their start; vctx.sz says that these are absent */
 	struct verbs_context vctx;
 };
