@@ -12,10 +12,11 @@
  *   - Return values are 0 or a negative errno, unless a comment says otherwise.
  *   - Numeric values of enums and flags that verbs programs see are those of the verbs ABI: a front-end can pass
  *     them through unchanged. If a struct has the layout of the ABI, a comment says so.
- *   - Memory of the application is touched only inside regions that are registered at that moment.
+ *   - Memory of the application is touched only inside regions that are registered at that moment, except inline
+ *     data, which is copied when a request is posted.
  *     The NIC keeps no pointer that a call passes to it, unless the call's comment says so.
- *   - The data path (post, poll, rx, tx, timeout) allocates no memory, with two exceptions: posting a WAIT may
- *     allocate memory, and the peer's first fetching operation on elements does (nic_qp_init.max_fetch).
+ *   - The data path (post, poll, rx, tx, timeout) allocates no memory, with these exceptions: posting a WAIT, the
+ *     peer's first fetching operation on elements (nic_qp_init.max_fetch), and messages to endpoints (nic_rdm.h).
  *
  * This file includes the parts of the interface. nic_device.h has the NIC instance; nic_mem.h, nic_cq.h, nic_qp.h,
  * nic_mcast.h, nic_wr.h, nic_tm.h, nic_xrc.h and nic_event.h have the verbs. The code that carries packets uses

@@ -16,9 +16,10 @@ struct swqe;
 
 /**
  * Functions of a QP's owner, if the owner is not the application but an endpoint of reliable datagrams (rdm/), the
- * general services interface (gsi.c), or an SRQ that matches tags (tm_qp.c). The transport reaches endpoints only
- * through these functions. It calls them in the middle of a call into the NIC, so an endpoint only notes events, and
- * acts on them when the NIC settles (nic_settle_due).
+ * general services interface (gsi.c), or an SRQ that matches tags (tm_qp.c). The transport reaches endpoints
+ * through these functions, through the sinks of their CQs, and through nic->settle_owners. It calls these functions in
+ * the middle of a call into the NIC, so an endpoint only notes events, and acts on them when the NIC settles
+ * (nic_settle_due).
  */
 struct qp_owner {
 	/** Whether the owner has room for the message that begins with this packet. */

@@ -295,7 +295,7 @@ static void thread_serve(struct thread_state *s, unsigned *woken)
 	pmd_links_awake(e->host.links);
 	act = thread_step(s, *woken, waited, &got, &now_ns);
 	if (act == IDLE_STAND_BY) {
-		thread_stand_by_from_now(s); /* the sleeper stays marked awake, so nobody rings the doorbell */
+		thread_stand_by_from_now(s); /* the sleeper stays marked awake: work rings no doorbell */
 		*woken = 0;
 		pmd_mutex_unlock(&e->lock);
 		return;

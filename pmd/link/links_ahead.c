@@ -48,9 +48,10 @@ static bool has_room(const struct link_copy *c, const struct link_payload *p, ui
 	return c->n_remote + p->n <= LINK_COPY_PIECES && len <= LINK_COPY_BYTES - c->bytes;
 }
 
-/** Get the next entry of the ring, after an entry of *len bytes. @param head set to a copy of the entry's headers,
- *  because the producer can change the original. @return false: there is no entry, or it is not a valid
- *  LINK_REFERENCE. */
+/** Advance `ring` past its current entry, and get the entry after it.
+ *  @param len in: length of the current entry in bytes; out: of the next one.
+ *  @param head set to a copy of the next entry's headers, because the producer can change the original.
+ *  @return false: there is no next entry, or it is not a valid LINK_REFERENCE. */
 static bool next_entry(struct ring_consumer *ring, uint32_t *len, struct link_payload *p, uint8_t *head,
 		       struct nic_reference *reference)
 {

@@ -86,9 +86,9 @@ bool links_has_other(const struct pmd_links *l, const struct link_in *in)
 	return false;
 }
 
-/** Find the link from function `target` of the device with this key to our address `own`. @param key NULL: the function
- *  may be of any device, but its peer number must be `number`. @param number used only if key is NULL; 0: any
- *  number. */
+/** Find the incoming link of function `target` that was made to our address `own`.
+ *  @param key the key of the function's device; NULL: any device.
+ *  @param number the peer number that the link must have if `key` is NULL; 0: any. */
 static const struct link_in *find_in(const struct pmd_links *l, const struct nic_gid *key, uint32_t target,
 				     const struct nic_gid *own, uint32_t number)
 {

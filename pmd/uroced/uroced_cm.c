@@ -212,9 +212,10 @@ static void hand_on(struct daemon *d, unsigned n, const struct proto_mad *m)
 	PMD_POINT(daemon_mad_handed_on);
 }
 
-/** Pass the packet to every function whose file of records we have, and to the CM instances of functions that have
- * ended. A function that could not make its file does not get the packet: it learns that the peer has given up only
- * when it answers the peer's request. */
+/** A peer has given up a request before it learned our communication ID, so its REJ does not tell which function it is
+ * for. Pass the REJ to every function whose file of records we have, and to the CM instances of functions that have
+ * ended. A function that could not make its file does not get the REJ: it learns that the peer has given up only when
+ * it answers the request. */
 static void hand_to_all(struct daemon *d, const struct proto_mad *m)
 {
 	for (unsigned n = 1; n < DAEMON_SLOTS; n++)
