@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * dma.h - copying as a device does it, to and from application memory. A leaf.
+ * dma.h - copying as a device does it, to and from application memory. Includes nothing of ours.
  *
  * Work requests, completions and the peer's messages decide whether the application or the NIC may touch a buffer.
  * ThreadSanitizer does not know these rules, so the accesses here are not instrumented. For the same reason this file

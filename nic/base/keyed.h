@@ -4,8 +4,8 @@
  *
  * The tag is the 64-bit SipHash-2-4 of libsodium over the packet, masked as for the ICRC (fields that routers change
  * are ones), with the IPv4 ID, flags and fragment offset masked too. There is no nonce and no sender state, so equal
- * packets have equal tags. A build without libsodium has no tags, and cannot create a NIC with a key. A leaf;
- * stateless.
+ * packets have equal tags. A build without libsodium has no tags, and cannot create a NIC with a key. Includes nothing
+ * of ours; stateless.
  */
 #ifndef NIC_KEYED_H
 #define NIC_KEYED_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* psn.h - 24-bit packet sequence numbers: serial arithmetic (IBTA 9.7.2). A leaf. */
+/* psn.h - 24-bit packet sequence numbers: serial arithmetic (IBTA 9.7.2). Includes nothing of ours. */
 #ifndef NIC_PSN_H
 #define NIC_PSN_H
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * table.h - a hash table from 32-bit keys to pointers: open addressing, linear probing, at most half full.
- * Finding and removing never allocate; inserting may. The table owns its slots, not what they point to. A leaf.
+ * Finding and removing never allocate; inserting may. The table owns its slots, not what they point to. Includes
+ * nothing of ours.
  */
 #ifndef NIC_TABLE_H
 #define NIC_TABLE_H

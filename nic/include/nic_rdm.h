@@ -79,7 +79,7 @@ enum nic_rdm_kind {
 	NIC_RDM_READ,
 	NIC_RDM_ATOMIC,	      /* an element operation that returns nothing */
 	NIC_RDM_FETCH,	      /* an element operation that returns results */
-	NIC_RDM_REMOTE_WRITE, /* a peer's WRITE with data has arrived; no context */
+	NIC_RDM_REMOTE_WRITE, /* a peer's WRITE with NIC_RDM_DATA has arrived; `context` is NULL */
 	NIC_RDM_KINDS
 };
 

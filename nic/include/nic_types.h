@@ -30,7 +30,7 @@ enum nic_mtu { NIC_MTU_256 = 1, NIC_MTU_512, NIC_MTU_1024, NIC_MTU_2048, NIC_MTU
 /** Largest payload of a packet. */
 #define NIC_PAYLOAD_MAX 4096
 
-/** IPv6 + UDP + the longest header chain: beyond this offset an IP packet holds only payload and ICRC. */
+/** At least IPv6 + UDP + the longest header chain: beyond this offset an IP packet holds only payload and ICRC. */
 #define NIC_HEADERS_MAX 112
 
 /** Largest message, bytes (IBTA C9-94). */

@@ -12,7 +12,7 @@
  */
 #include "pinned.h"
 
-/** Whether an adapter would have pinned the pages of the region that the key, or a window's key, names. */
+/** Whether an adapter would have pinned the pages of the region that `key` names, directly or as a window's key. */
 static bool is_pinned(const struct nic *nic, const struct nic_pd *pd, uint32_t key)
 {
 	const struct mkey *m = pd ? mkey_find_remote(nic, pd, key) : mkey_find(nic, key);

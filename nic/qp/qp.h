@@ -134,7 +134,8 @@ struct swqe {
 					uint64_t compare, swap_add;
 				};
 				struct {
-					uint32_t piece; /* PSNs per READ request packet; kept when the path changes */
+					uint32_t piece; /* READ: response packets that each request packet asks for;
+							   fixed once it has begun */
 					uint32_t feth, range; /* FLUSH: the FETH as on the wire; number of bytes */
 				};
 				struct {

@@ -46,7 +46,8 @@ void resp_say_last(struct nic_qp *qp)
 		resp_ack_due(qp);
 }
 
-/* Open a READ response that stands for `psns` packets and put its payload in place; rights are checked each time. */
+/* Open a READ response and write its payload or, if it takes more than one PSN, the reference to its payload. The
+ * peer's rights are checked for each response. */
 static enum error_id read_payload(struct nic_qp *qp, const struct resp_resource *r, uint32_t psns, struct packet *p,
 				  struct nic_tx_frame *frame)
 {

@@ -31,9 +31,10 @@ enum wr_form {
 };
 
 /* Who may post a request: bits of wr_row.posters and nic_qp.posts. */
-#define WR_CROSS   1u /* cross-channel QPs of any type */
-#define WR_TYPE(t) (1u << (t))
-#define WR_FLAGS   UINT8_MAX
+#define WR_CROSS   1u	       /* cross-channel QPs of any type */
+#define WR_TYPE(t) (1u << (t)) /* QPs of this type */
+
+#define WR_FLAGS UINT8_MAX /* wr_row.flags: all flags apply */
 
 struct wr_row {
 	uint8_t posters;   /* 0: no such opcode */

@@ -22,7 +22,8 @@
 #define TAG_BUCKET_BITS 8
 #define TAG_BUCKETS	(1u << TAG_BUCKET_BITS)
 
-/** A posted receive. The caller owns its memory, which must not move until the receive is matched or cancelled. */
+/** A posted receive. The caller owns its memory, which must not move until the receive is cancelled or, unless it
+ * `stays`, matched. */
 struct tag_recv {
 	uint64_t tag, ignore; /* bits set in ignore may differ */
 	uint64_t source;      /* TAG_ANY_SOURCE: from anywhere */

@@ -60,9 +60,9 @@ uint32_t rdm_header_get(struct rdm_header *h, const uint8_t *p, uint32_t len);
 
 enum rdm_call_kind {
 	RDM_HELLO = 1, /* connect this QP; `to` proves that the caller knows the current incarnation */
-	RDM_WHO,       /* answers a HELLO or ASK whose `to` or challenge was wrong: its sender must repeat it, addressed
-			* to the incarnation `from` of this WHO, and with the challenge in this WHO */
-	RDM_WELCOME,   /* the QP in your HELLO is now connected to this one */
+	RDM_WHO, /* answers a HELLO with a wrong `to` or challenge, or an ASK with a wrong challenge: the caller must
+		  * call again, with the WHO's `from` as `to`, and with the WHO's challenge */
+	RDM_WELCOME, /* the QP in your HELLO is now connected to this one */
 	/* Between endpoints with one peer; private data of the application may follow: */
 	RDM_ASK,    /* asks the listener for a connection to an endpoint that the listener chooses */
 	RDM_ACCEPT, /* accepts an ASK; sent by the chosen endpoint */

@@ -8,7 +8,8 @@
  *   IPv4  type of service, time to live, header checksum        UDP  checksum
  *   IPv6  traffic class, flow label, hop limit                  BTH  byte 4 (FECN, BECN, Resv6)
  *
- * The code that builds or copies the headers masks them (packet.c, packet_build.c, frame.c). A leaf; stateless.
+ * The code that builds or copies the headers masks them (packet.c, packet_build.c, frame.c). Includes nothing of ours;
+ * stateless.
  */
 #ifndef NIC_ICRC_H
 #define NIC_ICRC_H

@@ -113,8 +113,9 @@ enum idle_act {
 /* ---- spinning ----------------------------------------------------------------------------------------------- */
 
 /**
- * When a thread spins, that is, polls for a little while before it sleeps: after several short sleeps, which show that
- * packets follow each other closely. A sleep and a wake-up cost each side more than a message.
+ * Decides when a thread spins, that is, polls for a little while before it sleeps. It spins after several short sleeps:
+ * they show that packets follow each other closely, and then a sleep and a wake-up would cost each side more than a
+ * message.
  */
 struct idle_spin {
 	unsigned shorts; /* credit, raised by short sleeps and lowered by long ones */

@@ -164,7 +164,8 @@ void pmd_mcast_leave(struct pmd_engine *engine, struct nic_qp *qp);
 void pmd_port_stats_get(struct pmd_engine *engine, struct pmd_port_stats *out);
 
 /**
- * Check that [addr, addr + len) is mapped (and writable, if `write`). For memory registration.
+ * Check that [addr, addr + len) is mapped (and writable, if `write`). For memory registration. Also faults in the pages
+ * of a short range, and calls pmd_guard_reinstall().
  * @return 0, -EFAULT.
  */
 int pmd_check_range(const void *addr, size_t len, bool write);

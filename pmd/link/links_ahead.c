@@ -9,8 +9,8 @@
  * usual. When the NIC asks for a payload at the predicted place, only its last bytes are copied there, provided that
  * the entry has not been revoked since: (R) in ring.h.
  *
- * Payloads read ahead but not used are discarded when the lock is released, at the latest, because the program may
- * write to the same memory then. So we read ahead only as many payloads as can be received in the link's turn, and
+ * Payloads read ahead but not used are discarded before the lock is released, because from then on the program may
+ * write to their destinations. So we read ahead only as many payloads as can be received in the link's turn, and
  * receive all of them in that turn. Two payloads that overlap without having the same destination are not fetched
  * together: the last bytes of the first would be written after the second.
  *

@@ -25,7 +25,7 @@ enum pmd_tap { PMD_TAP_CAPTURE = 1, PMD_TAP_FAULT = 2 };
 /** Pass a received packet through the stages to the NIC; called instead of nic_rx() when there are stages. @return as
  *  nic_rx(); NIC_RX_MALFORMED also if a fault drops or holds the packet. */
 enum nic_rx_verdict pmd_tap_rx(struct pmd_host *host, unsigned path, const struct nic_rx_frame *frame, uint64_t now_ns);
-/** Called after each received burst: deliver held packets that are due now to the NIC. */
+/** Deliver to the NIC the held packets that are due by now. Called in each engine step, if there are taps. */
 void pmd_tap_rx_due(struct pmd_host *host, uint64_t now_ns);
 
 /** Pass n packets for `path` through the stages, in an array of `room` frames. @return how many frames are to be

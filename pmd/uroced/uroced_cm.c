@@ -305,8 +305,8 @@ static struct nic_cm *ended_of(const struct daemon *d, uint32_t local_id)
 	return n > 0 && n < DAEMON_SLOTS && d->slots[n].state == SLOT_FREE ? d->cm[n] : NULL;
 }
 
-/** Handle a message for connection `local_id`, for which no CM instance answers. If the connection's function lives,
- *  only the function may answer: pass the message to it. Otherwise refuse the message. */
+/** Handle a message for connection `local_id` that none of the daemon's CM instances answers. If the connection's
+ *  function lives, pass the message to it: only the function may answer. Otherwise refuse the message. */
 static void answer(struct daemon *d, const struct proto_mad *m, uint32_t local_id)
 {
 	unsigned n = local_id >> ID_BITS;

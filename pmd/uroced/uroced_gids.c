@@ -286,13 +286,13 @@ static void gids_begin_anew(struct daemon *d)
 	d->retry_ns = daemon_now_ns() + LET_GO_NS;
 }
 
-/** Decide whether functions must close their sockets of the wanted addresses, because no usable keeper was found. If no
- *  socket of these addresses is open, the answer is yes. Otherwise the answer is no while some process may still turn
- *  out to be one of our functions (slots_any_unasked), or while another process (such as another user's function) has
- *  some of the sockets: we could not bind the addresses again, and our functions would lose their sockets for nothing.
- *  To detect sockets of other processes, we compare the kernel's number of sockets with the number that our functions
- *  can have. We do not compare if a function sent a keeper: the kernel also counts the sockets in an unusable keeper,
- *  and we do not know how many these are. */
+/** No usable keeper was found: decide whether to begin anew, that is, to have functions close their sockets of the
+ *  wanted addresses and get new ones. Yes if no socket of these addresses is open. Not while some process may still
+ * turn out to be one of our functions (slots_any_unasked). Not if a process that listens under a function's name but is
+ * not connected to us (such as another user's function) has some of these sockets: we could not bind the addresses
+ * again, and our functions would lose their sockets for nothing. We infer this if the kernel counts more sockets than
+ * our functions can have. We do not compare if a function sent a keeper: the kernel also counts the sockets in an
+ * unusable keeper, and we do not know how many these are. */
 static bool sockets_are_lost(const struct daemon *d, const struct wanted *wanted)
 {
 	bool any = false, foreign = slots_any_foreign(d);

@@ -2,10 +2,10 @@
 /*
  * child.c - contexts in a forked child, and the calls about fork. The engine of an inherited context is the parent's:
  * in the child, the objects that the parent made on it are dead. An adapter's driver can still make objects on such a
- * context. Here the first call that does so opens the device anew, and the objects belong to the context that this
- * gives: their `context` is another one than the program has named. Closing the inherited context closes it too.
+ * context. Here the first call that makes an object opens the device anew. The objects then belong to the new context,
+ * so their `context` is not the one that the program passed. Closing the inherited context also closes the new one.
  *
- * The child's child inherits both contexts. It opens the device anew in the place of the second one, so contexts form a
+ * A child of the child inherits both contexts. It opens the device anew in place of the second one, so contexts form a
  * chain (`anew`, and back: `in_place_of`), and only the last of a chain can belong to this process.
  */
 #include <fcntl.h>

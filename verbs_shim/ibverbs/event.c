@@ -329,7 +329,8 @@ SHIM_EXPORT int ibv_get_async_event(struct ibv_context *context, struct ibv_asyn
 	if (!shim_is_ours(context))
 		return shim_real(ibv_get_async_event)(context, event);
 
-	/* Opens nothing: a child that its parent's event has woken would wait here for an event of its own. */
+	/* Do not open the device anew here: a child that was woken by an event of its parent would then wait for an
+	 * event of its own. If the child has opened nothing, it gets EIO. */
 	struct shim_context *ctx = shim_ctx(shim_context_opened(context));
 	struct shim_event_source *src;
 	uint8_t type;

@@ -94,8 +94,8 @@ int ufi_srx_open(struct fid_domain *domain, struct fi_rx_attr *attr, struct fid_
 int ufi_srx_join(struct ufi_srx *srx, struct ufi_core *core);
 /** Remove an endpoint that closes. This function and the next two are called with the engine lock held. */
 void ufi_srx_leave(struct ufi_core *core);
-/** Whether an endpoint with this address vector can use the context. All bound endpoints except connected ones must
- * have the same address vector. */
+/** Whether an endpoint with this address vector can use the context. All enabled endpoints of the context, except
+ * connected ones, must have the same address vector. */
 bool ufi_srx_accepts(const struct ufi_srx *srx, const struct ufi_av *av);
 /** The endpoint that reports those completions of the context that belong to no endpoint. @return NULL: no bound
  * endpoint has a completion queue for receives. */

@@ -155,8 +155,8 @@ static ssize_t eq_read(struct fid_eq *fid, uint32_t *event, void *buf, size_t le
 	if (ufi_is_inherited(&eq->lock))
 		return -FI_EIO;
 	got = eq_look(eq, event, buf, len, flags);
-	/* Do not report the new events before the next call. If the progress received the last message of a connection
-	 * and then its shutdown, the application can read the message before it learns of the shutdown. */
+	/* Make progress, but leave the events that it brings to the next call: if it receives the last message of a
+	 * connection and then the shutdown, the application can read the message before it learns of the shutdown. */
 	if (got == -FI_EAGAIN)
 		ufi_fabric_progress(eq->fabric);
 	return got;

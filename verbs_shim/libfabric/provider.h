@@ -415,7 +415,7 @@ void ufi_cntr_change(struct ufi_cntr *cntr, bool error, uint64_t value, bool add
 int ufi_cntr_trywait(struct ufi_cntr *cntr);
 
 int ufi_poll_open(struct fid_domain *domain, struct fi_poll_attr *attr, struct fid_poll **out);
-/** Make progress, and check whether a queue has an entry. */
+/** Whether a queue has an entry, or has overrun. Makes progress first if it is empty. */
 bool ufi_cq_pending(struct ufi_cq *cq);
 
 /* ---- memory (mr.c) -------------------------------------------------------------------------------------- */
