@@ -164,9 +164,9 @@ struct nic_send_wr {
 			uint32_t count;
 			bool last;
 		} wait;
-		/** SEND_ENABLE, RECV_ENABLE: release work requests of the managed send or receive queue of `qp`: the
-		 *  first (base + `count`) since RESET; with count 0, all that are posted now. Each managed queue has a
-		 *  base, at first 0, which `last` advances as for WAIT. */
+		/** SEND_ENABLE, RECV_ENABLE: of the work requests posted to the managed queue of `qp` since RESET, let
+		 *  the first base + `count` run; with count 0, all. The base of a queue is at first 0. An ENABLE with
+		 *  `last` advances it, in the same way as a WAIT with `last` advances that of a CQ. */
 		struct {
 			struct nic_qp *qp;
 			uint32_t count;

@@ -13,7 +13,7 @@ struct swqe;
 void cross_init(struct nic_qp *qp, const struct nic_qp_init *init);
 /** Set the counts to 0, so that no request is enabled. Call when the queues have been emptied. */
 void cross_reset(struct nic_qp *qp);
-/** Restart the counts of the send queue. Call when the queue has been flushed and the QP returns from SQE to RTS. */
+/** Let the counts of the send queue begin behind the flushed requests. Call when the QP returns from SQE to RTS. */
 void cross_recover(struct nic_qp *qp);
 /** Cancel the posted WAITs, because they will not run, and release their CQs. Repeated calls are harmless. */
 void cross_release(struct nic_qp *qp);

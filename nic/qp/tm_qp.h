@@ -11,7 +11,7 @@ extern const struct qp_owner tm_owner;
 
 /** Replace the CQs and the send queue that the application asks for by those that tag matching needs. */
 void tm_narrow(struct nic_qp_init *init);
-/** Begin the waiting rendezvous of the QP if the QP may send, as far as its send queue has room. */
+/** If the QP may send, begin those of its rendezvous that wait, as many as its send queue has room for. */
 void tm_start(struct nic_qp *qp);
 /** The QP is reset or destroyed: its rendezvous end without completions, and an unexpected message that has arrived
  * only in part is no longer counted. */

@@ -6,8 +6,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/** Whether all pages of [addr, addr + len) are mapped, whatever their protection, and also behind the end of a file.
- *  Takes about a microsecond, and more for megabytes. */
+/** Whether all pages of [addr, addr + len) are mapped. Protected pages, and those past the end of a file, are. Takes
+ *   about a microsecond, and more for megabytes. */
 bool pmd_is_mapped(const void *addr, size_t len);
 
 #endif

@@ -39,7 +39,8 @@ void idle_server_init(struct idle_server *s)
 	idle_spin_init(&s->spin);
 }
 
-/** @return how many short sleeps the last sleep counts as, if the step after it got `got` packets; 0: a long sleep. */
+/** How short was the last sleep, after which a step got `got` packets? @return 0: long; more: short, and how much so.
+ */
 static unsigned server_shorts(const struct idle_server *s, unsigned got, uint64_t now_ns)
 {
 	if (got >= IDLE_BULK)

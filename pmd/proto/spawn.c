@@ -59,7 +59,7 @@ struct spawn {
 	const char **envp;
 	int fd; /* write end of the pipe: becomes the daemon's stderr */
 	char *stack;
-	struct rlimit files; /* the daemon's limit on open files: our own limit before DPDK's start raised it */
+	struct rlimit files; /* the daemon's limit on open files: what ours was before the start of DPDK */
 	bool limit_files;
 	int *error; /* errno of a failed clone or execve, in memory that the children share */
 };

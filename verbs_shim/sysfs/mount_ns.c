@@ -81,8 +81,8 @@ static void cover(const char *path)
 		die("cannot mount over %s: %s", path, strerror(errno));
 }
 
-/** Whether sysfs_tree_emit() creates this folder: a class folder in which the kernel's entries and ours are merged, or
- * the host bridge above our devices, which already exists if uroce-mount-ns runs inside such a namespace. */
+/** Whether this is a folder that uroce-mount-ns makes itself: a class folder in which the kernel's entries and ours are
+ * merged, or the host bridge above our devices (an outer uroce-mount-ns may have made that one already). */
 static bool is_made(const char *path, const struct sysfs_world *w)
 {
 	char bridge[64];
