@@ -11,10 +11,7 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "apps"))
 import harness  # noqa: E402
-import initramfs  # noqa: E402
-import kernel  # noqa: E402
 import placement  # noqa: E402
-import rxe  # noqa: E402
 from guest import Guest, network_up  # noqa: E402
 
 # In a network namespace of its own, because the guest's rdma_rxe has taken RoCE's port in the first one.
@@ -46,23 +43,9 @@ def inside(folder, elf, image):
 
 def main():
     args = harness.options(__doc__)
-    folder = built("interop", placement.RELEASE)
-    if os.environ.get("UROCE_INTEROP_INSIDE"):
-        inside(folder, *os.environ["UROCE_INTEROP_INSIDE"].split(":"))
-    harness.need_root()
-    if os.uname().machine != "x86_64":
-        harness.skip("the guest is an x86-64 machine")
-    os.makedirs(folder, exist_ok=True)
-    rxe.packages_install()
-    try:
-        elf, modules, newer = kernel.prepare(folder, placement.RELEASE, placement.LIBRARIES)
-        image = os.path.join(folder, "dmabuf.gz")
-        initramfs.build(modules, [built("tests", "shim", "shim_regions"), built("pmd", "uroced")], image, newer,
-                        [("uroce/libibverbs.so.1", built("verbs_shim", "ibverbs", "dropin", "libibverbs.so.1"))])
-    except (kernel.Unavailable, initramfs.Missing) as reason:
-        harness.skip(str(reason))
-    os.environ["UROCE_INTEROP_INSIDE"] = f"{elf}:{image}"
-    os.execvp("unshare", ["unshare", "--net", sys.executable, os.path.abspath(__file__), "--build", args.build])
+    placement.enter(__file__, args.build, "dmabuf.gz", inside,
+                    [built("tests", "shim", "shim_regions"), built("pmd", "uroced")],
+                    [[("uroce/libibverbs.so.1", built("verbs_shim", "ibverbs", "dropin", "libibverbs.so.1"))]])
 
 
 if __name__ == "__main__":

@@ -127,11 +127,12 @@ def inside(folder, elf, image):
     tally.finish()
 
 
-def main():
-    args = harness.options(__doc__)
+def enter(script, build, name, inside_guest, programs, libraries=()):
+    """Call inside_guest(folder, elf, image) in a network namespace: build an image with these programs for the kernel,
+    and run the script again in there. Skips the test if that is not possible."""
     folder = os.path.join(os.environ["UROCE_BUILD"], "interop", RELEASE)
     if os.environ.get("UROCE_INTEROP_INSIDE"):
-        inside(folder, *os.environ["UROCE_INTEROP_INSIDE"].split(":"))
+        inside_guest(folder, *os.environ["UROCE_INTEROP_INSIDE"].split(":"))
     harness.need_root()
     if os.uname().machine != "x86_64":
         harness.skip("the guest is an x86-64 machine")
@@ -139,12 +140,17 @@ def main():
     rxe.packages_install()
     try:
         elf, modules, newer = kernel.prepare(folder, RELEASE, LIBRARIES)
-        image = os.path.join(folder, "initramfs.gz")
-        initramfs.build(modules, [harness.verify_path(), program_path()], image, newer)
+        image = os.path.join(folder, name)
+        initramfs.build(modules, programs, image, newer, *libraries)
     except (kernel.Unavailable, initramfs.Missing) as reason:
         harness.skip(str(reason))
     os.environ["UROCE_INTEROP_INSIDE"] = f"{elf}:{image}"
-    os.execvp("unshare", ["unshare", "--net", sys.executable, os.path.abspath(__file__), "--build", args.build])
+    os.execvp("unshare", ["unshare", "--net", sys.executable, os.path.abspath(script), "--build", build])
+
+
+def main():
+    args = harness.options(__doc__)
+    enter(__file__, args.build, "initramfs.gz", inside, [harness.verify_path(), program_path()])
 
 
 if __name__ == "__main__":
