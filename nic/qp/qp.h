@@ -73,7 +73,7 @@
  * resp.resource.base resp.resource.end resp.resource.cursor | resp_tx.c |
  * resp.resource.duplicate resp.resource.stop | resp_dup.c |
  * resp.resource.todo | resp.h resp_tx.c resp.c | sent; queued; reset
- * resp.resource.referred resp.resource.told | resp_tx.c |
+ * resp.resource.referred resp.resource.answered | resp_tx.c |
  * cross.* | cross.c |
  * path | qp.c path.c | reset
  * takes peer_is_local rx_at_port | source.c |
@@ -236,10 +236,10 @@ struct completer {
 /** A READ, atomic, FLUSH or ATOMIC WRITE that was executed or begun, kept to answer its duplicates. */
 struct resp_resource {
 	bool used, atomic;
-	bool duplicate; /* the queued responses answer a duplicate; if one fails, a NAK is sent only if `referred` */
+	bool duplicate; /* a duplicate of the request has arrived */
 	bool referred;	/* READs: part of the response was sent by reference */
 	bool todo;	/* response packets from `cursor` on are queued */
-	bool told;	/* READs: owner->served() was called */
+	bool answered;	/* READs: every response has been sent at least once */
 	uint32_t psn, packets;
 	uint32_t cursor; /* packet index of the next response to send */
 	uint32_t end;	 /* packet index at which to stop sending */

@@ -186,7 +186,7 @@ static __attribute__((noinline)) unsigned execute_resource(struct nic_qp *qp, co
 	} else if (p->op->traits & OP_IS_PLACED) {
 		if (p->op->kind == OP_FLUSH ? !resp_flush_execute(qp, p) : !resp_atomic_write(qp, p, app))
 			return ERR_remote_fault;
-		next.told = true; /* not a READ: tx_resource() must not report it to the QP's owner */
+		next.answered = true; /* not a READ: tx_resource() must not report it to the QP's owner */
 	} else {
 		COUNT(qp->nic, rx_read_requests);
 		next.length = next.stop = p->dma_len;

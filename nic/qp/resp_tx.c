@@ -83,7 +83,7 @@ static void fail_read(struct nic_qp *qp, enum error_id error, uint32_t psn)
 	resp_cancel(qp);
 	if (qp->state != NIC_QPS_ERR)
 		resp_fail(qp, error, psn);
-	else /* the QP is dying because of a later request: this NAK replaces that request's NAK */
+	else /* a later request has failed, or the owner has dropped the QP: the NAK replaces a queued answer */
 		resp_nak(qp, error_rows[error].syndrome, psn);
 }
 
@@ -127,8 +127,9 @@ static inline __attribute__((always_inline)) void tx_answer(struct nic_qp *qp, u
 	qp_emit(qp, &p, frame);
 }
 
-/* The memory of a duplicate READ has gone: drop the READ without an answer (RP-07). But send a NAK if the first
- * response was sent by reference: the requester may never have fetched its payload, and would repeat the READ for ever.
+/* The memory of a READ that was answered before has gone: drop the duplicate without an answer (RP-07). But send a NAK
+ * if a response was sent by reference: the requester may never have fetched its payload, and would repeat the READ for
+ * ever.
  * @return whether the frame contains a NAK. */
 static __attribute__((noinline)) bool drop_duplicate(struct nic_qp *qp, const struct resp_resource *r,
 						     enum error_id error, uint32_t psn, struct nic_tx_frame *frame)
@@ -162,7 +163,7 @@ static bool tx_resource(struct nic_qp *qp, struct resp_resource *r, struct nic_t
 		error = read_payload(qp, r, psns, &p, frame);
 		if (error != ERR_none) {
 			resp_resource_done(resp, r);
-			if (r->duplicate)
+			if (r->answered)
 				return drop_duplicate(qp, r, error, p.psn, frame);
 			fail_read(qp, error, p.psn);
 			return false;
@@ -172,9 +173,10 @@ static bool tx_resource(struct nic_qp *qp, struct resp_resource *r, struct nic_t
 	r->cursor += psns;
 	if (r->cursor == r->end) {
 		resp_resource_done(resp, r);
-		if (qp->owner && !r->atomic && !r->told && r->cursor == r->packets) {
-			r->told = true; /* duplicates of this READ are not reported again */
-			qp->owner->served(qp, r->rkey, true, false);
+		if (!r->atomic && !r->answered && r->cursor == r->packets) {
+			r->answered = true;
+			if (qp->owner)
+				qp->owner->served(qp, r->rkey, true, false);
 		}
 	}
 	resp->unacked = 0;

@@ -290,6 +290,27 @@ static void resp__RP_07_duplicate_read_of_memory_deregistered_since(void **state
 	rig_destroy(rig);
 }
 
+/* Until each response has been sent, a duplicate is no stale request: the READ itself fails. */
+static void resp__RP_07_memory_deregistered_while_a_repeated_read_is_answered(void **state)
+{
+	struct rig *rig = rig_ready(NULL);
+	struct packet p = rig_peer_packet(rig, READ_REQ, E);
+	struct nic_mr *mr;
+
+	assert_int_equal(nic_mr_reg(rig->pd, rig->arena, 3 * RIG_MTU, rig_va(rig, 0), NIC_ACCESS_REMOTE_READ, &mr), 0);
+	p.rkey = nic_mr_rkey(mr);
+	p.dma_len = 3 * RIG_MTU;
+	rig_rx(rig, &p);
+	rig_expect_tx(rig, READ_RESP_FIRST, E);
+	rig_rx(rig, &p);
+	assert_int_equal(nic_mr_dereg(mr), 0);
+	rig_expect_ack(rig, E, SYN_ACCESS);
+	rig_expect_silence(rig);
+	assert_int_equal(nic_qp_state(rig->qp), NIC_QPS_ERR);
+	assert_int_equal(rig_counter(rig, duplicate_dropped), 0);
+	rig_destroy(rig);
+}
+
 static void resp__RP_10_duplicates_while_a_long_read_streams(void **state)
 {
 	struct rig *rig = rig_ready(NULL);
@@ -476,6 +497,7 @@ int main(void)
 		cmocka_unit_test(resp__RP_06_order_holds_when_the_oldest_result_is_given_up),
 		cmocka_unit_test(resp__RP_07_wrong_duplicates_are_dropped_without_a_nak),
 		cmocka_unit_test(resp__RP_07_duplicate_read_of_memory_deregistered_since),
+		cmocka_unit_test(resp__RP_07_memory_deregistered_while_a_repeated_read_is_answered),
 		cmocka_unit_test(resp__RP_10_duplicates_while_a_long_read_streams),
 		cmocka_unit_test(resp__RP_10_a_retry_rewinds_the_stream),
 		cmocka_unit_test(resp__RP_10_a_short_duplicate_does_not_cut_the_stream),
