@@ -175,6 +175,17 @@ static bool immediate_may_fail(const struct qp *qp)
 	return false;
 }
 
+/** RC: whether the peer has posted a SEND with invalidate of a key that is not the key of a window here. */
+static bool invalidate_may_fail(const struct qp *qp)
+{
+	const struct qp *peer = qp->peer;
+
+	for (uint32_t i = qp->scan; qp_is_reliable(qp) && i < peer->posted; i++)
+		if (peer->sq[i]->opcode == NIC_WR_SEND_WITH_INV && peer->sq[i]->must != 0)
+			return true;
+	return false;
+}
+
 static bool receive_status_allowed(const struct qp *qp, const struct rwr *r, uint32_t status)
 {
 	/* an XRC target fails one receive at most, and may have completed earlier ones of other SRQs */
@@ -185,6 +196,8 @@ static bool receive_status_allowed(const struct qp *qp, const struct rwr *r, uin
 	if (status == NIC_WC_WR_FLUSH_ERR)
 		return qp->err_expected || qp->send_failed || nic_qp_state(qp->qp) == NIC_QPS_ERR;
 	if (status == NIC_WC_LOC_ACCESS_ERR && immediate_may_fail(qp))
+		return true;
+	if (status == NIC_WC_MW_BIND_ERR && invalidate_may_fail(qp))
 		return true;
 	return status < 32 && ((r->must | r->may) & BIT(status)) != 0;
 }

@@ -418,6 +418,10 @@ static void pair_bury(struct qp *qp)
 		if (nic_qp_state(both[i]->qp) != NIC_QPS_ERR)
 			qp_to_err(both[i]);
 		both[i]->life = QP_DEAD;
+		if (both[i]->srq != NULL && both[i]->srq->cq == NULL) {
+			both[i]->srq->lossy = true;
+			srq_kick(both[i]->srq, 0);
+		}
 	}
 	for (unsigned i = 0; i < qp->sim->qps; i++)
 		if (qp->sim->qp[i].life != QP_DEAD)

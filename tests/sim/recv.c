@@ -5,6 +5,7 @@
  */
 #include "sim.h"
 
+#include <errno.h>
 #include <stdlib.h>
 
 #define RECV_ID	   0x4e00000000000000ull
@@ -91,7 +92,7 @@ static int rwr_post(struct node *node, struct qp *qp, struct rwr *r)
 		sge[i] = (struct nic_sge){slot_iova(&r->seg[i]), r->seg[i].len,
 					  bank_lkey(r->seg[i].bank) ^ (bad ? 0x5500u : 0)};
 	rc = qp != NULL ? nic_post_recv(qp->qp, &wr) : nic_post_srq_recv(r->srq->srq, &wr);
-	sim_log(node->sim, "    post recv %u, %u bytes -> %d", r->id, r->cap, rc);
+	sim_log(node->sim, "    post recv %u of node %u, %u bytes -> %d", r->id, node->index, r->cap, rc);
 	node_kick(node);
 	return rc;
 }
@@ -202,7 +203,7 @@ static void srq_event(struct sim *sim, void *arg)
 		return;
 	n = 1 + (unsigned)rng_below(&srq->rng, srq->depth);
 	srq->scheduled = false;
-	while (n-- > 0 && srq->posted < srq->depth && !sim->failed) {
+	while (n-- > 0 && (srq->posted < srq->depth || srq->lossy) && !sim->failed) {
 		struct rwr *r = rwr_new(sim);
 		int rc;
 
@@ -212,6 +213,11 @@ static void srq_event(struct sim *sim, void *arg)
 			return;
 		}
 		rc = rwr_post(srq->node, NULL, r);
+		if (rc == -ENOMEM && srq->lossy) { /* full */
+			recv_release(r);
+			srq->posted = srq->depth;
+			return;
+		}
 		if (rc != 0)
 			sim_fail(sim, "api", "nic_post_srq_recv returned %d with %u of %u queued", rc, srq->posted,
 				 srq->depth);

@@ -171,6 +171,7 @@ struct srq {
 	struct cq *cq; /* XRC and tags: its completions; NULL: they go to the CQ of the QP */
 	uint32_t depth, posted, cap;
 	bool scheduled;
+	bool lossy; /* a CQ that overflowed has lost completions of its receives: `posted` may be too high */
 	struct rng rng;
 };
 
@@ -528,6 +529,7 @@ bool window_work(struct qp *qp);
 void window_completed(struct wr *wr, bool success);
 void window_invalidated(struct qp *owner, uint32_t rkey);
 void windows_reset(struct qp *qp);
+bool window_owner(const struct qp *qp);
 struct window *window_usable(struct qp *qp);
 
 /* recv.c */

@@ -6,12 +6,20 @@
  */
 #include "sim.h"
 
+/** @return whether the QP binds windows. An XRC target has no send queue, so the windows of its peer are bound and
+ * invalidated, but no QP uses them. */
+bool window_owner(const struct qp *qp)
+{
+	return (qp->type == NIC_QPT_RC || qp->type == NIC_QPT_XRC_INI) && qp->tags == TAGS_NONE &&
+	       qp->sim->opts.windows;
+}
+
 /** @return a window of the peer that this QP may use now; NULL: there is none. */
 struct window *window_usable(struct qp *qp)
 {
 	struct window *w;
 
-	if (qp->type != NIC_QPT_RC || qp->tags != TAGS_NONE || !qp->sim->opts.windows)
+	if (qp->type == NIC_QPT_XRC_INI || !window_owner(qp))
 		return NULL;
 	w = &qp->peer->windows[rng_below(&qp->rng, SIM_WINDOWS)];
 	return w->state == WINDOW_BOUND ? w : NULL;
@@ -65,6 +73,19 @@ static bool post_send_invalidate(struct qp *qp, struct window *w)
 	return wr_post(wr);
 }
 
+/** Post a SEND with invalidate of a key that no window of the peer has: the peer's receive and its QP fail, and nothing
+ * is answered. */
+static bool post_wrong_invalidate(struct qp *qp, const struct window *stale)
+{
+	struct wr *wr = wr_new(qp, NIC_WR_SEND_WITH_INV);
+
+	if (!wr_gather(wr, 0, true))
+		return false;
+	wr->ex = stale != NULL ? stale->stale_rkey : bank_rkey(&qp->peer->node->bank[BANK_TARGET]);
+	wr->must = BIT(NIC_WC_RETRY_EXC_ERR);
+	return wr_post(wr);
+}
+
 /** Post a WRITE with a key that has been invalidated: the peer must refuse it. */
 static bool post_stale(struct qp *qp, const struct window *w)
 {
@@ -82,6 +103,7 @@ bool window_work(struct qp *qp)
 {
 	struct window *own = &qp->windows[rng_below(&qp->rng, SIM_WINDOWS)];
 	struct window *other = &qp->peer->windows[rng_below(&qp->rng, SIM_WINDOWS)];
+	bool wrong = rng_chance(&qp->rng, qp->sim->opts.errors * 4);
 
 	if (qp->life != QP_UP)
 		return true;
@@ -89,8 +111,10 @@ bool window_work(struct qp *qp)
 		return post_bind(qp, own);
 	if (other->state == WINDOW_BOUND && rng_chance(&qp->rng, 300))
 		return post_send_invalidate(qp, other);
-	if (other->state == WINDOW_FREE && other->stale_rkey != 0 &&
-	    (qp->peer->access & NIC_ACCESS_REMOTE_WRITE) != 0 && rng_chance(&qp->rng, qp->sim->opts.errors * 4))
+	if (wrong && rng_chance(&qp->rng, 300))
+		return post_wrong_invalidate(qp, other->state == WINDOW_FREE && other->stale_rkey != 0 ? other : NULL);
+	if (wrong && other->state == WINDOW_FREE && other->stale_rkey != 0 &&
+	    (qp->peer->access & NIC_ACCESS_REMOTE_WRITE) != 0)
 		return post_stale(qp, other);
 	if (own->state == WINDOW_BOUND && rng_chance(&qp->rng, 200))
 		own->state = WINDOW_CLOSING;
@@ -146,7 +170,7 @@ void window_completed(struct wr *wr, bool success)
 /** Before (re)connection: fresh windows. */
 void windows_reset(struct qp *qp)
 {
-	if (qp->type != NIC_QPT_RC || !qp->sim->opts.windows)
+	if (!window_owner(qp))
 		return;
 	for (unsigned i = 0; i < SIM_WINDOWS; i++) {
 		struct window *w = &qp->windows[i];

@@ -561,7 +561,7 @@ static bool post_one(struct qp *qp)
 		return post_nothing(qp);
 	if (qp->type == NIC_QPT_UD)
 		return datagram_post(qp);
-	if (qp->type == NIC_QPT_RC && qp->tags == TAGS_NONE && qp->sim->opts.windows && rng_chance(&qp->rng, 100))
+	if (window_owner(qp) && rng_chance(&qp->rng, 100))
 		return window_work(qp);
 	if (!allowed(qp, opcode))
 		return true;
