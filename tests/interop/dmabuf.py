@@ -10,8 +10,8 @@ import os
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "apps"))
+import entry  # noqa: E402
 import harness  # noqa: E402
-import placement  # noqa: E402
 from guest import Guest, network_up  # noqa: E402
 
 # In a network namespace of its own, because the guest's rdma_rxe has taken RoCE's port in the first one.
@@ -43,9 +43,9 @@ def inside(folder, elf, image):
 
 def main():
     args = harness.options(__doc__)
-    placement.enter(__file__, args.build, "dmabuf.gz", inside,
-                    [built("tests", "shim", "shim_regions"), built("pmd", "uroced")],
-                    [[("uroce/libibverbs.so.1", built("verbs_shim", "ibverbs", "dropin", "libibverbs.so.1"))]])
+    entry.enter(__file__, args.build, "dmabuf.gz", inside,
+                [built("tests", "shim", "shim_regions"), built("pmd", "uroced")], *entry.NEWER,
+                [("uroce/libibverbs.so.1", built("verbs_shim", "ibverbs", "dropin", "libibverbs.so.1"))])
 
 
 if __name__ == "__main__":

@@ -116,14 +116,15 @@ def libraries_of(tree):
 
 
 def build(modules_folder, programs, out, newer=None, more=()):
-    """Write an initramfs with rdma_rxe, its tools and `programs` (paths) to `out`. The folder `newer` holds unpacked
-    packages whose libraries replace this machine's. `more`: pairs of a name in the guest and a library's path."""
+    """Write an initramfs with rdma_rxe, its tools and `programs` (names or paths) to `out`. The folder `newer` holds
+    unpacked packages whose libraries replace this machine's. `more`: pairs of a name in the guest and a library's
+    path."""
     cpio, libraries = Cpio(), libraries_of(newer) if newer else {}
     for folder in ("dev", "proc", "sys", "tmp", "etc/libibverbs.d", "lib/modules", "sbin"):
         cpio.add(folder, stat.S_IFDIR | 0o755)
     busybox = program_path("busybox")
     cpio.file("bin/busybox", busybox)
-    for path in [program_path(name) for name in PROGRAMS] + list(programs):
+    for path in map(program_path, [*PROGRAMS, *programs]):
         # busybox's shell prefers its own ip and tc unless called as /bin/ip, /bin/tc
         program_add(cpio, path, libraries)
     for name, path in more:

@@ -24,15 +24,12 @@ import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "apps"))
+import entry  # noqa: E402
 import harness  # noqa: E402
-import initramfs  # noqa: E402
-import kernel  # noqa: E402
 import rxe  # noqa: E402
 from guest import GUEST_IP, HOST_IP, Guest, network_up  # noqa: E402
 from relay import Relay  # noqa: E402
 
-RELEASE = "trixie"
-LIBRARIES = "libc6 libibverbs1 ibverbs-providers libnl-3-200 libnl-route-3-200".split()
 LOSS = 3  # percent
 # Of the guest's persistent memory, which begins as a block device, make one that can be mapped and registered.
 DAX, DAX_UP = "/dev/dax0.0", """
@@ -127,30 +124,9 @@ def inside(folder, elf, image):
     tally.finish()
 
 
-def enter(script, build, name, inside_guest, programs, libraries=()):
-    """Call inside_guest(folder, elf, image) in a network namespace: build an image with these programs for the kernel,
-    and run the script again in there. Skips the test if that is not possible."""
-    folder = os.path.join(os.environ["UROCE_BUILD"], "interop", RELEASE)
-    if os.environ.get("UROCE_INTEROP_INSIDE"):
-        inside_guest(folder, *os.environ["UROCE_INTEROP_INSIDE"].split(":"))
-    harness.need_root()
-    if os.uname().machine != "x86_64":
-        harness.skip("the guest is an x86-64 machine")
-    os.makedirs(folder, exist_ok=True)
-    rxe.packages_install()
-    try:
-        elf, modules, newer = kernel.prepare(folder, RELEASE, LIBRARIES)
-        image = os.path.join(folder, name)
-        initramfs.build(modules, programs, image, newer, *libraries)
-    except (kernel.Unavailable, initramfs.Missing) as reason:
-        harness.skip(str(reason))
-    os.environ["UROCE_INTEROP_INSIDE"] = f"{elf}:{image}"
-    os.execvp("unshare", ["unshare", "--net", sys.executable, os.path.abspath(script), "--build", build])
-
-
 def main():
     args = harness.options(__doc__)
-    enter(__file__, args.build, "initramfs.gz", inside, [harness.verify_path(), program_path()])
+    entry.enter(__file__, args.build, "initramfs.gz", inside, [harness.verify_path(), program_path()], *entry.NEWER)
 
 
 if __name__ == "__main__":

@@ -12,19 +12,15 @@ UROCE_INTEROP_ONLY runs just the cases whose name contains its value; rxe__CM_10
 """
 import json
 import os
-import subprocess
 import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "apps"))
 import cm  # noqa: E402
+import entry  # noqa: E402
 import harness  # noqa: E402
-import initramfs  # noqa: E402
-import kernel  # noqa: E402
 from guest import ETHDEV_IP, GUEST_IP, HOST_IP, Guest, network_up  # noqa: E402
 
-PACKAGES = ("qemu-system-x86 seabios ipxe-qemu busybox-static ibverbs-providers ibverbs-utils iproute2 "
-            "rdmacm-utils perftest").split()
 SIZES = {1024: "0,1,7,1023,1024,1025,65539,1048576,3145728", 4096: "0,1,7,4095,4096,4097,65539,1048576,3145728"}
 RELIABLE, LOSSY = "-t rc -q 2 -n 3 -T 19 -w 60000", "-t rc -q 2 -n 3 -T 17 -w 90000"
 UNRELIABLE = "-t uc,ud -q 2 -n 4 -w 3000"
@@ -93,18 +89,6 @@ def is_wanted(name):
 def check_lives(guest):
     if guest.process.poll() is not None:
         raise RuntimeError("the guest died; its console says:\n" + guest.console_text()[-2000:])
-
-
-def packages_install():
-    if all(os.path.exists(f"/var/lib/dpkg/info/{name}.list") for name in PACKAGES):
-        return
-    command = ["apt-get", "install", "-y", "--no-install-recommends", *PACKAGES]
-    for _ in range(2):
-        if subprocess.run(command, env=dict(os.environ, DEBIAN_FRONTEND="noninteractive"),
-                          stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode == 0:
-            return
-        subprocess.run(["apt-get", "update", "-qq"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    harness.skip("cannot install: " + " ".join(PACKAGES))
 
 
 def host_side(port):
@@ -284,23 +268,7 @@ def inside(folder, elf, image):
 
 def main():
     args = harness.options(__doc__)
-    folder = os.path.join(os.environ["UROCE_BUILD"], "interop")
-    if os.environ.get("UROCE_INTEROP_INSIDE"):
-        inside(folder, *os.environ["UROCE_INTEROP_INSIDE"].split(":"))
-    harness.need_root()
-    if os.uname().machine != "x86_64":
-        harness.skip("the guest is an x86-64 machine")
-    os.makedirs(folder, exist_ok=True)
-    packages_install()
-    try:
-        elf, modules, _ = kernel.prepare(folder)
-        image = os.path.join(folder, "initramfs.gz")
-        programs = [initramfs.program_path(name) for name in sorted(CM_PROGRAMS)]
-        initramfs.build(modules, [harness.verify_path(), *programs], image)
-    except (kernel.Unavailable, initramfs.Missing) as reason:
-        harness.skip(str(reason))
-    os.environ["UROCE_INTEROP_INSIDE"] = f"{elf}:{image}"
-    os.execvp("unshare", ["unshare", "--net", sys.executable, os.path.abspath(__file__), "--build", args.build])
+    entry.enter(__file__, args.build, "initramfs.gz", inside, [harness.verify_path(), *sorted(CM_PROGRAMS)])
 
 
 if __name__ == "__main__":

@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The way into a test with a virtual machine: its kernel, its image, and a network namespace of its own."""
+import os
+import subprocess
+import sys
+
+import harness
+import initramfs
+import kernel
+
+PACKAGES = ("qemu-system-x86 seabios ipxe-qemu busybox-static ibverbs-providers ibverbs-utils iproute2 "
+            "rdmacm-utils perftest").split()
+# For what this machine's Debian lacks: a release, and the libraries of rdma-core in it.
+NEWER = "trixie", "libc6 libibverbs1 ibverbs-providers libnl-3-200 libnl-route-3-200".split()
+
+
+def packages_install():
+    if all(os.path.exists(f"/var/lib/dpkg/info/{name}.list") for name in PACKAGES):
+        return
+    command = ["apt-get", "install", "-y", "--no-install-recommends", *PACKAGES]
+    for _ in range(2):
+        if subprocess.run(command, env=dict(os.environ, DEBIAN_FRONTEND="noninteractive"),
+                          stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode == 0:
+            return
+        subprocess.run(["apt-get", "update", "-qq"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    harness.skip("cannot install: " + " ".join(PACKAGES))
+
+
+def enter(script, build, image, inside, programs, release=None, newer=(), libraries=()):
+    """Call inside(folder, elf, image file) in a network namespace: build an image with these programs for the kernel,
+    and run the script again in there. Skips the test if that is not possible.
+
+    @param release the Debian release of the kernel and of the packages `newer`, whose libraries replace this machine's;
+                   None: this machine's
+    @param libraries pairs of a name in the guest and a library's path"""
+    folder = os.path.join(os.environ["UROCE_BUILD"], "interop", release or "")
+    if os.environ.get("UROCE_INTEROP_INSIDE"):
+        inside(folder, *os.environ["UROCE_INTEROP_INSIDE"].split(":"))
+    harness.need_root()
+    if os.uname().machine != "x86_64":
+        harness.skip("the guest is an x86-64 machine")
+    os.makedirs(folder, exist_ok=True)
+    packages_install()
+    try:
+        elf, modules, unpacked = kernel.prepare(folder, release, newer)
+        file = os.path.join(folder, image)
+        initramfs.build(modules, programs, file, unpacked if release else None, libraries)
+    except (kernel.Unavailable, initramfs.Missing) as reason:
+        harness.skip(str(reason))
+    os.environ["UROCE_INTEROP_INSIDE"] = f"{elf}:{file}"
+    os.execvp("unshare", ["unshare", "--net", sys.executable, os.path.abspath(script), "--build", build])
