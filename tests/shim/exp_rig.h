@@ -54,6 +54,23 @@ static inline struct ibv_exp_send_wr exp_masked(struct rig *rig, enum ibv_exp_wr
 	return wr;
 }
 
+/** A signaled request with one element, from end 0; remote address: offset `at` of end 1's buffer. */
+static inline struct ibv_exp_send_wr exp_ordinary(enum ibv_exp_wr_opcode opcode, struct ibv_sge *sge, struct rig *rig,
+						  size_t at)
+{
+	struct ibv_exp_send_wr wr;
+
+	memset(&wr, 0, sizeof(wr));
+	wr.wr_id = opcode;
+	wr.sg_list = sge;
+	wr.num_sge = 1;
+	wr.exp_opcode = opcode;
+	wr.exp_send_flags = IBV_EXP_SEND_SIGNALED;
+	wr.wr.rdma.remote_addr = (uintptr_t)rig->end[1].buf + at;
+	wr.wr.rdma.rkey = rig->end[1].mr->rkey;
+	return wr;
+}
+
 /** Post one request at end 0 and wait for its completion. */
 static inline struct ibv_wc exp_run(struct rig *rig, struct ibv_exp_send_wr *wr)
 {

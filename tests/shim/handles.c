@@ -3,10 +3,9 @@
  * handles.c - calls on objects whose `handle` was overwritten, beside those in answers.c: objects of the newer verbs,
  * and of XRC. Each fails with ENOENT and leaves the object usable. In the data path, handles are not read.
  */
-#include "rig.h"
-
-#include <fcntl.h>
 #include <unistd.h>
+
+#include "xrc_rig.h"
 
 #define GARBLED(at, call)                                                                                              \
 	do {                                                                                                           \
@@ -84,30 +83,17 @@ static void handle__of_what_a_qp_is_made_of(void **state)
 static void handle__of_xrc_objects(void **state)
 {
 	struct rig_end *end = &((struct rig *)*state)->end[0];
-	struct ibv_xrcd_init_attr xrcd_attr = {
-		.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS, .fd = -1, .oflags = O_CREAT};
-	struct ibv_xrcd *xrcd = ibv_open_xrcd(end->ctx, &xrcd_attr);
-	struct ibv_srq_init_attr_ex srq_attr = {
-		.attr = {.max_wr = 4, .max_sge = 1},
-		.comp_mask =
-			IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ,
-		.srq_type = IBV_SRQT_XRC,
-		.pd = end->pd,
-		.xrcd = xrcd,
-		.cq = end->cq,
-	};
-	struct ibv_qp_init_attr_ex target_attr = {
-		.qp_type = IBV_QPT_XRC_RECV, .comp_mask = IBV_QP_INIT_ATTR_XRCD, .xrcd = xrcd};
+	struct ibv_xrcd *xrcd = xrc_domain(end, -1, O_CREAT);
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
 	struct ibv_qp_init_attr init;
 	struct ibv_srq *srq;
 	struct ibv_qp *target;
 
 	assert_non_null(xrcd);
-	NOT_MADE(end->pd, ibv_create_srq_ex(end->ctx, &srq_attr));
-	NOT_MADE(end->cq, ibv_create_srq_ex(end->ctx, &srq_attr));
-	srq = ibv_create_srq_ex(end->ctx, &srq_attr);
-	target = ibv_create_qp_ex(end->ctx, &target_attr);
+	NOT_MADE(end->pd, xrc_srq(end, xrcd));
+	NOT_MADE(end->cq, xrc_srq(end, xrcd));
+	srq = xrc_srq(end, xrcd);
+	target = xrc_target(end, xrcd);
 	assert_non_null(srq);
 	assert_non_null(target);
 	REFUSED(target, ibv_modify_qp(target, &attr, IBV_QP_STATE));

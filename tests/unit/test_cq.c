@@ -3,48 +3,13 @@
  * test_cq.c - completion queues: notification, order, resizing (IBTA 11.4.2; conformance points CQ-01 to CQ-03, CQ-05).
  * CQ overflow is tested in test_qp_error.c.
  */
-#include "resp_util.h"
-#include "cq.h"
-
-static uint32_t psn;
-
-/* Add a receive completion of a SEND, solicited or not. */
-static void push(struct rig *rig, uint64_t wr_id, bool solicited)
-{
-	struct packet p = rig_peer_data(rig, SEND_ONLY, psn++, 0, 8);
-
-	rig_post_recv(rig, wr_id, 0, 64);
-	p.se = solicited;
-	assert_true(rig_rx(rig, &p));
-	rig_drain(rig);
-}
+#include "recv_cq.h"
 
 /* Add a receive completion in error. Works only once, because the QP is in ERR afterwards. */
 static void push_error(struct rig *rig, uint64_t wr_id)
 {
 	rig_post_recv(rig, wr_id, 0, 64);
 	rig_modify_state(rig, NIC_QPS_ERR);
-}
-
-static struct rig *ready(void)
-{
-	psn = E;
-	return rig_ready(NULL);
-}
-
-static bool notified(struct rig *rig)
-{
-	uint64_t events = rig_events(rig, RIG_USER_RECV_CQ(rig));
-
-	assert_true(events == 0 || events == 1ull << NIC_EVENT_COMP);
-	return events;
-}
-
-static void take(struct rig *rig, int n)
-{
-	struct nic_wc wc[8];
-
-	assert_int_equal(nic_cq_poll(rig->recv_cq, n, wc), n);
 }
 
 static void cq__CQ_01_one_event_for_each_arming(void **state)

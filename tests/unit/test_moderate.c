@@ -1,62 +1,44 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* test_moderate.c - moderation of completion events: an event waits for several entries, or for some time. */
-#include "resp_util.h"
-#include "cq.h"
+#include "recv_cq.h"
 
 #define COUNT_OF_EVENT 4
 #define PERIOD_US      100u
 #define PERIOD_NS      (PERIOD_US * UINT64_C(1000))
 
-static uint32_t psn;
-
-static struct rig *ready(void)
+static struct rig *moderated(void)
 {
-	struct rig *rig = rig_ready(NULL);
+	struct rig *rig = ready();
 
-	psn = E;
 	nic_cq_moderate(rig->recv_cq, COUNT_OF_EVENT, PERIOD_US);
 	return rig;
 }
 
 /* Add n receive completions of SENDs, solicited or not. */
-static void push(struct rig *rig, unsigned n, bool solicited)
+static void push_several(struct rig *rig, unsigned n, bool solicited)
 {
-	while (n--) {
-		struct packet p = rig_peer_data(rig, SEND_ONLY, psn++, 0, 8);
-
-		rig_post_recv(rig, psn, 0, 64);
-		p.se = solicited;
-		assert_true(rig_rx(rig, &p));
-		rig_drain(rig);
-	}
+	while (n--)
+		push(rig, n, solicited);
 }
 
-static bool notified(struct rig *rig)
+/* Take the entries of the CQ, which must be n. */
+static void take_all(struct rig *rig, unsigned n)
 {
-	uint64_t events = rig_events(rig, RIG_USER_RECV_CQ(rig));
-
-	assert_true(events == 0 || events == 1ull << NIC_EVENT_COMP);
-	return events;
-}
-
-static void take(struct rig *rig, int n)
-{
-	struct nic_wc wc[8];
-
-	assert_int_equal(nic_cq_poll(rig->recv_cq, 8, wc), n);
+	assert_int_equal(nic_cq_count(rig->recv_cq), n);
+	take(rig, (int)n);
 }
 
 static void moderate__an_event_comes_with_the_last_of_its_entries(void **state)
 {
-	struct rig *rig = ready();
+	struct rig *rig = moderated();
 
 	nic_cq_arm(rig->recv_cq, false);
-	push(rig, COUNT_OF_EVENT - 1, false);
+	push_several(rig, COUNT_OF_EVENT - 1, false);
 	assert_false(notified(rig));
 	assert_int_equal(nic_cq_count(rig->recv_cq), COUNT_OF_EVENT - 1); /* the entries themselves are not delayed */
-	push(rig, 1, false);
+	push_several(rig, 1, false);
 	assert_true(notified(rig));
-	push(rig, COUNT_OF_EVENT, false); /* the arming was used up */
+	push_several(rig, COUNT_OF_EVENT, false); /* the arming was used up */
 	assert_false(notified(rig));
 	rig_advance(rig, 2 * PERIOD_NS);
 	assert_false(notified(rig));
@@ -66,15 +48,15 @@ static void moderate__an_event_comes_with_the_last_of_its_entries(void **state)
 
 static void moderate__an_event_comes_a_period_after_its_first_entry(void **state)
 {
-	struct rig *rig = ready();
+	struct rig *rig = moderated();
 
 	nic_cq_arm(rig->recv_cq, false);
 	rig_advance(rig, 10 * PERIOD_NS);
 	assert_false(notified(rig)); /* there is nothing to announce */
-	push(rig, 1, false);
+	push_several(rig, 1, false);
 	assert_true(nic_next_deadline(rig->nic) == rig->now + PERIOD_NS);
 	rig_advance(rig, PERIOD_NS / 2);
-	push(rig, 1, false);
+	push_several(rig, 1, false);
 	assert_true(nic_next_deadline(rig->nic) == rig->now + PERIOD_NS / 2);
 	rig_advance(rig, PERIOD_NS / 2 - 1);
 	assert_false(notified(rig));
@@ -86,20 +68,20 @@ static void moderate__an_event_comes_a_period_after_its_first_entry(void **state
 
 static void moderate__arming_counts_the_entries_that_wait(void **state)
 {
-	struct rig *rig = ready();
+	struct rig *rig = moderated();
 
-	push(rig, COUNT_OF_EVENT - 1, false);
+	push_several(rig, COUNT_OF_EVENT - 1, false);
 	nic_cq_arm(rig->recv_cq, false);
 	nic_cq_arm(rig->recv_cq, false); /* counts them once */
 	assert_false(notified(rig));
-	push(rig, 1, false);
+	push_several(rig, 1, false);
 	assert_true(notified(rig));
-	take(rig, COUNT_OF_EVENT);
-	push(rig, COUNT_OF_EVENT, false);
+	take_all(rig, COUNT_OF_EVENT);
+	push_several(rig, COUNT_OF_EVENT, false);
 	nic_cq_arm(rig->recv_cq, false);
 	assert_true(notified(rig));
-	take(rig, COUNT_OF_EVENT);
-	push(rig, 1, false);
+	take_all(rig, COUNT_OF_EVENT);
+	push_several(rig, 1, false);
 	nic_cq_arm(rig->recv_cq, false);
 	rig_advance(rig, PERIOD_NS);
 	assert_true(notified(rig));
@@ -108,23 +90,23 @@ static void moderate__arming_counts_the_entries_that_wait(void **state)
 
 static void moderate__solicited_arming_counts_solicited_entries(void **state)
 {
-	struct rig *rig = ready();
+	struct rig *rig = moderated();
 
 	nic_cq_arm(rig->recv_cq, true);
-	push(rig, COUNT_OF_EVENT, false);
+	push_several(rig, COUNT_OF_EVENT, false);
 	assert_true(nic_next_deadline(rig->nic) == UINT64_MAX);
-	take(rig, COUNT_OF_EVENT);
-	push(rig, COUNT_OF_EVENT - 1, true);
-	push(rig, COUNT_OF_EVENT, false);
+	take_all(rig, COUNT_OF_EVENT);
+	push_several(rig, COUNT_OF_EVENT - 1, true);
+	push_several(rig, COUNT_OF_EVENT, false);
 	assert_false(notified(rig));
-	push(rig, 1, true);
+	push_several(rig, 1, true);
 	assert_true(notified(rig));
 	rig_destroy(rig);
 }
 
 static void moderate__each_cq_has_its_own_time(void **state)
 {
-	struct rig *rig = ready();
+	struct rig *rig = moderated();
 
 	nic_cq_moderate(rig->send_cq, COUNT_OF_EVENT, 3 * PERIOD_US);
 	nic_cq_arm(rig->send_cq, false);
@@ -132,7 +114,7 @@ static void moderate__each_cq_has_its_own_time(void **state)
 	rig_post_send(rig, 1, NIC_WR_SEND, 0, 8);
 	rig_drain(rig);
 	rig_ack(rig, RIG_SQ_PSN, SYN_ACK);
-	push(rig, 1, false);
+	push_several(rig, 1, false);
 	rig_advance(rig, PERIOD_NS);
 	assert_true(notified(rig));
 	assert_true(nic_next_deadline(rig->nic) == rig->now + 2 * PERIOD_NS);
@@ -145,20 +127,20 @@ static void moderate__each_cq_has_its_own_time(void **state)
 static void moderate__can_be_changed(void **state)
 {
 	static const uint16_t none[][2] = {{0, 0}, {1, PERIOD_US}, {COUNT_OF_EVENT, 0}};
-	struct rig *rig = ready();
+	struct rig *rig = moderated();
 
 	for (unsigned i = 0; i < 3; i++) {
 		nic_cq_moderate(rig->recv_cq, COUNT_OF_EVENT, PERIOD_US);
 		nic_cq_arm(rig->recv_cq, false);
-		push(rig, 1, false);
+		push_several(rig, 1, false);
 		assert_false(notified(rig));
 		nic_cq_moderate(rig->recv_cq, none[i][0], none[i][1]);
 		assert_true(notified(rig));
-		take(rig, 1);
+		take_all(rig, 1);
 		nic_cq_arm(rig->recv_cq, false);
-		push(rig, 1, false);
+		push_several(rig, 1, false);
 		assert_true(notified(rig));
-		take(rig, 1);
+		take_all(rig, 1);
 	}
 	rig_advance(rig, 2 * PERIOD_NS);
 	assert_false(notified(rig));
@@ -167,7 +149,7 @@ static void moderate__can_be_changed(void **state)
 
 static void moderate__a_destroyed_cq_is_forgotten(void **state)
 {
-	struct rig *rig = ready();
+	struct rig *rig = moderated();
 	struct nic_cq *other = rig_cq_create(rig, 8, &psn);
 	const struct nic_wc wc = {.wr_id = 1};
 
@@ -185,13 +167,13 @@ static void moderate__a_destroyed_cq_is_forgotten(void **state)
 /* Entries of a CQ with notes, or of one that WAITs count, take another way into the ring. */
 static void moderate__a_cq_with_notes_too(void **state)
 {
-	struct rig *rig = ready();
+	struct rig *rig = moderated();
 
 	assert_int_equal(nic_cq_keep_notes(rig->recv_cq), 0);
 	nic_cq_arm(rig->recv_cq, false);
-	push(rig, COUNT_OF_EVENT - 1, false);
+	push_several(rig, COUNT_OF_EVENT - 1, false);
 	assert_false(notified(rig));
-	push(rig, 1, false);
+	push_several(rig, 1, false);
 	assert_true(notified(rig));
 	rig_destroy(rig);
 }
