@@ -3,10 +3,9 @@
  * guard.c - accesses to application memory that may have been unmapped.
  *
  * pmd_guard_run stores a resume point for the thread and calls fn. If the thread faults (SIGSEGV, SIGBUS) while the
- * resume point is set, the handler jumps to it, and pmd_guard_run returns false. Any other fault, and signals sent by
- * kill(), go to the handler that was installed before ours, or to the default action. The signal mask is restored only
- * after a fault, so setting a resume point costs a few stores. The handlers run on the thread's alternate stack if it
- * has one.
+ * resume point is set, the thread goes on there, and pmd_guard_run returns false. Any other fault, and signals sent by
+ * kill(), go to the handler that was installed before ours, or to the default action. Setting a resume point costs a
+ * few stores. The handlers run on the thread's alternate stack if it has one.
  *
  * A handler that the application installs later replaces ours until pmd_guard_reinstall is called. The alternatives are
  * worse: a check before each access costs a system call in the data path, and interposing sigaction affects every
@@ -21,11 +20,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <ucontext.h>
-#include <unistd.h>
 
 #include "engine.h"
 #include "guard.h"
-#include "mapped.h"
 
 /* A thread's resume point. The handler must not use thread-local storage to find it. In a library loaded at run time, a
  * thread's first access to a thread-local variable allocates memory. The handler could make that first access, in a
@@ -195,6 +192,35 @@ static void guard_chain(const struct sigaction *prev, int sig, siginfo_t *info, 
 	context->uc_link = (void *)mark.outer;
 }
 
+/** The thread goes on here after the handler has returned. */
+__attribute__((noreturn, noinline)) static void guard_resume(void **resume)
+{
+	__builtin_longjmp(resume, 1);
+}
+
+/** Have the thread call guard_resume(resume) when the handler returns. A jump out of the handler would leave the thread
+ *  with what the kernel gives a handler: other floating-point control, protection keys, signal mask, and a disarmed
+ *  alternate stack. The frames below that of pmd_guard_run() are given up, so the stack pointer needs only to be
+ *  aligned. */
+static void guard_divert(ucontext_t *context, void **resume)
+{
+#if defined(__x86_64__)
+	greg_t *regs = context->uc_mcontext.gregs;
+
+	regs[REG_RIP] = (greg_t)(uintptr_t)guard_resume;
+	regs[REG_RDI] = (greg_t)(uintptr_t)resume;
+	regs[REG_RSP] = (regs[REG_RSP] & ~(greg_t)15) - 8; /* as after a call */
+	regs[REG_EFL] &= ~(greg_t)0x400;		   /* the direction flag */
+#elif defined(__aarch64__)
+	context->uc_mcontext.pc = (uintptr_t)guard_resume;
+	context->uc_mcontext.regs[0] = (uintptr_t)resume;
+	context->uc_mcontext.sp &= ~UINT64_C(15);
+#else /* at least the signal mask */
+	pthread_sigmask(SIG_SETMASK, &context->uc_sigmask, NULL);
+	guard_resume(resume);
+#endif
+}
+
 static void guard_handler(int sig, siginfo_t *info, void *ctx)
 {
 	struct guard_thread *t = guard_find();
@@ -205,9 +231,8 @@ static void guard_handler(int sig, siginfo_t *info, void *ctx)
 
 	if (resume && fault) {
 		t->resume = NULL;
-		/* Restore the mask: a library that wraps signal handlers may have blocked more signals. */
-		pthread_sigmask(SIG_SETMASK, &context->uc_sigmask, NULL);
-		__builtin_longjmp(resume, 1);
+		guard_divert(context, resume);
+		return;
 	}
 	prev = guard_previous(sig);
 	if (!(prev.sa_flags & SA_SIGINFO) && prev.sa_handler == SIG_IGN && !fault)
@@ -269,7 +294,8 @@ void pmd_guard_fork_child(void)
 
 /* ---- accesses ------------------------------------------------------------------------------------------------ */
 
-/* Never inlined: the jump can spoil local variables, and here only `t` is used after the call of fn. */
+/* Never inlined: the jump can spoil the local variables of the function with the setjmp, which would be the caller's.
+ * Here none is used after a jump. */
 __attribute__((noinline)) bool pmd_guard_run(void *ctx, void (*fn)(void *arg), void *arg)
 {
 	struct guard_thread *t = guard_self;
@@ -287,35 +313,5 @@ __attribute__((noinline)) bool pmd_guard_run(void *ctx, void (*fn)(void *arg), v
 	fn(arg);
 	__asm__ volatile("" ::: "memory");
 	t->resume = NULL;
-	return true;
-}
-
-/* ---- memory that is mapped in part ----------------------------------------------------------------------------- */
-
-struct write {
-	uint8_t *to;
-	const uint8_t *from;
-	size_t len;
-};
-
-static void write_run(void *arg)
-{
-	const struct write *w = arg;
-
-	memcpy(w->to, w->from, w->len);
-}
-
-bool pmd_guard_write_mapped(void *ctx, void *app, const void *buf, size_t len)
-{
-	const size_t page = (size_t)sysconf(_SC_PAGESIZE);
-	struct write w = {app, buf, 0};
-
-	for (; len > 0; len -= w.len, w.to += w.len, w.from += w.len) {
-		w.len = page - (uintptr_t)w.to % page;
-		if (w.len > len)
-			w.len = len;
-		if (!pmd_guard_run(ctx, write_run, &w) && pmd_is_mapped(w.to, w.len))
-			return false;
-	}
 	return true;
 }

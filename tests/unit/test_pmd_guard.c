@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <fenv.h>
 #include <malloc.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -23,6 +24,10 @@
 #include "dma.h"
 #include "engine.h"
 #include "guard.h"
+
+#ifndef SS_AUTODISARM
+#define SS_AUTODISARM (1U << 31)
+#endif
 
 static size_t page;
 
@@ -78,6 +83,49 @@ static void guard__access_to_unmapped_or_protected_memory_returns_false(void **s
 	assert_int_equal(good[0], 7);
 	munmap(good, page);
 	munmap(ro, page);
+}
+
+/** A handler begins with other floating-point modes, signals blocked, and the alternate stack disarmed if the thread
+ * asks for that. After a fault the thread has its own again. */
+static void guard__a_fault_leaves_the_thread_s_modes(void **state)
+{
+	static char stack[65536];
+	stack_t own = {.ss_sp = stack, .ss_size = sizeof(stack), .ss_flags = SS_AUTODISARM},
+		none = {.ss_flags = SS_DISABLE};
+	char *p = map(1, PROT_NONE);
+	sigset_t blocked, now;
+	stack_t after;
+	fenv_t modes;
+
+	(void)state;
+	pmd_guard_reinstall();
+	assert_int_equal(sigaltstack(&own, NULL), 0);
+	sigemptyset(&blocked);
+	sigaddset(&blocked, SIGUSR1);
+	assert_int_equal(pthread_sigmask(SIG_BLOCK, &blocked, NULL), 0);
+	fegetenv(&modes);
+	assert_int_equal(fesetround(FE_UPWARD), 0);
+#ifdef __SSE__
+	unsigned csr = __builtin_ia32_stmxcsr() | 0x8040; /* denormals are flushed */
+
+	__builtin_ia32_ldmxcsr(csr);
+#endif
+	for (unsigned i = 0; i < 2; i++) {
+		assert_false(pmd_guard_run(NULL, touch, p));
+		assert_int_equal(fegetround(), FE_UPWARD);
+#ifdef __SSE__
+		assert_int_equal(__builtin_ia32_stmxcsr(), csr);
+#endif
+		pthread_sigmask(SIG_BLOCK, NULL, &now);
+		assert_int_equal(sigismember(&now, SIGUSR1), 1);
+		assert_int_equal(sigismember(&now, SIGSEGV), 0);
+		assert_int_equal(sigaltstack(NULL, &after), 0);
+		assert_ptr_equal(after.ss_sp, stack);
+	}
+	fesetenv(&modes);
+	pthread_sigmask(SIG_UNBLOCK, &blocked, NULL);
+	sigaltstack(&none, NULL);
+	munmap(p, page);
 }
 
 static void guard__access_beyond_a_truncated_file_returns_false(void **state)
@@ -541,6 +589,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(guard__good_access_returns_true),
 		cmocka_unit_test(guard__access_to_unmapped_or_protected_memory_returns_false),
+		cmocka_unit_test(guard__a_fault_leaves_the_thread_s_modes),
 		cmocka_unit_test(guard__access_beyond_a_truncated_file_returns_false),
 		cmocka_unit_test(guard__each_of_many_threads_recovers_from_its_own_faults),
 		cmocka_unit_test(guard__faults_of_the_application_go_to_its_handler),
