@@ -78,10 +78,9 @@ struct nic_config {
 	/** Run fn(arg), which accesses application memory. Returns false if an access faulted; the remainder of fn
 	 *  is then skipped. NULL: fn is called directly. fn allocates no memory, takes no lock, calls no callback. */
 	bool (*guard)(void *ctx, void (*fn)(void *arg), void *arg);
-	/** Called when a write under `guard` has faulted in memory whose pages an adapter would have pinned: write buf
-	 *  to those pages of [app, app + len) that are mapped. Returns false if a page is mapped but cannot be written;
-	 *  pages before it may have been written. NULL: the fault is an error of the request. */
-	bool (*write_mapped)(void *ctx, void *app, const void *buf, size_t len);
+	/** Whether all pages of [app, app + len) are mapped. Called when a write under `guard` has faulted in memory
+	 *  whose pages an adapter would have pinned. NULL: the fault is an error of the request. */
+	bool (*is_mapped)(void *ctx, const void *app, size_t len);
 	/** Revoke memory that packets in flight refer to (NIC_PATH_REFERENCES). With a QPN: the memory that this QP's
 	 *  requests refer to and, if `answers`, also the memory that its responses refer to. With qpn 0: all pieces
 	 *  under `key`. After the call no receiver accepts that memory as payload, even from frames that nic_path_tx

@@ -29,9 +29,9 @@ int nic_pd_free(struct nic_pd *pd);
 /**
  * Register [addr, addr + len) for use under the addresses [iova, iova + len).
  * The range belongs to the application and should stay mapped. If it does not, nic_config.guard catches the fault of an
- * access. In a region with NIC_ACCESS_ON_DEMAND the fault is an error of the request. In other regions, copies are made
- * as far as possible, as if the pages were pinned (nic_config.force): a write to memory that is not mapped is dropped,
- * and the request succeeds.
+ * access. In a region with NIC_ACCESS_ON_DEMAND the fault is an error of the request. In other regions,
+ * where an adapter would have pinned the pages, a write to memory that is not mapped (nic_config.is_mapped) is dropped,
+ * and the request succeeds. Reads and atomics fail.
  * Remote write or remote atomic access without local write access is refused (AT-07, C10-74).
  * @return 0, -EINVAL (rights, overflow), -ENOMEM.
  */

@@ -11,7 +11,7 @@
 #include "icrc.h"
 #include "mem.h"
 
-static void copy_run(void *arg)
+void mem_copy_run(void *arg)
 {
 	const struct copy_job *job = arg;
 
@@ -39,14 +39,14 @@ static bool guarded(struct nic *nic, void (*fn)(void *), void *arg)
 
 bool mem_read(struct nic *nic, void *dst, const uint8_t *app, size_t len, uint32_t *icrc)
 {
-	return guarded(nic, icrc ? sum_run : copy_run, &(struct copy_job){dst, app, len, icrc});
+	return guarded(nic, icrc ? sum_run : mem_copy_run, &(struct copy_job){dst, app, len, icrc});
 }
 
 bool mem_write(struct nic *nic, uint8_t *app, const void *src, size_t len)
 {
 	struct copy_job job = {app, src, len, NULL};
 
-	if (guarded(nic, copy_run, &job))
+	if (guarded(nic, mem_copy_run, &job))
 		return true;
 	nic->faulted = job; /* for mem_write_pinned() */
 	return false;

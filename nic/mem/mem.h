@@ -80,8 +80,11 @@ static inline void mem_revoke(const struct nic *nic, const struct mkey *m)
 /** Read len bytes of application memory. Unless icrc is NULL, continue *icrc over these bytes.
  *  @return false if the access faulted: memory is not mapped, or protected. */
 bool mem_read(struct nic *nic, void *dst, const uint8_t *app, size_t len, uint32_t *icrc);
-/** Write len bytes of application memory. @return false if the access faulted. */
+/** Write len bytes of application memory. @return false if the access faulted: see mem_write_pinned(). */
 bool mem_write(struct nic *nic, uint8_t *app, const void *src, size_t len);
+
+/** The copy of a struct copy_job, for nic_config.guard. */
+void mem_copy_run(void *arg);
 
 /** Copy len bytes of the SGE list's memory to dst, starting `offset` bytes into the list. The L_Keys must be valid for
  * this PD. icrc: see mem_read. */

@@ -24,14 +24,45 @@ static bool is_pinned(const struct nic *nic, const struct nic_pd *pd, uint32_t k
 	return !(mr->mkey.access & NIC_ACCESS_ON_DEMAND);
 }
 
+#define PAGE_MIN 4096 /* no processor has smaller pages; a larger page is written in parts */
+
+/** Write to one page, or drop the write if the page is not mapped. It is tried twice because the program may map the
+ * page between the fault and the question. @return false: the page is mapped and cannot be written. */
+static bool write_page(const struct nic_config *cfg, struct copy_job *part, bool *dropped)
+{
+	for (unsigned i = 0; i < 2; i++) {
+		if (cfg->guard(cfg->ctx, mem_copy_run, part))
+			return true;
+		if (!cfg->is_mapped(cfg->ctx, part->dst, part->len)) {
+			*dropped = true;
+			return true;
+		}
+	}
+	return false;
+}
+
+bool mem_write_mapped(const struct nic_config *cfg, const struct copy_job *job, bool *dropped)
+{
+	struct copy_job part = *job;
+
+	*dropped = false;
+	for (size_t left = job->len; left > 0; left -= part.len, part.dst += part.len, part.src += part.len) {
+		part.len = PAGE_MIN - (uintptr_t)part.dst % PAGE_MIN;
+		if (part.len > left)
+			part.len = left;
+		if (!write_page(cfg, &part, dropped))
+			return false;
+	}
+	return true;
+}
+
 bool mem_write_pinned(struct nic *nic, const struct nic_pd *pd, uint32_t key)
 {
-	const struct nic_config *cfg = &nic->cfg;
-	const struct copy_job *job = &nic->faulted;
+	bool dropped;
 
-	if (!is_pinned(nic, pd, key) || !cfg->write_mapped ||
-	    !cfg->write_mapped(cfg->ctx, job->dst, job->src, job->len))
+	if (!is_pinned(nic, pd, key) || !nic->cfg.is_mapped || !mem_write_mapped(&nic->cfg, &nic->faulted, &dropped))
 		return false;
-	COUNT(nic, app_memory_lost);
+	if (dropped)
+		COUNT(nic, app_memory_lost);
 	return true;
 }

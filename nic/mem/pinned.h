@@ -5,6 +5,10 @@
 
 #include "mem.h"
 
+/** Write to those pages of a copy's destination that are mapped, in ascending order. @param dropped out: whether a page
+ *  was not mapped. @return false: a page is mapped and cannot be written; pages before it may have been written. */
+bool mem_write_mapped(const struct nic_config *cfg, const struct copy_job *job, bool *dropped);
+
 /** Called after mem_write() has failed. Unless the region is on demand, write to the pages that are mapped, drop the
  *  rest, and count that. The copy is taken from nic->faulted, so that callers need not keep its arguments, which would
  *  cost instructions when nothing faults.

@@ -9,9 +9,6 @@
 /** Implements nic_config.guard: run fn(arg). @return false: fn faulted. */
 bool pmd_guard_run(void *ctx, void (*fn)(void *arg), void *arg);
 
-/** Implements nic_config.write_mapped. */
-bool pmd_guard_write_mapped(void *ctx, void *app, const void *buf, size_t len);
-
 /** The forking thread calls _prepare before fork, and _parent or _child after it. The child then has a consistent
  *  guard, without entries of threads that exist only in the parent. The caller must not take an engine lock between the
  *  two calls. */

@@ -7,7 +7,7 @@
 
 #include "mapped.h"
 
-bool pmd_is_mapped(const void *addr, size_t len)
+bool pmd_is_mapped(void *ctx, const void *addr, size_t len)
 {
 	const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), start = (uintptr_t)addr & ~(page - 1);
 	const uintptr_t end = (uintptr_t)addr + len;
@@ -20,6 +20,7 @@ bool pmd_is_mapped(const void *addr, size_t len)
 
 		mapped = mincore((void *)at, part, resident) == 0 || errno != ENOMEM;
 	}
+	(void)ctx;
 	errno = before;
 	return mapped;
 }

@@ -6,8 +6,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/** Whether all pages of [addr, addr + len) are mapped. Protected pages, and those past the end of a file, are. Takes
- *   about a microsecond, and more for megabytes. */
-bool pmd_is_mapped(const void *addr, size_t len);
+/** Implements nic_config.is_mapped: whether all pages of [addr, addr + len) are mapped. Protected pages, and those past
+ *  the end of a file, are. Takes about a microsecond, and more for megabytes. */
+bool pmd_is_mapped(void *ctx, const void *addr, size_t len);
 
 #endif

@@ -13,6 +13,7 @@
 
 #include "engine_priv.h"
 #include "guard.h"
+#include "mapped.h"
 #include "key.h"
 #include "local.h"
 
@@ -120,7 +121,7 @@ int pmd_engine_create_nic(struct pmd_engine *e, enum nic_mtu mtu, char *err, siz
 		.revoke = engine_revoke,
 		.untaken = engine_untaken,
 		.guard = pmd_guard_run,
-		.write_mapped = pmd_guard_write_mapped,
+		.is_mapped = pmd_is_mapped,
 		.persist = engine_persist,
 		.pause = engine_pause,
 		.ctx = e,

@@ -134,7 +134,7 @@ static bool fetch(void *ctx, uint32_t offset, void *dst, uint32_t len, void *las
 	/* If the producer's number could not be read, or is wrong, stop using references at once. Otherwise perhaps
 	 * only one message's memory is unmapped, on either side. If it is on this side, the NIC decides what becomes of
 	 * it. If it is on the other, stop using references after FAILURES_MAX failures in a row. */
-	if (got >= (ssize_t)sizeof(number) && number == in->peer.number && !pmd_is_mapped(dst, len))
+	if (got >= (ssize_t)sizeof(number) && number == in->peer.number && !pmd_is_mapped(NULL, dst, len))
 		return false;
 	if (got < (ssize_t)sizeof(number) || number != in->peer.number || ++in->failures == FAILURES_MAX) {
 		in->refers = false;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_pmd_mapped.c - writes to memory that is mapped in part (pmd/base/guard.c, mapped.c); pmd/base/maps.c. */
+/* test_pmd_mapped.c - writes to memory that is mapped in part (nic/mem/pinned.c, pmd/base/mapped.c); pmd/base/maps.c.
+ */
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -18,6 +19,7 @@
 #include "guard.h"
 #include "mapped.h"
 #include "maps.h"
+#include "pinned.h"
 
 #define PAGES 4u
 
@@ -53,10 +55,14 @@ static int file(uint8_t byte)
 	return fd;
 }
 
+static bool dropped; /* by the last put() */
+
 static bool put(uint8_t *app, size_t len)
 {
+	const struct nic_config cfg = {.guard = pmd_guard_run, .is_mapped = pmd_is_mapped};
+
 	pmd_guard_reinstall(); /* cmocka installs its own signal handlers */
-	return pmd_guard_write_mapped(NULL, app, data, len);
+	return mem_write_mapped(&cfg, &(struct copy_job){app, data, len, NULL}, &dropped);
 }
 
 static void mapped__writes_around_what_is_not_mapped(void **state)
@@ -67,17 +73,18 @@ static void mapped__writes_around_what_is_not_mapped(void **state)
 		size_t gap = page + 10;
 
 		assert_int_equal(munmap(p + page, page), 0);
-		assert_false(pmd_is_mapped(p, PAGES * page));
-		assert_true(pmd_is_mapped(p, page) && pmd_is_mapped(p + 2 * page, 2 * page));
-		assert_true(put(p + 3, PAGES * page - 3));
+		assert_false(pmd_is_mapped(NULL, p, PAGES * page));
+		assert_true(pmd_is_mapped(NULL, p, page) && pmd_is_mapped(NULL, p + 2 * page, 2 * page));
+		assert_true(put(p + 3, PAGES * page - 3) && dropped);
 		assert_memory_equal(p + 3, data, page - 3);
 		assert_memory_equal(p + 2 * page, data + 2 * page - 3, 2 * page);
-		assert_true(put(p + gap, page)); /* it begins in the gap, and ends behind it */
+		assert_true(put(p, page) && !dropped);
+		assert_true(put(p + gap, page) && dropped); /* it begins in the gap, and ends behind it */
 		assert_memory_equal(p + 2 * page, data + page - 10, 10);
 		assert_int_equal(p[2 * page + 10], data[2 * page + 10 - 3]);
 		assert_int_equal(munmap(p, PAGES * page), 0);
 		assert_true(put(p, PAGES * page)); /* nothing is mapped */
-		assert_false(pmd_is_mapped(p, 1));
+		assert_false(pmd_is_mapped(NULL, p, 1));
 	}
 }
 
