@@ -409,5 +409,9 @@ int main(void)
 		BOTH(protected__and_unmapped),
 	};
 
+	if (sysconf(_SC_PAGESIZE) != PAGE) {
+		print_message("SKIP: these tests are written for pages of %u bytes\n", PAGE);
+		return 77;
+	}
 	return cmocka_run_group_tests_name("shim_faults", tests, NULL, NULL);
 }
