@@ -261,10 +261,10 @@ int nic_sge_find(const struct nic_pd *pd, const struct nic_sge *sge, bool write,
 	}
 }
 
-enum direction { GATHER, SCATTER, CHECK };
+enum direction { GATHER, SCATTER };
 
 /*
- * Copy or check `len` bytes of an SGE list's memory, from `offset` on. Each SGE that these bytes touch is checked
+ * Copy `len` bytes to or from an SGE list's memory, from `offset` on. Each SGE that these bytes touch is checked
  * whole: a bad SGE fails as soon as its first byte is used. Bytes past the end of the list are a range error.
  */
 static inline __attribute__((always_inline)) enum mem_verdict walk(struct nic *nic, const struct nic_pd *pd,
@@ -293,8 +293,7 @@ static inline __attribute__((always_inline)) enum mem_verdict walk(struct nic *n
 		if (dir == SCATTER && !mem_write(nic, app + offset, data, piece) &&
 		    !mem_write_pinned(nic, NULL, sge->lkey))
 			return MEM_FAULT;
-		if (data)
-			data += piece;
+		data += piece;
 		len -= piece;
 		offset = 0;
 	}
@@ -311,10 +310,4 @@ enum mem_verdict mem_scatter(struct nic *nic, const struct nic_pd *pd, const str
 			     uint64_t offset, const void *src, uint32_t len)
 {
 	return walk(nic, pd, sge, n, offset, (uint8_t *)(uintptr_t)src, len, SCATTER, NULL);
-}
-
-enum mem_verdict mem_scatter_check(struct nic *nic, const struct nic_pd *pd, const struct nic_sge *sge, uint32_t n,
-				   uint64_t offset, uint32_t len)
-{
-	return walk(nic, pd, sge, n, offset, NULL, len, CHECK, NULL);
 }

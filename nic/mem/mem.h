@@ -93,9 +93,6 @@ enum mem_verdict mem_gather(struct nic *nic, const struct nic_pd *pd, const stru
 /** Copy len bytes from src into the memory of the SGE list, from `offset` on. */
 enum mem_verdict mem_scatter(struct nic *nic, const struct nic_pd *pd, const struct nic_sge *sge, uint32_t n,
 			     uint64_t offset, const void *src, uint32_t len);
-/** Run the checks of mem_scatter without touching data. */
-enum mem_verdict mem_scatter_check(struct nic *nic, const struct nic_pd *pd, const struct nic_sge *sge, uint32_t n,
-				   uint64_t offset, uint32_t len);
 
 /** Execute an atomic on aligned application memory; `orig`: as in atomic_execute(). @return false if it faulted. */
 bool mem_atomic(struct nic *nic, const struct nic_atomic *a, uint8_t *app, uint64_t *orig);

@@ -302,6 +302,24 @@ static void store__one_tree_for_the_same_devices(void **state)
 	sysfs_store_close(&b);
 }
 
+/** What realpath() returns below the tree must begin with its root. */
+static void store__links_to_the_folder_are_resolved(void **state)
+{
+	struct sysfs_store a = store_of("127.14.200.1"), b;
+	char link[160];
+
+	(void)state;
+	snprintf(link, sizeof(link), "%s/link", runtime);
+	assert_int_equal(symlink(runtime, link), 0);
+	setenv("XDG_RUNTIME_DIR", link, 1);
+	b = store_of("127.14.200.1");
+	setenv("XDG_RUNTIME_DIR", runtime, 1);
+	assert_string_equal(a.root, b.root);
+	assert_int_equal(unlink(link), 0);
+	sysfs_store_close(&a);
+	sysfs_store_close(&b);
+}
+
 static void store__unused_trees_are_removed_and_used_ones_kept(void **state)
 {
 	struct sysfs_store a = store_of("127.14.203.1"), b;
@@ -587,6 +605,7 @@ int main(void)
 		cmocka_unit_test(tree__an_error_ends_it_and_is_returned),
 		cmocka_unit_test(tree__each_counter_file_shows_its_own_value),
 		cmocka_unit_test(store__one_tree_for_the_same_devices),
+		cmocka_unit_test(store__links_to_the_folder_are_resolved),
 		cmocka_unit_test(store__unused_trees_are_removed_and_used_ones_kept),
 		cmocka_unit_test(store__trees_left_by_a_killed_process_are_removed),
 		cmocka_unit_test(store__many_threads_and_processes_at_once),

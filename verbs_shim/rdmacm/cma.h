@@ -116,7 +116,6 @@ struct cma_id {
 	enum cma_state state;
 	uint16_t space; /* enum nic_cm_space */
 	uint8_t qp_type;
-	bool passive; /* created for a connection request */
 	bool reuse, one_family;
 	bool tos_set, ack_timeout_set;
 	uint8_t tos, ack_timeout;

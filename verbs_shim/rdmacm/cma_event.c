@@ -162,7 +162,6 @@ static void request_begin(struct cma_id *id, struct cma_device *device, const st
 {
 	id->device = device;
 	id->cm = event->id;
-	id->passive = true;
 	id->state = CMA_CONNECT;
 	nic_cm_id_set_user(event->id, id);
 	if (event->type == NIC_CM_EVENT_REQ)

@@ -245,6 +245,16 @@ static int store_make(const struct sysfs_world *w, const char *base, const char 
 	return 0;
 }
 
+/** Resolve symbolic links in the base folder: sysfs_path_back() compares with what realpath() returns below it. */
+static void base_resolve(char *base, size_t len)
+{
+	char *resolved = realpath(base, NULL);
+
+	if (resolved && strlen(resolved) < len)
+		strcpy(base, resolved);
+	free(resolved);
+}
+
 int sysfs_store_open(const struct sysfs_world *w, uint64_t hash, struct sysfs_store *out)
 {
 	char base[SYSFS_OWN_MAX / 2], root[SYSFS_OWN_MAX];
@@ -252,6 +262,7 @@ int sysfs_store_open(const struct sysfs_world *w, uint64_t hash, struct sysfs_st
 
 	if (err)
 		return err;
+	base_resolve(base, sizeof(base));
 	snprintf(root, sizeof(root), "%s/tree-%016llx", base, (unsigned long long)hash);
 	for (unsigned i = 0; i < TRIES; i++) {
 		err = store_hold(root, out);
