@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""UCX over its transport of ours, unmodified: ucx_perftest's tests, and a program that checks every atomic operation
-while the target sleeps."""
+"""UCX, unmodified, over its transport of ours and over queue pairs (rc, ud): ucx_perftest's tests. Over ours, a program
+checks every atomic operation while the target sleeps."""
 import os
 import re
 import shutil
@@ -11,12 +11,18 @@ import cm
 import harness
 
 LOSSY = ("--loss", "1%")
-UCP_TESTS = ("tag_lat", "tag_bw", "tag_sync_lat", "ucp_put_lat", "ucp_put_bw", "ucp_get", "ucp_add", "ucp_fadd",
-             "ucp_swap", "ucp_cswap", "stream_lat", "stream_bw", "ucp_am_lat", "ucp_am_bw")
-# Tests of the transport itself, and how they pass their data.
-UCT_TESTS = [(test, how) for test in ("am_lat", "am_bw", "put_lat", "put_bw") for how in ("short", "bcopy", "zcopy")]
-UCT_TESTS += [("get", "bcopy"), ("get", "zcopy")]
-UCT_TESTS += [(test, "short") for test in ("add_lat", "add_mr", "fadd", "swap", "cswap")]
+UCP_TESTS = ("tag_lat", "tag_bw", "tag_sync_lat", "tag_sync_bw", "ucp_put_lat", "ucp_put_bw", "ucp_get", "ucp_add",
+             "ucp_fadd", "ucp_swap", "ucp_cswap", "stream_lat", "stream_bw", "ucp_am_lat", "ucp_am_bw")
+# Tests of the transports themselves, and how they pass their data.
+UCT_MESSAGES = [(test, how) for test in ("am_lat", "am_bw") for how in ("short", "bcopy", "zcopy")]
+UCT_MEMORY = [(test, how) for test in ("put_lat", "put_bw") for how in ("short", "bcopy", "zcopy")]
+UCT_MEMORY += [("get", "bcopy"), ("get", "zcopy")]
+UCT_ATOMICS = [(test, "short") for test in ("add_lat", "add_mr", "fadd", "cswap")]
+UCT_TESTS = {  # what each transport has
+    "uroce": UCT_MESSAGES + UCT_MEMORY + UCT_ATOMICS + [("swap", "short")],
+    "rc_verbs": UCT_MESSAGES + UCT_MEMORY + UCT_ATOMICS,
+    "ud_verbs": UCT_MESSAGES,
+}
 CONNECT_PORT = "13347"  # of the device, in the port space of TCP
 SIZES = ("1", "128", "129", "8192", "8193", "100000", "4000000")  # around the limits of short, bcopy and eager
 
@@ -67,7 +73,7 @@ def connect(tally, case, sides, env):
 
 def lossy(tally):
     """By UDP, while packets are lost: every operation is executed once."""
-    sides = harness.one_device_sides(5)
+    sides = harness.one_device_sides(6)
     with harness.kept_device(tally, "UDP that loses 1% of all packets", sides[0].address, LOSSY) as device:
         atomics(tally, "UDP that loses 1% of all packets", sides, dict(environment("uroce"), UROCE_RING="off"), 2, 400,
                 device.wait)
@@ -89,10 +95,16 @@ def main():
             perftest(tally, case, sides, dict(env, **more), "tag_lat", "-n", "30", "-s", size)
         atomics(tally, case, sides, dict(env, **more))
         connect(tally, case, sides, dict(env, UCX_SOCKADDR_TLS_PRIORITY="rdmacm", **more))
-    for test, how in UCT_TESTS:
-        perftest(tally, "shared memory", harness.one_device_sides(4), env, test, "-n", "500", "-d", "uroce0:1", "-x",
-                 "uroce", "-D", how)
-    connect(tally, "all transports", harness.one_device_sides(6), environment("all"))
+    for number, case in enumerate(("shared memory", "UDP")):
+        sides, ring = harness.one_device_sides(4 + number), {} if number == 0 else {"UROCE_RING": "off"}
+        for transport, tests in UCT_TESTS.items():
+            for test, how in tests:
+                perftest(tally, case, sides, dict(env, **ring), test, "-n", "500", "-d", "uroce0:1", "-x", transport,
+                         "-D", how, "-s", "128" if how == "zcopy" else "8")
+        for transport in ("rc", "ud"):
+            for test in UCP_TESTS:
+                perftest(tally, f"{transport}, {case}", sides, dict(environment(transport), **ring), test, "-n", "500")
+    connect(tally, "all transports", harness.one_device_sides(7), environment("all"))
     lossy(tally)
     tally.finish()
 
