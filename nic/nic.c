@@ -197,7 +197,7 @@ static void no_qp(struct nic *nic, const struct packet *p)
 	trace_add(nic, p->dest_qpn, NIC_TR_drop, p->psn, NIC_CNT_rx_no_qp);
 }
 
-/** @return whether a connected QP has accepted the packet. */
+/** @return whether a reliable QP has accepted the packet (NIC_RX_ACCEPTED). */
 static bool dispatch(struct nic *nic, const struct packet *p)
 {
 	struct nic_qp *qp;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* observe.c - names and descriptions of counters and trace events, from the .def tables; reading the trace. */
+/* observe.c - for observers: counters and the trace, with names from the .def tables; the QPs and their paths. */
 #include "qp.h"
 
 static const struct {

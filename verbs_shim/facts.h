@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * facts.h - constants common to all our devices, as reported by ibv_query_* (ibverbs/query.c) and the sysfs tree
- * (sysfs/attributes.c, sysfs/pci.c). Values that differ per device come from pmd/include/engine.h and nic.h.
+ * (sysfs/). Values that differ per device come from pmd/include/engine.h and nic.h.
  */
 #ifndef FACTS_H
 #define FACTS_H

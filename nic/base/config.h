@@ -7,7 +7,7 @@
 
 struct nic_config;
 
-/** Replace zeroes in *c with the defaults. @return false: a value is out of range, or c->random is NULL. */
+/** Fill in the defaults of members that are 0. @return false: a value is invalid, or c->random is NULL. */
 bool nic_config_complete(struct nic_config *c);
 
 #endif

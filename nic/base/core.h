@@ -24,21 +24,21 @@ struct timer_entry {
 	struct nic_qp *qp;
 };
 
-/** An egress path; see nic.h. */
+/** An egress path; see nic_path.h. */
 struct path {
 	bool open;
 	uint32_t flags;	   /* enum nic_path_flags */
 	struct list ready; /* QPs with something to send on the path; they take turns */
-	uint32_t turn;	   /* packets that the first QP of the list has sent in its current turn */
+	uint32_t turn;	   /* how much of its turn (TX_TURN, path.c) the first QP of the list has used */
 };
 
 /** State of the trigger unit. */
 struct trig {
 	struct list due; /* counters with ready work */
-	/* Counters whose ready work found no room in its queue. untried: the present pass has not tried the counter
-	 * yet. hungry, fed: at the last try, none (hungry) or some (fed) of the counter's work was started. */
+	/* Counters whose ready work found no room in its queue. untried: not tried yet in the present pass over
+	 * them. hungry, fed: at the last try, none (hungry) or some (fed) of the counter's work was started. */
 	struct list untried, hungry, fed;
-	uint64_t completions; /* nic.completions when the pass began */
+	uint64_t completions; /* once nic.completions differs from this, a new pass may begin */
 	uint64_t retry_ns;    /* when to retry in any case; TIME_NEVER: nothing to retry */
 	bool firing;
 };
@@ -54,10 +54,10 @@ struct copy_job {
 struct nic {
 	struct nic_config cfg; /* the configuration, with defaults filled in */
 	bool port_up;
-	bool refers;	       /* the NIC has sent payload by reference at least once */
+	bool refers;	       /* the NIC has sent at least one packet with a reference (nic_tx_frame.pieces) */
 	bool answers_stranger; /* the datagram being posted answers a sender whose address is unproven */
 	uint64_t now;	       /* the NIC's own time (time.c), which all deadlines use */
-	uint64_t told_ns;      /* the time that the owner last passed in; 0: none yet */
+	uint64_t told_ns;      /* the time that the owner last passed in (small steps back are ignored); 0: none yet */
 	uint64_t spared;       /* deadlines up to this time have been postponed once because of a gap in the clock */
 	const struct keyed *keyed; /* NULL: packets end with an ICRC; else &tag_key */
 	struct keyed tag_key;
@@ -80,7 +80,7 @@ struct nic {
 	struct list mcasts;    /* multicast groups that QPs are attached to */
 	struct list rdms;      /* endpoints */
 	struct list rdm_rqs;   /* their shared receive queues */
-	uint64_t rdm_deadline; /* the earliest deadline of any endpoint */
+	uint64_t rdm_deadline; /* at or before the earliest deadline of any endpoint */
 	uint64_t rdm_planned;  /* the rdm_deadline that rdm_timeout() last set; its next call compares it with `now` to
 				  see how late it runs */
 	bool owners_due;       /* settle_owners has something to do */
@@ -96,9 +96,9 @@ struct nic {
 	struct event_source port_events;
 
 	uint8_t scratch[NIC_PAYLOAD_MAX]
-		__attribute__((aligned(64))); /* buffer for elements being copied to or from a packet */
+		__attribute__((aligned(64))); /* buffer for operands or results of one packet */
 
-	uint64_t completions; /* number of completions ever generated */
+	uint64_t completions; /* see nic_completions */
 	uint64_t counters[NIC_CNT_COUNT];
 	struct nic_trace_entry *trace;
 	uint64_t trace_head;

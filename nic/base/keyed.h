@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * keyed.h - the tag that ends a packet in place of the ICRC when both ends hold a key (keyed.md).
+ * keyed.h - the tag that ends the packets of a NIC with a key, in place of the ICRC (keyed.md).
  *
  * The tag is the 64-bit SipHash-2-4 of libsodium over the packet, masked as for the ICRC (fields that routers change
  * are ones), with the IPv4 ID, flags and fragment offset masked too. There is no nonce and no sender state, so equal

@@ -7,10 +7,11 @@
  * cm_rx.c     received MADs: finds the id, and calls the handler for its state
  * cm_tx.c     sends MADs
  * cm_event.c  events for the owner
- * cm_listen.c cm_active.c cm_passive.c cm_close.c cm_sidr.c   the handlers of the messages, by role
+ * cm_listen.c cm_active.c cm_passive.c cm_close.c cm_sidr.c   listeners; the handlers of the messages, by role
  * cm_adopt.c  records, and connections of a process that no longer exists
  *
- * A function that calls cm_event does nothing after that, because the callback may have destroyed the id.
+ * A function that calls cm_event or cm_event_mad does nothing after that, because the callback may have destroyed the
+ * id.
  */
 #ifndef NIC_CM_H
 #define NIC_CM_H
@@ -27,7 +28,7 @@
 #define CM_PENDING_DEFAULT 4096
 #define CM_LINGER_MAX	   1024 /* maximum number of orphans kept only to answer duplicates */
 
-/** The longest wait that a peer's MAD can impose on this side, as an exponent: 69 s. */
+/** Longer times in a peer's MAD count as this exponent: 69 s. */
 #define CM_TIME_MAX 24
 #define CM_NO_MRA   UINT8_MAX /* mra_tries before any MRA has arrived: no number of tries reaches this value */
 
@@ -143,7 +144,8 @@ int cm_id_new_as(struct nic_cm *cm, enum cm_kind kind, uint32_t local_id, struct
 void cm_id_free(struct nic_cm_id *id);
 /** Free the orphan that has been on nic_cm.lingering longest. @return false: the list is empty */
 bool cm_lingering_free(struct nic_cm *cm);
-/** Enter a state, and write it to the id's record, if there is one. */
+/** Enter a state, and write it to the id's record, if there is one. IDLE, DREQ_RCVD, TIMEWAIT: also leave the table of
+ *  QPNs. */
 void cm_id_set(struct nic_cm_id *id, enum nic_cm_state state);
 
 struct nic_cm_id *cm_by_local(const struct nic_cm *cm, uint32_t local_id);
@@ -179,8 +181,8 @@ void cm_send_save(struct nic_cm_id *id, const struct cm_mad *mad);
 /** As cm_send_save, and start the timer, which retransmits the MAD until it is answered or no tries are left. */
 void cm_send_timed(struct nic_cm_id *id, const struct cm_mad *mad);
 void cm_send_saved(struct nic_cm_id *id);
-/** Begin an answer to a MAD for which no id exists here. The answer has the MAD's transaction ID, and the MAD's local
- * and remote id exchanged. */
+/** Begin an answer that is not saved for duplicates. It has the MAD's transaction ID, and the MAD's local and remote id
+ * exchanged. */
 struct cm_mad cm_mad_answer(const struct cm_rx *rx, enum cm_attr attr);
 void cm_answer(const struct cm_rx *rx, const struct cm_mad *mad);
 void cm_answer_rej(const struct cm_rx *rx, enum cm_answered answered, uint16_t reason);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * cm_active.c - the active side of a connection: sends REQ until a REP arrives, then RTU (IBTA 12.9.7.1). This file
- * also handles MRA, for both sides.
+ * cm_active.c - the active side of a connection: sends the REQ, receives the REP, sends the RTU (IBTA 12.9.7.1). This
+ * file also handles MRA, for both sides.
  */
 #include "cm.h"
 

@@ -237,7 +237,7 @@ void cm_dreq_failed(struct nic_cm_id *id)
 	cm_event(id, NIC_CM_EVENT_DREQ_ERROR);
 }
 
-/* ---- The owner forgets an id ------------------------------------------------------------------------------------ */
+/* ---- The owner destroys an id ----------------------------------------------------------------------------------- */
 
 static void refuse(struct nic_cm_id *id, uint16_t reason)
 {

@@ -57,7 +57,7 @@ static void put_gid(struct line *l, const struct nic_gid *gid)
 	}
 }
 
-/** Write the name of a field without the part up to the dot, which names the message: " qpn=" for "req.qpn". */
+/** Write the name of a field without the part up to the first dot, which names the message: " qpn=" for "req.qpn". */
 static void put_name(struct line *l, const char *name)
 {
 	const char *dot = strchr(name, '.');

@@ -7,7 +7,7 @@
 #include "cm.h"
 
 /** Whether an event must not be delivered, because the owner has already got REP_ERROR, or has rejected the connection
- * in REP_SENT. */
+ * after its REP. */
 static bool hushed(const struct nic_cm_id *id, enum nic_cm_event_type type)
 {
 	return id->quiet && type != NIC_CM_EVENT_TIMEWAIT_EXIT && type != NIC_CM_EVENT_REP_ERROR;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * cm_hash.h - hash tables of the connection manager. Entries are chained through links inside the entries, so that
- * adding an entry never fails. A table doubles its size when it is full. If there is no memory for that, its
- * chains get longer.
+ * adding an entry never fails. A table doubles its size when it has one entry per bucket. If there is no memory for
+ * that, its chains get longer.
  */
 #ifndef NIC_CM_HASH_H
 #define NIC_CM_HASH_H

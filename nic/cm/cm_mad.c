@@ -115,7 +115,7 @@ static enum cm_verdict header_check(const uint8_t *mad, size_t len)
 	return CM_MAD_OK;
 }
 
-/** Check that lengths and codes are within their ranges. */
+/** Check info_len, and `answered` in MRA and REJ. */
 static enum cm_verdict fields_check(const struct cm_mad *m)
 {
 	if (m->info_len > CM_INFO_LEN)

@@ -7,8 +7,9 @@
  * that acts on an MTU, a transport or a reason decides whether the value is valid, since a REJ must answer an invalid
  * value. Reserved bits are ignored on arrival and sent as 0.
  *
- * One table in cm_table.c says where each field lies; parsing, building and tests use it. These functions keep no state
- * and know nothing of connections, time or addresses. RDMA IP headers, at the start of private data: see nic_cm_ip.h.
+ * One table in cm_table.c says where each field lies; parsing, building, describing and tests use it. These functions
+ * keep no state and know nothing of connections, time or addresses. RDMA IP headers, at the start of private data: see
+ * nic_cm_ip.h.
  */
 #ifndef NIC_CM_MAD_H
 #define NIC_CM_MAD_H
@@ -149,14 +150,14 @@ struct cm_rep {
 
 /** Message receipt acknowledgement (12.6.6). */
 struct cm_mra {
-	uint8_t answered;	 /* enum cm_answered */
+	uint8_t answered;	 /* 2 bits: enum cm_answered */
 	uint8_t service_timeout; /* 5 bits */
 };
 
 /** Reject (12.6.7). */
 struct cm_rej {
 	uint16_t reason;  /* enum nic_cm_reason, or another number */
-	uint8_t answered; /* enum cm_answered */
+	uint8_t answered; /* 2 bits: enum cm_answered */
 };
 
 /** Request for communication release (12.6.10). */
@@ -197,7 +198,7 @@ struct cm_sidr_rep {
 struct cm_mad {
 	enum cm_attr attr;
 	uint64_t tid;
-	uint32_t attr_mod;  /* options of ECE in REQ, REP and SIDR_REP; else 0 */
+	uint32_t attr_mod;  /* options of ECE in REQ, REP and SIDR_REP; else unused */
 	uint32_t local_id;  /* communication ID of the sender; 0 in SIDR_REQ and SIDR_REP */
 	uint32_t remote_id; /* communication ID of the receiver; 0 in REQ, SIDR_REQ and SIDR_REP */
 	union {		    /* selected by attr; RTU and DREP have no fields of their own */
@@ -247,7 +248,7 @@ uint8_t cm_time_code(uint64_t ns);
 
 /* ---- names, for tools and captures; never NULL ------------------------------------------------------------ */
 
-const char *cm_attr_name(uint32_t attr);	  /* "REQ"; "unknown" */
+const char *cm_attr_name(uint32_t attr);	  /* such as "REQ"; "unknown" for other numbers */
 const char *cm_verdict_name(enum cm_verdict v);	  /* such as "ok", "bad_class" */
 const char *cm_reason_name(uint32_t reason);	  /* such as "stale connection"; "reserved reason" for other numbers */
 const char *cm_sidr_status_name(uint32_t status); /* such as "no QP available"; "reserved status" for other numbers */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * cm_passive.c - the passive side of a connection: receives REQ and its duplicates, sends REP until an RTU arrives
- * (IBTA 12.9.7.2), and finds stale connections (12.9.8.3.1). A REQ is checked before any memory is allocated for it.
+ * cm_passive.c - the passive side of a connection: receives the REQ, sends the REP, receives the RTU (IBTA
+ * 12.9.7.2), and finds stale connections (12.9.8.3.1). A REQ is checked before any memory is allocated for it.
  */
 #include "cm.h"
 

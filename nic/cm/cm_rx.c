@@ -11,8 +11,8 @@ typedef void handler(struct nic_cm_id *id, const struct cm_rx *rx);
 
 /*
  * The handler of each message in each state (state tables in IBTA 12.9.7). A message without a handler is counted and
- * dropped. REQ and SIDR_REQ name no id of this side, and are not in the table. A *_dup handler is for a message that
- * the peer has sent again, perhaps because our answer was lost.
+ * dropped. REQ, SIDR_REQ, LAP and APR are not in the table: see nic_cm_rx. A *_dup handler is for a message that the
+ * peer has sent again, perhaps because our answer was lost, or that comes too late.
  */
 static handler *const handlers[NIC_CM_STATES][CM_APR - CM_REQ + 1] = {
 #define ON(attr) [CM_##attr - CM_REQ]
@@ -86,8 +86,8 @@ static void unknown(const struct cm_rx *rx)
 	}
 }
 
-/** Whether the sender's communication id is the connection's remote id. Before a REP has arrived, the remote id is
- *  unknown and every id matches. */
+/** Whether the sender's communication id, if it has one, is the connection's remote id. Before a REP has arrived, the
+ *  remote id is unknown and every id matches. */
 static bool names(const struct nic_cm_id *id, const struct cm_mad *mad)
 {
 	if (id->sidr || id->state == NIC_CM_REQ_SENT || id->state == NIC_CM_MRA_REQ_RCVD)

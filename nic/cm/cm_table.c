@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * cm_table.c - the position of each field of each message, one row per field (IBTA 12.6.5 to 12.6.11, 12.8.1, 12.8.2,
- * 12.11.1, 12.11.2). Bytes are counted from the end of the MAD header, as in the IBTA's tables, and bits from the most
- * significant. Bits without a row are reserved.
+ * cm_table.c - the position of each field of each message, one row per field or part of a field (IBTA 12.6.5
+ * to 12.6.11, 12.8.1, 12.8.2, 12.11.1, 12.11.2). Bytes are counted from the end of the MAD header, as in the IBTA's
+ * tables, and bits from the most significant. Bits without a row are reserved.
  */
 #include "cm_mad.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* cm_tx.c - sends MADs. A MAD of an id goes out on the id's route. An answer to a MAD for which there is no id goes to
- * that MAD's sender. */
+/* cm_tx.c - sends MADs. A MAD of an id goes out on the id's route. An answer that is not saved in an id goes to the
+ * sender of the MAD that it answers. */
 #include "cm.h"
 
 #define SENT(name) NIC_CM_COUNT_tx_##name

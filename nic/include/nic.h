@@ -7,22 +7,22 @@
  * completion queues (nic_cq_poll), and asynchronous events wait until the caller fetches them (nic_event_next).
  *
  *   - One instance is single-threaded: its owner serialises all calls on it and on its objects.
- *   - `now` is a monotonic time in nanoseconds. After a jump of `now`, or a stop of the process, timers continue with
+ *   - `now_ns` is a monotonic time in nanoseconds. After a jump of it, or a stop of the process, timers continue with
  *     the time that they had left, so that nothing fails because of the jump. Names of times in nanoseconds end in _ns.
  *   - Return values are 0 or a negative errno, unless a comment says otherwise.
- *   - Numeric values of enums and flags that verbs programs see are those of the verbs ABI: a front-end can pass
- *     them through unchanged. If a struct has the layout of the ABI, a comment says so.
+ *   - Numeric values of enums and flags that verbs programs see are those of the verbs ABI, unless a comment says
+ *     otherwise: a front-end can pass them through unchanged. If a struct has the layout of the ABI, a comment says so.
  *   - Memory of the application is touched only inside regions that are registered at that moment, except inline
- *     data, which is copied when a request is posted.
+ *     data, which is copied when a request is posted, and the buffers of endpoints (nic_rdm.h).
  *     The NIC keeps no pointer that a call passes to it, unless the call's comment says so.
  *   - The data path (post, poll, rx, tx, timeout) allocates no memory, with these exceptions: posting a WAIT, the
- *     peer's first fetching operation on elements (nic_qp_init.max_fetch), and messages to endpoints (nic_rdm.h).
+ *     peer's first fetching operation on elements (nic_qp_init.max_fetch), and whatever endpoints do (nic_rdm.h).
  *
  * This file includes the parts of the interface. nic_device.h has the NIC instance; nic_mem.h, nic_cq.h, nic_qp.h,
  * nic_mcast.h, nic_wr.h, nic_tm.h, nic_xrc.h and nic_event.h have the verbs. The code that carries packets uses
  * nic_frame.h and nic_path.h, and observers use nic_observe.h and nic_capture.h. Not included here are the
- * headers of endpoints (nic_rdm.h, nic_elem.h), of queue pair 1 (nic_gsi.h) and of the connection manager (nic_cm.h,
- * nic_cm_ip.h).
+ * headers of endpoints (nic_rdm.h, nic_elem.h), of triggered work (trigger.h), of queue pair 1 (nic_gsi.h) and of the
+ * connection manager (nic_cm.h, nic_cm_ip.h).
  */
 #ifndef NIC_NIC_H
 #define NIC_NIC_H

@@ -12,15 +12,16 @@
 /**
  * Write a frame to buf as a whole IP packet, for captures. This restores headers that the carrier removed (the IPv4 ID
  * only if it can be computed from the ICRC), computes the ICRC, and in IPv6 packets the UDP checksum, if they are
- * absent, and reads the payload from `body` if `body` is set. The frame need not be well-formed.
+ * absent, and reads the payload from `body` if `body` is set. The frame need not be well-formed. If it has
+ * NIC_RX_BARE, call nic_frame_address first.
  * @return the packet's length; 0: the packet is longer than `size`, or longer than an IP packet can be.
  */
 uint32_t nic_frame_ip(const struct nic_rx_frame *frame, uint8_t *buf, uint32_t size);
 /**
  * A frame with a reference can stand for several packets. Write packet number `index` of them to buf (NIC_FRAME_MAX
  * bytes), with zeroes for the ICRC.
- * @return the packet's length; 0: no more packets; -EINVAL: the frame has no reference or a wrong one, or its QPN is
- * unknown; -EIO: the payload cannot be fetched.
+ * @return the packet's length; 0: no more packets; -EINVAL: the frame is malformed, has no reference or a wrong one,
+ * or its QPN is unknown; -EIO: the payload cannot be fetched.
  */
 int nic_frame_unfold(const struct nic *nic, const struct nic_rx_frame *frame, uint32_t index, uint8_t *buf);
 /** For observers: replace a frame's NIC_RX_BARE with NIC_RX_UDP_PAYLOAD, and fill in the addresses of the connection.

@@ -109,7 +109,7 @@ struct nic_cm_ece {
  * REQ              REQ_RCVD           QP: INIT; accept, reject, mra or destroy. The id is new: set its user pointer
  * REP              REP_RCVD           QP: RTR, RTS; establish (which sends the RTU), or reject
  * RTU              ESTABLISHED        QP: RTS
- * USER_ESTABLISHED ESTABLISHED        QP: RTS; the owner has called nic_cm_notify in REP_SENT
+ * USER_ESTABLISHED ESTABLISHED        QP: RTS; the owner has called nic_cm_notify
  * REJ              IDLE or TIMEWAIT   destroy
  * MRA              MRA_*_RCVD         nothing: the CM now waits longer for the answer
  * REQ_ERROR        IDLE               destroy: no answer to REQ, or REP names an ID or QP already in use; REJ was sent
@@ -123,8 +123,8 @@ struct nic_cm_ece {
  * SIDR_REQ_ERROR   IDLE               destroy: no answer to the SIDR_REQ
  *
  * If a peer's REQ or REP shows that an established connection is stale, the CM sends a DREQ as if the owner had called
- * nic_cm_disconnect; DREP, DREQ_ERROR or DREQ follows. If both sides send a DREQ at the same time, the owner gets the
- * event DREQ in state TIMEWAIT, and neither DREP nor DREQ_ERROR follows. In that state the owner need not call
+ * nic_cm_disconnect; DREP, DREQ_ERROR, DREQ or REJ follows. If both sides send a DREQ at the same time, the owner gets
+ * the event DREQ in state TIMEWAIT, and neither DREP nor DREQ_ERROR follows. In that state the owner need not call
  * nic_cm_disconnect, which would return -EINVAL. After REP_ERROR, and after the owner's own reject, only TIMEWAIT_EXIT
  * can follow.
  */
@@ -263,8 +263,8 @@ struct nic_cm_config {
 	uint32_t id_base, id_bits;
 	uint64_t ca_guid;  /* GUID of this device, sent in REQ and REP */
 	uint8_t ack_delay; /* of this device's QPs; part of the local ACK timeout in the REQ (12.7.34) */
-	/** Maximum number of ids of all kinds, including ids in time-wait. 0: 65536. The number is also limited to half
-	 *  of 2^id_bits and, if there are records, to n_records. */
+	/** Maximum number of ids, including ids that the owner has destroyed and the CM still needs. 0: 65536.
+	 *  The number is also limited to half of 2^id_bits and, if there are records, to n_records. */
 	uint32_t max_ids;
 	/** Maximum number of REQs and SIDR_REQs that wait for the owner's answer, for all listeners together. 0:
 	 *  4096. */
@@ -295,16 +295,16 @@ void nic_cm_advance(struct nic_cm *cm);
 /** When to call nic_cm_advance, in ns on the clock of nic_cm_config.now; UINT64_MAX: never. Any call can change it. */
 uint64_t nic_cm_deadline(const struct nic_cm *cm);
 
-/** How many ids of all kinds exist, including ids that the owner has destroyed and that are still in time-wait. */
+/** How many ids of all kinds exist, including ids that the owner has destroyed and the CM still needs. */
 uint32_t nic_cm_ids(const struct nic_cm *cm);
 uint64_t nic_cm_count(const struct nic_cm *cm, enum nic_cm_counter counter);
 
 /**
  * Take over the connections of an instance that no longer exists, for example because its process was killed, and end
- * them. The CM sends a DREQ to the peer of an established connection, or a REJ to the peer of a connection that is
- * being set up. It answers late MADs until the connection's time-wait ends. The adopted connections cause no events.
- * Invalid records, and records for which there is no memory, are skipped and counted. This instance must have the id
- * range of the old one.
+ * them. The CM sends a DREQ to the peer of an established connection, a DREP to a peer whose DREQ was not yet
+ * answered, and a REJ to the peer of a connection that is being set up. It answers late MADs until the connection's
+ * time-wait ends. The adopted connections cause no events. Invalid records, and records for which there is no memory or
+ * no free id, are skipped and counted. This instance must have the id range of the old one.
  * @return how many connections were adopted
  */
 uint32_t nic_cm_adopt(struct nic_cm *cm, const struct nic_cm_record *records, uint32_t n);
@@ -370,8 +370,8 @@ struct nic_cm_listen {
 	struct nic_gid own;	   /* this address only; zero: every address of the device that is of `family` */
 	enum nic_cm_family family; /* counts only if `own` is zero */
 	/** Maximum number of REQs and SIDR_REQs that wait for the owner's answer. A REQ that the peer has withdrawn
-	 * counts until the owner destroys its id. Requests beyond the limit are refused with the consumer reason, which
-	 * Linux uses too. 0: max_pending is the only limit, and refusals have the reason NIC_CM_REJ_NO_RESOURCES. */
+	 * counts until the owner destroys its id. REQs beyond the limit are refused with the consumer reason, as by
+	 * Linux. 0: no limit but max_pending, beyond which REQs are refused with NIC_CM_REJ_NO_RESOURCES. */
 	uint32_t backlog;
 	void *user;
 };
@@ -424,7 +424,7 @@ struct nic_cm_accept {
 };
 
 /** Send a REP, in state REQ_RCVD or MRA_REQ_SENT. Events that can follow: RTU, USER_ESTABLISHED, REJ, MRA,
- *  REP_ERROR. @return 0; -EINVAL: wrong state, or invalid values */
+ *  DREQ, REP_ERROR. @return 0; -EINVAL: wrong state, or invalid values */
 int nic_cm_accept(struct nic_cm_id *id, const struct nic_cm_accept *accept);
 /** Send the RTU, in state REP_RCVD or MRA_REP_SENT. @return 0, -EINVAL */
 int nic_cm_establish(struct nic_cm_id *id, const void *private_data, uint32_t private_len);
@@ -448,8 +448,8 @@ int nic_cm_reject(struct nic_cm_id *id, const struct nic_cm_reject *reject);
 /** Ask the peer to wait longer, in state REQ_RCVD or REP_RCVD (12.6.6). @param service_timeout for how long, 0..31
  *  @return 0, -EINVAL */
 int nic_cm_mra(struct nic_cm_id *id, uint8_t service_timeout, const void *private_data, uint32_t private_len);
-/** End a connection. In state ESTABLISHED this sends a DREQ; one of the events DREP, DREQ_ERROR or, if the peer
- *  disconnects at the same time, DREQ follows. In state DREQ_RCVD this sends a DREP, and the id enters TIMEWAIT.
+/** End a connection. In state ESTABLISHED this sends a DREQ; one of the events DREP, DREQ_ERROR, REJ or, if the
+ *  peer disconnects at the same time, DREQ follows. In state DREQ_RCVD this sends a DREP, and the id enters TIMEWAIT.
  *  @return 0; -EINVAL: wrong state, or more private data than NIC_CM_DREQ_PRIVATE */
 int nic_cm_disconnect(struct nic_cm_id *id, const void *private_data, uint32_t private_len);
 

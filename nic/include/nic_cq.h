@@ -83,7 +83,7 @@ struct nic_wc {
 
 /** Create a CQ with room for at least `depth` entries. The CQ's events carry `user`. @return 0, -EINVAL, -ENOMEM. */
 int nic_cq_create(struct nic *nic, uint32_t depth, void *user, struct nic_cq **out);
-/** Destroy a CQ. @return 0, -EBUSY while QPs use the CQ (C11-17), or while a WAIT for the CQ is posted. */
+/** Destroy a CQ. @return 0, -EBUSY while QPs or SRQs use the CQ (C11-17), or while a WAIT for the CQ is posted. */
 int nic_cq_destroy(struct nic_cq *cq);
 /** The CQ's actual depth, at least the depth requested. */
 uint32_t nic_cq_depth(const struct nic_cq *cq);
@@ -111,8 +111,8 @@ struct nic_cq_note nic_cq_polled_note(const struct nic_cq *cq);
 uint32_t nic_cq_count(const struct nic_cq *cq);
 /** Ask for one COMP event at the next entry (solicited_only: the next solicited or erroneous one). A request for any
  *  entry replaces a request for solicited entries, never the reverse (11.4.2.2). If matching entries are already
- *  waiting, the event is raised now, except if only one matching entry is waiting and the previous event already
- *  announced that entry. If the CQ is moderated, the waiting entries count, and the period begins now. */
+ *  waiting, the event is raised now, unless the last of them is the only unread entry up to there, and the previous
+ *  event announced it. If the CQ is moderated, the waiting entries count, and the period begins now. */
 void nic_cq_arm(struct nic_cq *cq, bool solicited_only);
 /** Moderate a CQ's COMP events: from now on, the event of an armed CQ is raised when it has `count` entries to
  * announce, or `period_us` microseconds after the first of them. Only the event is delayed: polling finds the entries

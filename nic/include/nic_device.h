@@ -43,7 +43,7 @@ struct nic_config {
 				   * together with another packet of its QP; 0: no delay */
 	uint32_t ack_backoff;	  /* 1, 2 or 4: an ACK timer that expires several times in a row is doubled each time,
 				   * up to this multiple of its configured value (12.7.34). On NIC_PATH_LOSSLESS paths,
-				   * at most 2. 0: 4 */
+				   * at most 2; for endpoints (nic_rdm.h), always 4. 0: 4 */
 	uint32_t local_ack_delay; /* local_ca_ack_delay code n (4.096 us * 2^n). The NIC does not use it, but returns
 				     it to the owner, which reports it to peers (nic_local_ack_delay) */
 	uint32_t trace_len;	  /* entries in the trace ring, a power of two; 0: 1024 */
@@ -54,11 +54,11 @@ struct nic_config {
 	const uint8_t *key;
 	struct nic_limits limits;
 
-	/** Write `len` cryptographically strong random bytes to buf (for keys and QPNs); a simulation may return a
-	 *  fixed sequence. Required. */
+	/** Write `len` cryptographically strong random bytes to buf; a simulation may return a fixed sequence.
+	 *  Required. */
 	void (*random)(void *ctx, void *buf, size_t len);
 	/** Choose the egress path to a QP of a peer: return an open path (nic_path_open), or 0. NULL: always path 0.
-	 *  Called when a connected QP learns its peer, and when a datagram is posted. */
+	 *  Called when a connected QP learns its peer, and when a datagram is posted that is not multicast. */
 	uint32_t (*route)(void *ctx, const struct nic_gid *dgid, uint32_t dest_qpn);
 	/** As `route`, for an answer to a sender whose address is unproven: must open no path, query no other
 	 *  process and keep no state. Returns a path that is already open, or 0. NULL: `route` is called instead. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* nic_elem.h - atomic operations on typed elements, which endpoints (nic_rdm.h) offer; see nic.h. */
+/* nic_elem.h - atomic operations on typed elements (NIC_WR_ELEMENTS, nic_rdm_atomic); see nic.h. */
 #ifndef NIC_NIC_ELEM_H
 #define NIC_NIC_ELEM_H
 

@@ -60,7 +60,7 @@ struct nic_piece {
 /** A received packet. The caller owns it; the NIC does not keep it after nic_rx returns. */
 struct nic_rx_frame {
 	const uint8_t *data; /* IP header, or BTH with NIC_RX_UDP_PAYLOAD or NIC_RX_BARE */
-	uint32_t len;	     /* bytes at data, ICRC included, FCS excluded; trailing Ethernet padding allowed for IP */
+	uint32_t len;	     /* of the packet, ICRC included, FCS excluded; trailing Ethernet padding allowed for IP */
 	uint32_t flags;	     /* enum nic_rx_flags */
 	/** NULL, or the whole packet, in memory that another process can write to. `data` then holds a private copy
 	 *  of the packet's first NIC_HEADERS_MAX bytes or more, or of the whole packet if it is shorter. The payload
@@ -106,9 +106,9 @@ uint8_t *nic_foresee(const struct nic *nic, const struct nic_rx_frame *frame, st
 enum nic_rx_verdict {
 	NIC_RX_MALFORMED = 0, /* dropped before QP lookup, or because the port is down */
 	NIC_RX_PARSED,	      /* well-formed, ICRC or tag correct; may still have been dropped: see the counters */
-	/** An RC QP accepted the packet from its peer: the packet had the expected PSN, or answered an outstanding
-	 *  request. Only this verdict is evidence that the peer sent the packet: UC and UD QPs accept packets from
-	 *  any sender that uses the peer's address. */
+	/** An RC or XRC QP accepted the packet from its peer: the packet had the expected PSN, or answered an
+	 *  outstanding request. Only this verdict is evidence that the peer sent the packet: UC and UD QPs accept
+	 *  packets from any sender that uses the peer's address. */
 	NIC_RX_ACCEPTED,
 };
 

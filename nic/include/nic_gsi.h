@@ -24,7 +24,7 @@
 struct nic_gsi_addr {
 	struct nic_gid own, peer;
 	uint32_t flow_label;
-	uint8_t tclass, hop_limit; /* received MADs: both 0; sent MADs: hop limit 0 stands for 64 */
+	uint8_t tclass, hop_limit; /* received MADs: 0, as is flow_label; sent MADs: hop limit 0 stands for 64 */
 };
 
 /** Callback for a MAD that has arrived. It runs within nic_rx, and may call nic_gsi_send and every function that the
@@ -40,7 +40,7 @@ int nic_gsi_send(struct nic *nic, const struct nic_gsi_addr *addr, const uint8_t
 
 /* ---- functions that need no NIC instance: for a daemon that answers MADs in place of ended processes ----------- */
 
-/** Read a packet that is addressed to queue pair 1. @return the MAD, which lies in the frame; NULL: the packet is
+/** Read a packet. @return its MAD, which lies in the frame; NULL: the packet is not for queue pair 1, is
  *  malformed, has a wrong ICRC, P_Key or Q_Key, is authenticated by a key, or holds no MAD. */
 const uint8_t *nic_gsi_parse(const struct nic_rx_frame *frame);
 /** Write the packet that carries a MAD, with its ICRC. `buf` has NIC_FRAME_MAX bytes. @param bth out: offset of the UDP

@@ -29,9 +29,8 @@ int nic_pd_free(struct nic_pd *pd);
 /**
  * Register [addr, addr + len) for use under the addresses [iova, iova + len).
  * The range belongs to the application and should stay mapped. If it does not, nic_config.guard catches the fault of an
- * access. In a region with NIC_ACCESS_ON_DEMAND the fault is an error of the request. In other regions,
- * where an adapter would have pinned the pages, a write to memory that is not mapped (nic_config.is_mapped) is dropped,
- * and the request succeeds. Reads and atomics fail.
+ * access, and the request fails. Exception: in a region without NIC_ACCESS_ON_DEMAND, a write to pages that are not
+ * mapped (nic_config.is_mapped) is dropped, and the request succeeds, as if the pages were pinned.
  * Remote write or remote atomic access without local write access is refused (AT-07, C10-74).
  * @return 0, -EINVAL (rights, overflow), -ENOMEM.
  */
@@ -39,8 +38,8 @@ int nic_mr_reg(struct nic_pd *pd, void *addr, uint64_t len, uint64_t iova, uint3
 
 enum nic_rereg { NIC_REREG_TRANSLATION = 1, NIC_REREG_PD = 2, NIC_REREG_ACCESS = 4 };
 /** Change parts of a registration in place. The keys change only with NIC_REREG_TRANSLATION; an R_Key chosen by the
- *  caller never changes. On failure nothing has changed. @return 0, -EINVAL (also if NIC_REREG_PD is used with an R_Key
- *  chosen by the caller), -EBUSY (windows are bound). */
+ *  caller (nic_mr_reg_named) never changes. On failure nothing has changed. @return 0, -EINVAL (also if NIC_REREG_PD is
+ *  used with an R_Key chosen by the caller), -EBUSY (windows are bound). */
 int nic_mr_rereg(struct nic_mr *mr, uint32_t what, struct nic_pd *pd, void *addr, uint64_t len, uint64_t iova,
 		 uint32_t access);
 /** End a registration: after this returns, the NIC no longer accesses the range through this registration (RL-10).

@@ -18,8 +18,8 @@ enum nic_counter {
 
 /** All counters, indexed by enum nic_counter; they are never reset. The pointer is valid as long as the instance. */
 const uint64_t *nic_counters(const struct nic *nic);
-/** Completions generated so far, in all CQs. A thread that receives packets because its application polls a CQ can stop
- *  receiving when this number has grown. */
+/** Completions of CQs and callbacks of endpoints (nic_rdm.h) so far. A thread that receives packets because its
+ *  application polls a CQ can stop receiving when this number has grown. */
 uint64_t nic_completions(const struct nic *nic);
 /** Whether there are delayed ACKs that nic_ack_flush can make due. */
 bool nic_acks_wait(const struct nic *nic);
@@ -64,7 +64,7 @@ bool nic_trace_get(const struct nic *nic, uint64_t index, struct nic_trace_entry
 uint64_t nic_trace_head(const struct nic *nic);
 const char *nic_trace_name(unsigned event);
 
-/** Name of the condition in nic_wc.vendor_err (a line of error.def), e.g. "timeout retries exhausted". */
+/** What nic_wc.vendor_err means: the sentence of its line in error.def. NULL when out of range. */
 const char *nic_vendor_err_str(uint32_t vendor_err);
 
 #endif

@@ -41,11 +41,11 @@ unsigned nic_path_tx(struct nic *nic, uint32_t path, struct nic_tx_frame *frames
 /** Whether the path may have something to send. More exact than nic_paths_pending, but can still be true for a path
  *  with nothing to send. */
 bool nic_path_pending(struct nic *nic, uint32_t path);
-/** Drop up to n requests that wait for the path, as if they had been sent and lost. Each is written to `frame` and
- *  overwrites the one before it. Only two kinds of requests are dropped. Datagrams are dropped because they would delay
- *  datagrams to other peers. Requests of reliable datagram endpoints are dropped because their ACK timer must run: the
- *  endpoints can then give up a silent peer. All other requests, and responses, wait for room. @return how many were
- *  dropped. */
+/** Drop up to n request packets that wait for the path, as if they had been sent and lost. Each is written to `frame`
+ *  and overwrites the one before it. Only two kinds are dropped. Datagrams are dropped because they would delay
+ *  datagrams to other peers. Requests of reliable datagram endpoints with an ACK timer are dropped because this timer
+ *  must run: the endpoints can then give up a silent peer. All other requests, and responses, wait for room. @return
+ *  how many were dropped. */
 unsigned nic_path_lose(struct nic *nic, uint32_t path, struct nic_tx_frame *frame, unsigned n, uint64_t now_ns);
 /** One bit for each path (bit path % 64 of word path / 64), set if the path has something to send. A bit can be set
  *  for a path that has nothing to send, but is never clear for one that has. The pointer is valid as long as the

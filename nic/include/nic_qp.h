@@ -17,7 +17,8 @@ struct nic_av {
 	uint32_t flow_label;
 };
 
-/** Create an address handle. @return 0, -EINVAL (GID table entry empty, or GIDs of different families), -ENOMEM. */
+/** Create an address handle. @return 0, -EINVAL (no such GID table entry, no dgid, or GIDs of different families),
+ * -ENOMEM. */
 int nic_ah_create(struct nic_pd *pd, const struct nic_av *av, struct nic_ah **out);
 /** Destroy an address handle. Work requests already queued with the handle keep their own copy of the address. */
 int nic_ah_destroy(struct nic_ah *ah);
@@ -57,7 +58,7 @@ struct nic_qp_init {
 	uint32_t max_atomic_arg; /* max bytes of an extended atomic posted to this QP, up to 32; 0: none allowed */
 	/** RC: maximum number of bytes that a fetching operation on elements may return, whether this QP is the
 	 *  requester or the responder; up to 4096. The peer's first fetching operation allocates this much for each of
-	 *  max_dest_rd_atomic results. 0: no operations on elements. */
+	 *  max_dest_rd_atomic results, rounded up to a power of two. 0: no operations on elements. */
 	uint32_t max_fetch;
 	uint32_t be_replies; /* OR of operand sizes in bytes: atomics of these sizes return big-endian results */
 	void *user;	     /* returned in events */
@@ -107,7 +108,7 @@ struct nic_qp_attr {
 };
 
 /** Create a QP, and write its actual capabilities to init->cap: possibly more inline data than requested, and no
- *  receives if the QP uses an SRQ. @return 0, -EINVAL, -ENOMEM. */
+ *  receives if the QP uses an SRQ or is of an XRC type. @return 0, -EINVAL, -ENOMEM. */
 int nic_qp_create(struct nic *nic, struct nic_qp_init *init, struct nic_qp **out);
 /** Destroy a QP, and remove its completions from its CQs (10.2.4.4). @return 0; -EBUSY: it is attached to a multicast
  *  group (10.2.2.5). */
@@ -119,7 +120,7 @@ enum nic_qp_state nic_qp_state(const struct nic_qp *qp);
  * Change attributes and state by the transition table of 10.3.1 / 11.2.4.2 (legal transitions, required and optional
  * attributes per service). Without NIC_QP_STATE the current state is kept. A refused call changes nothing.
  * A transition to RESET empties the queues and removes the QP's completions from its CQs.
- * @return 0, -EINVAL, -EOPNOTSUPP (path migration), -ENOMEM (responder resources).
+ * @return 0, -EINVAL, -EOPNOTSUPP (NIC_QP_ALT_PATH, NIC_QP_CAP), -ENOMEM (responder resources).
  */
 int nic_qp_modify(struct nic_qp *qp, const struct nic_qp_attr *attr, uint32_t mask);
 /** Change the user pointer that the QP's events carry. */

@@ -88,7 +88,8 @@ enum nic_rdm_status {
 	NIC_RDM_OK = NIC_WC_SUCCESS,
 	NIC_RDM_CANCELED = 0x100, /* canceled by nic_rdm_cancel */
 	NIC_RDM_TRUNCATED,   /* RECV: the message was longer than the buffer, which is filled; the sender is not told */
-	NIC_RDM_UNREACHABLE, /* the peer has not answered within nic_rdm_init.connect_ns */
+	NIC_RDM_UNREACHABLE, /* the peer has not answered within nic_rdm_init.connect_ns, or an endpoint with `cm` is
+			      * not connected */
 	NIC_RDM_PEER_LOST,   /* the connection was lost after the request began; RECV: while the message was arriving */
 	NIC_RDM_REFUSED,     /* RECV: an element operation on this receive could not be executed */
 	NIC_RDM_NO_MEMORY,   /* this NIC had no memory or no QP left; the peer may be reachable */
@@ -161,7 +162,8 @@ struct nic_rdm_init {
 	uint8_t retry_cnt;	  /* as nic_qp_attr.retry_cnt, but up to 255; 0: enough retries to last for peer_ns */
 	uint64_t peer_ns;	  /* about how long a connected peer may take to answer a request; 0: 6 s */
 	/** Called when a request has completed, from within a NIC call, which can be the call that makes the
-	 *  request. Must not call the NIC. *done is valid until the callback returns. */
+	 *  request. Must not call the NIC, except nic_trig_add, nic_trig_set and functions that read or set
+	 *  values of the peer. *done is valid until the callback returns. */
 	void (*done)(void *ctx, const struct nic_rdm_done *done);
 	/** NULL, or called when a peer's request to registered memory has been served. `write`: a WRITE or element
 	 *  operation may have changed the memory. `read`: a READ or a fetching operation returned contents of the
@@ -224,12 +226,12 @@ void nic_rdm_cm_shutdown(struct nic_rdm *ep);
 struct nic_rdm_peer *nic_rdm_cm_peer(const struct nic_rdm *ep);
 
 /** Find the peer with this address, or create it; no endpoint needs to exist at the address.
- *  @return the peer, valid as long as `ep`; NULL: no memory, or an address that no peer can have (GID family differs
- *  from the endpoint's, port 0). */
+ *  @return the peer, valid as long as `ep`; NULL: no memory, or an address that no peer can have
+ *  (nic_rdm_peer_may_be). */
 struct nic_rdm_peer *nic_rdm_peer_get(struct nic_rdm *ep, const struct nic_rdm_addr *addr);
 /** As nic_rdm_peer_get, but returns NULL instead of creating a peer. */
 struct nic_rdm_peer *nic_rdm_peer_find(struct nic_rdm *ep, const struct nic_rdm_addr *addr);
-/** Whether a peer of the endpoint can have this address. */
+/** Whether a peer of the endpoint can have this address: a GID of the endpoint's family, not zero, and a valid port. */
 bool nic_rdm_peer_may_be(const struct nic_rdm *ep, const struct nic_rdm_addr *addr);
 /** nic_rdm_init.ctx of the endpoint that the peer belongs to. */
 void *nic_rdm_peer_owner(const struct nic_rdm_peer *peer);
@@ -270,8 +272,8 @@ struct nic_rdm_rma {
 	uint64_t data;
 };
 
-/** An operation on elements. Each vector has as many elements as all remote segments together; each segment is a
- *  whole number of elements. */
+/** An operation on elements. Each vector that the operation uses has as many elements as all remote segments together;
+ *  each segment is a whole number of elements. */
 struct nic_rdm_atomic {
 	void *context;
 	uint64_t cookie;

@@ -42,7 +42,8 @@ int nic_srq_create_tm(struct nic_pd *pd, struct nic_cq *cq, uint32_t max_wr, uin
  * Execute an operation. The NIC counts unexpected messages, and the application reports in `handled` how many of them
  * it has handled. A buffer that is added while these two numbers differ matches no messages until they are equal again.
  * NIC_WC_TM_SYNC_REQ in an operation's completion tells the application that the numbers differ.
- * @return 0, -EINVAL (no such SRQ or opcode, too many SGEs), -ENOMEM (the SRQ already has max_tags buffers).
+ * @return 0, -EINVAL (SRQ that matches no tags, unknown opcode, too many SGEs), -ENOMEM (the SRQ already has max_tags
+ * buffers).
  */
 int nic_tag_op(struct nic_srq *srq, struct nic_tag_op *op);
 

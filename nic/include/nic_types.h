@@ -24,13 +24,15 @@ enum nic_mtu { NIC_MTU_256 = 1, NIC_MTU_512, NIC_MTU_1024, NIC_MTU_2048, NIC_MTU
 
 #define NIC_UDP_PORT 4791 /* destination port of every RoCEv2 packet */
 
-/** Largest IP packet the NIC sends or accepts: IPv6 + UDP + longest header chain + 4096 B + ICRC, rounded up. */
+/** At least the largest IP packet that the NIC sends or accepts: IPv6 + UDP + longest header chain + 4096 B + ICRC or
+ * tag. */
 #define NIC_FRAME_MAX 4224
 
 /** Largest payload of a packet. */
 #define NIC_PAYLOAD_MAX 4096
 
-/** At least IPv6 + UDP + the longest header chain: beyond this offset an IP packet holds only payload and ICRC. */
+/** At least IPv6 + UDP + the longest header chain: beyond this offset an IP packet holds only payload, pad,
+ * and ICRC or tag. */
 #define NIC_HEADERS_MAX 112
 
 /** Largest message, bytes (IBTA C9-94). */

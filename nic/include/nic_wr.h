@@ -53,11 +53,11 @@ enum nic_send_flags {
 	NIC_SEND_SIGNALED = 1 << 1,
 	NIC_SEND_SOLICITED = 1 << 2,
 	NIC_SEND_INLINE = 1 << 3,
-	NIC_SEND_CALC = 1 << 5, /* our own flag, RC only: sends a result calculated from the data; see
-				 * nic_send_wr.rdma */
+	NIC_SEND_CALC = 1 << 5, /* our own flag, only for RC QPs with nic_qp_init.cross_channel: sends a result
+				 * calculated from the data; see nic_send_wr.rdma */
 };
 
-/** Values of enum ibv_exp_calc_op and of the 8-byte types in enum ibv_exp_calc_data_type. */
+/** Values of enum ibv_exp_calc_op and enum ibv_exp_calc_data_type. Numbers have 8 bytes. */
 enum nic_calc_op { NIC_CALC_ADD, NIC_CALC_MAXLOC, NIC_CALC_BAND, NIC_CALC_BXOR, NIC_CALC_BOR, NIC_CALC_OPS };
 enum nic_calc_type { NIC_CALC_INT, NIC_CALC_UINT, NIC_CALC_FLOAT, NIC_CALC_TYPES };
 
@@ -107,7 +107,7 @@ struct nic_send_wr {
 	uint32_t opcode; /* enum nic_wr_opcode */
 	uint32_t flags;	 /* enum nic_send_flags */
 	uint32_t ex;	 /* immediate data in network order, or the R_Key to invalidate */
-	uint32_t srqn;	 /* XRC_INI: number of the SRQ that executes the request (nic_srq_num) */
+	uint32_t srqn;	 /* XRC_INI: number (nic_srq_num) of the SRQ that the request is for */
 	union {
 		struct {
 			uint64_t remote_addr;
@@ -208,8 +208,8 @@ void nic_srq_query(const struct nic_srq *srq, uint32_t *max_wr, uint32_t *max_sg
 /** Arm the limit: the NIC raises one SRQ_LIMIT event when fewer than `limit` work requests are left. @return 0,
  *  -EINVAL. */
 int nic_srq_set_limit(struct nic_srq *srq, uint32_t limit);
-/** Change the capacity and keep all queued work requests. @return 0, -EINVAL (less than the number queued, or less
- *  than the limit), -ENOMEM. */
+/** Change the capacity and keep all queued work requests. @return 0, -EINVAL (0, more than nic_limits.max_srq_wr, less
+ *  than the number queued, or less than the limit), -ENOMEM. */
 int nic_srq_resize(struct nic_srq *srq, uint32_t max_wr);
 int nic_post_srq_recv(struct nic_srq *srq, const struct nic_recv_wr *wr);
 

@@ -5,14 +5,16 @@
  *
  * A counter has two parts, successes and failures. Work waits for the sum of both, so that it starts whether the
  * operations succeeded or failed. When a counter reaches the threshold of waiting work, that work becomes ready, and
- * stays ready whatever the counter does afterwards. Ready work starts in order of threshold, and in queueing order if
- * thresholds are equal. The NIC starts it at the end of the call that changed the counter. Work can change counters and
- * so start more work: there is no recursion, and no application has to run for such a chain.
+ * stays ready whatever the counter does afterwards. Work that becomes ready at the same time starts in order of
+ * threshold, and in queueing order if thresholds are equal. The NIC starts it at the end of the call that changed the
+ * counter (after nic_trig_add, nic_trig_set or nic_trig_queue outside a callback: in nic_trig_run). Work can change
+ * counters and so start more work: there is no recursion, and no application has to run for such a chain.
  *
  * If a queue has no room for the work, the NIC starts the work later: it retries after completions, and at intervals if
  * there are none. Until that work has started, the other ready work of the same counter waits.
  *
- * Owners embed the structs below in their own memory. The trigger unit does not know what the work does.
+ * Owners embed struct nic_trig_work and struct nic_trig_cntr in their own memory. The trigger unit does not know what
+ * the work does.
  */
 #ifndef NIC_TRIGGER_H
 #define NIC_TRIGGER_H

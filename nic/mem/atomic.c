@@ -2,9 +2,9 @@
 /*
  * atomic.c - the atomic unit; see atomic.h.
  *
- * For each operation a function computes the new value from the old one. The CPU's compare-and-swap of the operand's
- * size stores the new value. If the CPU has an instruction for the operation itself, that instruction is used instead,
- * because it needs no retries on a contended word.
+ * next_word() computes the new value of a word from the old one. The CPU's compare-and-swap of the operand's size (for
+ * 32 bytes, of a word) stores the new value. An operation on 8 bytes for which the CPU has an instruction of its own
+ * uses that instead, because it needs no retries on a contended word.
  */
 #include "atomic.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * copy.c - the instructions that touch application memory: copies, atomics and operations on elements. They run under
- * nic_config.guard, so that memory which the application has unmapped gives an error instead of a crash.
+ * copy.c - copies, atomics and operations on elements in application memory. They run under nic_config.guard, so that
+ * memory which the application has unmapped gives an error instead of a crash.
  */
 #include <fenv.h>
 

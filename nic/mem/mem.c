@@ -2,9 +2,9 @@
 /*
  * mem.c - protection domains, regions, and access to application memory (IBTA 10.6.3, 10.6.6).
  *
- * Keys are 32 random bits: the upper 24 index nic.mkeys, the low 8 must match too (RL-12). A region's L_Key and R_Key
- * are the same, unless it has a chosen R_Key. Every access looks its key up again, so that a deregistered region is
- * never used. Windows are in mw.c, the copy loops in copy.c.
+ * Keys are 32 random bits (a bind changes the low 8 of a window's): the upper 24 index nic.mkeys, the low 8 must match
+ * too (RL-12). A region's L_Key and R_Key are the same, unless it has a chosen R_Key. Every access looks its key up
+ * again, so that a deregistered region is never used. Windows are in mw.c, the accesses in copy.c.
  */
 #include "mem.h"
 
@@ -265,7 +265,7 @@ enum direction { GATHER, SCATTER };
 
 /*
  * Copy `len` bytes to or from an SGE list's memory, from `offset` on. Each SGE that these bytes touch is checked
- * whole: a bad SGE fails as soon as its first byte is used. Bytes past the end of the list are a range error.
+ * whole: a bad SGE fails as soon as one of its bytes is used. Bytes past the end of the list are a range error.
  */
 static inline __attribute__((always_inline)) enum mem_verdict walk(struct nic *nic, const struct nic_pd *pd,
 								   const struct nic_sge *sge, uint32_t n,

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * mem.h - protection domains, memory regions and windows, and the only functions that touch application memory.
- * IBTA 10.6. Private to nic/.
+ * mem.h - protection domains, memory regions and windows, and access to their memory. IBTA 10.6. Private to nic/.
  */
 #ifndef NIC_MEM_H
 #define NIC_MEM_H
@@ -36,7 +35,7 @@ struct nic_mr {
 	struct mkey mkey;
 	struct nic *nic;
 	uint32_t windows; /* windows bound to the region */
-	bool own;	  /* registered by the NIC for its own use */
+	bool own;	  /* registered for the message of an endpoint's OFFER */
 	bool named;	  /* the region has a chosen R_Key for peers, `name` */
 	uint32_t name;
 };
@@ -57,7 +56,7 @@ enum mem_verdict { MEM_OK, MEM_BAD_KEY, MEM_BAD_RIGHTS, MEM_BAD_RANGE, MEM_FAULT
 
 /**
  * Check a remote access to [va, va + len) under an R_Key by a QP, and find the memory (C10-56, C10-57, C10-77).
- * Callers skip this check for a zero length, which names no memory (C9-88).
+ * Callers skip this check for READs and WRITEs of length zero, which name no memory (C9-88).
  */
 enum mem_verdict mem_check_remote(const struct nic *nic, const struct nic_pd *pd, uint32_t qpn, uint32_t rkey,
 				  uint64_t va, uint64_t len, uint32_t access, uint8_t **out);
@@ -86,7 +85,7 @@ bool mem_write(struct nic *nic, uint8_t *app, const void *src, size_t len);
 /** The copy of a struct copy_job, for nic_config.guard. */
 void mem_copy_run(void *arg);
 
-/** Copy len bytes of the SGE list's memory to dst, starting `offset` bytes into the list. The L_Keys must be valid for
+/** Copy len bytes of the SGE list's memory to dst, starting `offset` bytes into the list; check the L_Keys against
  * this PD. icrc: see mem_read. */
 enum mem_verdict mem_gather(struct nic *nic, const struct nic_pd *pd, const struct nic_sge *sge, uint32_t n,
 			    uint64_t offset, void *dst, uint32_t len, uint32_t *icrc);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * comp.c - the completer: takes responses of an RC responder, completes send WQEs in order (IBTA 9.7.5.1, 9.7.5.2,
- * 9.7.6, 10.7.3). Owns qp->comp and the tail of the send queue; calls the requester only through req_*.
+ * comp.c - the completer: takes responses of an RC or XRC responder, completes send WQEs in order (IBTA 9.7.5.1,
+ * 9.7.5.2, 9.7.6, 10.7.3). Owns the tail of the send queue and qp->comp, but req.c and ud.c set comp.una of UC and UD
+ * QPs. Calls the requester only through req_*.
  *
  * comp.una is the oldest PSN without an answer. A response for PSN p acknowledges every SEND and WRITE before p, but
  * no READ or atomic: if an unanswered READ or atomic precedes p, its response was lost (implied NAK).
@@ -106,7 +107,7 @@ static uint32_t read_length(const struct swqe *w)
 
 /*
  * Everything before `end` has been executed: complete the SENDs and WRITEs up to there.
- * @return false if an unanswered READ or atomic precedes `end`.
+ * @return false if an unanswered READ or atomic precedes `end`, or if the QP is now in error.
  */
 static bool acknowledge(struct nic_qp *qp, uint32_t end)
 {

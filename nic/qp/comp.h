@@ -12,7 +12,7 @@ struct nic_qp;
 struct packet;
 
 void comp_reset(struct nic_qp *qp);
-/** Handle a response packet for this RC QP. @return whether it answers an in-flight request. */
+/** Handle a response packet for this RC or XRC QP. @return whether it answers an in-flight request. */
 bool comp_rx(struct nic_qp *qp, const struct packet *p);
 /** Complete the oldest WQE. */
 void comp_finish(struct nic_qp *qp, enum error_id error);

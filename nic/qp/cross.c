@@ -15,7 +15,7 @@
  * unit; when woken it checks the count again. The CQ cannot be destroyed while WAITs for it are posted; queues named by
  * an ENABLE may be destroyed or reset.
  *
- * Owns: qp.cross, and the CQ's fields for WAITs.
+ * Owns: qp.cross, and the CQ's fields for WAITs, except `produced` (cq.c).
  */
 #include "cq.h"
 #include "cross.h"

@@ -14,7 +14,7 @@
 #include "qp_create.h"
 #include "qp_owner.h"
 
-#define SEND_DEPTH 1024 /* most MADs that wait to be sent; further ones are dropped: their senders repeat them */
+#define SEND_DEPTH 1024 /* most MADs that wait to be sent */
 
 struct gsi {
 	nic_gsi_fn fn;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * mw.c - memory windows (IBTA 10.6.6.2, 10.6.7): type 1 (bound to a PD, unbound with length 0) and type 2B (bound
- * to a QP, key byte from the consumer, freed by invalidation). Both are bound by a work request.
+ * to a QP, freed by invalidation). Both are bound by a work request, which also gives the low byte of the key.
  */
 #include "mem.h"
 #include "mw.h"
@@ -85,11 +85,9 @@ bool mw_bind_check(const struct nic_qp *qp, const struct nic_bind *bind)
 	       bind->len <= mr->mkey.len - (bind->addr - mr->mkey.va); /* C10-75 */
 }
 
-/* A bind sets the low byte of the window's key to the low byte of the key in the request, so that the old key is
- * invalid at once (type 1: C10-68; type 2: o10-37.2.32). The other bytes identify the window; those in the request are
- * ignored, as hardware adapters ignore them. The caller must know the new key before the bind runs. The low byte
- * therefore cannot count the window's successful binds: when the caller posts a bind, it cannot know which of the
- * binds posted before will fail. */
+/* A bind sets the low byte of the window's key to the low byte of the key in the request: the application chooses
+ * another byte, so that the old key is invalid at once (type 1: C10-68; type 2: o10-37.2.32). The other bytes identify
+ * the window; those in the request are ignored, as hardware adapters ignore them. */
 void mw_bind(struct nic_qp *qp, const struct nic_bind *bind)
 {
 	struct nic_mw *mw = bind->mw;

@@ -146,8 +146,8 @@ static inline bool qp_tx(struct nic_qp *qp, uint32_t path, struct nic_tx_frame *
 	return resp_tx(qp, frame);
 }
 
-/* Do what was put off while QPs of the path were sending: failed CQs, the owners' work, triggered work. @return whether
- * that may have given the path new packets to send. */
+/* Clear the path's pending bit if no QP is ready, and do what was put off while QPs of the path were sending: failed
+ * CQs, the owners' work, triggered work. @return whether the path may have new packets to send. */
 static inline bool settle(struct nic *nic, uint32_t index)
 {
 	if (list_empty(&nic->paths[index].ready))

@@ -12,7 +12,7 @@ struct nic_qp;
 void paths_init(struct nic *nic);
 /** The path to a peer's QP, from nic_config.route or route_known; 0 if that path is not open. */
 uint32_t path_route(const struct nic *nic, const struct nic_gid *dgid, uint32_t dest_qpn);
-/** The QP sends by this path from now on. If it is on a ready list, it moves to the ready list of this path. */
+/** A connected QP sends by this path from now on. If the QP is on a ready list, it moves to that of qp_path(). */
 void path_move(struct nic_qp *qp, uint32_t path);
 
 #endif

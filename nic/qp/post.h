@@ -7,8 +7,8 @@
 
 struct nic_qp;
 
-/** @return where to write the payload of the next SEND, at most sq.max_inline bytes; NULL: the send queue is full.
- * qp_post_small() then posts the SEND. */
+/** Where to write the payload of the next SEND, at most sq.max_inline bytes, before qp_post_small() posts it. @return
+ * NULL: the send queue is full. */
 uint8_t *qp_small_place(const struct nic_qp *qp);
 /** Post a SEND of `length` bytes, which the caller has written to qp_small_place(). `flags`: enum nic_send_flags. The
  * SEND is signaled only if `flags` has NIC_SEND_SIGNALED: sq_sig_all is ignored. */

@@ -2,7 +2,7 @@
 /*
  * qp.h - the queue pair: its state, and the accessors that go with it. IBTA 9.7, 10.2, 10.3.
  *
- * Three engines work on a QP and each writes only its own part of it:
+ * Three parts of the NIC work on a QP, each on its own members (the table below has the exceptions):
  *   requester  (req*.h)  sq, req:  sends request packets, retransmits
  *   completer  (comp.h)  comp:     takes responses, completes send WQEs, tells the requester through req.h
  *   responder  (resp.h)  resp:     takes requests, queues responses
@@ -41,8 +41,8 @@
  * req.taken | req.c req_taken.c | req.c starts the timer whose expiry req_taken.c judges
  * req.taken_mark | req_taken.c |
  * req.tlp.at req.tlp.srtt_ns req.tlp.rttvar_ns req.tlp.timed_ns req.tlp.timed_psn | req_tlp.c |
- * req.tlp.timing req.tlp.again | req.c req_tlp.c | going back ends a measurement
- * req.referred req.referred_end | refer.c req.c | refer.c sends by reference, req.c goes back behind it
+ * req.tlp.timing req.tlp.again | req.c req_tlp.c | an RNR NAK; the ACK timer has expired
+ * req.referred req.referred_end | refer.c req.c | sent by reference; acknowledged, or not fetched
  * req.drained | qp_modify.c req.c | on entering SQD; when drained
  * req.sqd_stop | qp_modify.c |
  * comp | comp.c | reset, as a whole
@@ -51,8 +51,8 @@
  * resp.epsn resp.msn resp.va resp.rkey resp.left resp.srqn resp.nak_sent resp.heard | resp.c |
  * resp.received | resp.c tm_qp.c | tagged messages
  * resp.open | resp.c qp_state.c | a flush ends the message
- * resp.dying | resp.c resp_tx.c | an error found while responding; the NAK or ACK is sent
- * resp.have_wqe | qp_recv.c resp.c tm_qp.c | reset; tagged messages
+ * resp.dying | resp.c resp_tx.c | a request failed; an endpoint drops the QP, or the NAK or ACK is sent
+ * resp.have_wqe | qp_recv.c resp.c tm_qp.c | reset, SRQ of an XRC message gone; tagged messages
  * resp.tm | tm_qp.c |
  * resp.wqe | qp.c |
  * resp.ack_queued resp.ack_lazy resp.ack_due | resp_ack.c resp.c resp_tx.c | cancelled; sent
@@ -64,7 +64,7 @@
  * resp.saved | qp_modify.c resp_elem.c | the ring grows; first use
  * resp.res_head | resp.c |
  * resp.res_next | resp.c resp_tx.c | taken; queued, sent
- * resp.res_todo | resp.c resp.h resp_tx.c | taken; sent; queued
+ * resp.res_todo | resp.c resp.h resp_tx.c | reset, cancelled; sent; queued
  * resp.resource | resp.c | taken, as a whole
  * resp.resource.atomic resp.resource.psn resp.resource.packets resp.resource.msn | resp.c |
  * resp.resource.rkey resp.resource.length resp.resource.srqn | resp.c |
@@ -72,7 +72,7 @@
  * resp.resource.used | resp.c |
  * resp.resource.base resp.resource.end resp.resource.cursor | resp_tx.c |
  * resp.resource.duplicate resp.resource.stop | resp_dup.c |
- * resp.resource.todo | resp.h resp_tx.c resp.c | sent; queued; reset
+ * resp.resource.todo | resp.h resp_tx.c resp.c | sent; queued; cancelled
  * resp.resource.referred resp.resource.answered | resp_tx.c |
  * cross.* | cross.c |
  * path | qp.c path.c | reset
@@ -81,10 +81,10 @@
  * resp_turn | path.c |
  * deadline | qp.c timer.c | reset
  * heap_pos | qp.c timer.c | creation
- * events | gsi.c rdm.c rdm_qp.c qp_query.c | silent: endpoints' QPs and QP 1; the rest is event.c's
+ * events | gsi.c rdm.c rdm_qp.c qp_query.c | `silent`: endpoints' QPs and QP 1; `user`; event.c writes the rest
  * counters | nic.c comp.c mcast.c qp_packet.c req.c resp.c resp_dup.c resp_tx.c ud.c | each counts what it sees
  * mcasts | mcast.c |
- * refers | refer.c rdm_qp.c | a dropped QP's references are revoked
+ * refers | refer.c rdm_qp.c | references of an endpoint's dropped QP stay valid
  * peer_joins | qp.c rdm_conn.c | reset
  * no_delay | qp.c rdm.c | reset
  * owner | qp.c gsi.c rdm.c rdm_qp.c | tags; MADs; datagrams; connections
@@ -107,12 +107,13 @@ enum {
 	/** reliable datagram endpoints only: the payload offers a message, to whose memory the packet may also refer
 	   (nic_reference.psns) */
 	NIC_SEND_OFFERS = 1 << 6,
-	/** reliable datagram endpoints only: the request sets no AckReq on lossless paths and completes with a later
+	/** reliable datagram endpoints only: on lossless paths the request needs no AckReq; it completes with a later
 	   ACK */
 	NIC_SEND_UNAWAITED = 1 << 7,
 };
 
-/** A send work queue element, followed in the queue by its SGEs or inline data, or both for operations on elements. */
+/** A send work queue element, followed in its slot by its SGEs or inline data, or both for operations on elements, and
+ * by the operands of an extended atomic. */
 struct swqe {
 	uint64_t wr_id;
 	uint8_t opcode;	   /* enum nic_wr_opcode */
@@ -135,7 +136,7 @@ struct swqe {
 				};
 				struct {
 					uint32_t piece; /* READ: response packets that each request packet asks for;
-							   fixed once it has begun */
+							   fixed once the READ has begun */
 					uint32_t feth, range; /* FLUSH: the FETH as on the wire; number of bytes */
 				};
 				struct {
@@ -206,24 +207,26 @@ struct requester {
 	uint32_t sent_psn;	   /* one past the highest PSN ever sent */
 	uint32_t packet;	   /* the next packet to send is packet number `packet` of WQE sq.next */
 	uint32_t rd_out;	   /* READ requests and atomics in flight */
-	uint32_t read_end;	   /* the PSN after the latest READ request sent */
+	uint32_t read_end;	   /* one past the PSNs of the latest READ request sent */
 	uint32_t unasked;	   /* PSNs sent since the last AckReq; a run (req_run.c) takes one PSN per request */
 	uint32_t cwnd, cwnd_acked; /* in packets: congestion window after losses, and packets acknowledged since it was
-				      last widened */
+				      last changed */
 	uint64_t ack_deadline;	   /* ACK timer; TIME_NEVER: off */
 	uint64_t rnr_until;	   /* RNR wait; TIME_NEVER: none */
 	uint8_t retries, rnr_retries; /* retries left */
-	uint8_t backoff;	      /* times the ACK timer ran out in a row, up to BACKOFF_MAX */
+	uint8_t backoff;	      /* how many times the ACK timer has doubled, at most BACKOFF_MAX */
 	uint8_t taken;		      /* enum req_taken; see req_taken.c */
 	uint64_t taken_mark;	      /* path position that the peer has to pass: *mark of nic_config.untaken */
 	struct requester_tlp tlp;
-	bool retrying; /* the QP has gone back to comp.una without a timeout, and has made no progress since */
+	bool retrying; /* the QP has gone back to comp.una because of a sequence NAK, a gap in the responses, or a
+			  payload that was not fetched; further sequence NAKs and gaps are ignored. Cleared by progress,
+			  a timeout, an RNR NAK, or a change of the path */
 	bool forgiven; /* the QP has gone back without using a retry, because a referenced payload was not fetched, and
 			  has made no progress since */
-	bool referred; /* some unacknowledged packets before referred_end were sent by reference */
+	bool referred; /* losses before referred_end may be unfetched payloads: going back may cost no retry */
 	uint32_t referred_end;
 	enum error_id failed; /* local error of WQE sq.next, to be reported once that WQE is the oldest */
-	bool drained;	      /* SQ_DRAINED was reported */
+	bool drained;	      /* in SQD: the send queue has drained */
 	uint32_t sqd_stop;    /* in SQD: WQEs from here on wait */
 };
 
@@ -267,8 +270,8 @@ struct responder {
 	uint32_t epsn, msn;
 	const struct opcode *open; /* opcode of the latest packet of the message in progress, or NULL */
 	bool nak_sent; /* a sequence NAK or RNR NAK was sent, and the packet with ePSN has not arrived since */
-	bool heard;    /* a packet has arrived since RTR (COMM_EST) */
-	bool dying;    /* a request failed: queued answers are still sent although the QP is in error */
+	bool heard;    /* a request has arrived since RTR (COMM_EST) */
+	bool dying;    /* queued answers are sent even after the QP has entered the error state */
 	/* RDMA WRITE in progress */
 	uint64_t va;
 	uint32_t rkey, left;
@@ -330,7 +333,7 @@ struct nic_qp {
 	bool sig_all;
 	uint8_t posts; /* bits as in wr_row.posters: a request may be posted now if its row has one of these bits */
 	uint8_t held;  /* enum req_held: why the requester may not send; HELD_BOUND lets it send part of the queue */
-	uint32_t send_flags; /* enum nic_send_flags allowed in requests */
+	uint32_t send_flags; /* flags allowed in requests, as in swqe.flags */
 	uint32_t be_replies; /* as in nic_qp_init */
 	struct nic_qp_cap cap;
 	struct nic_qp_attr attr;
@@ -379,7 +382,7 @@ static inline enum op_service qp_service(const struct nic_qp *qp)
 	return (enum op_service)service[qp->type];
 }
 
-/** Whether an endpoint of reliable datagrams owns the QP. The endpoint then plans the QP's retries. */
+/** Whether an endpoint of reliable datagrams owns the QP, or it is QP 1. An endpoint plans its QPs' retries. */
 static inline bool qp_is_endpoints(const struct nic_qp *qp)
 {
 	return qp->owner && !(qp->srq && qp->srq->tm);

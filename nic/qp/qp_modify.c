@@ -39,8 +39,8 @@ static bool values_legal(const struct nic_qp *qp, const struct nic_qp_attr *a, u
 
 #define SPORT_BASE 0xc000 /* lowest UDP source port of flows, by convention */
 
-/* Compute the UDP source port of a flow (RQ-19). The port of a flow never changes: it depends only on the product of
- * both QPNs, which also gives both directions of a connection the same port. */
+/* The UDP source port of a flow (RQ-19). If none is configured, it depends only on the product of both QPNs, so that it
+ * never changes and both directions of a connection have the same port. */
 static uint16_t flow_sport(const struct nic_qp *qp)
 {
 	uint64_t v = (uint64_t)qp->qpn * (qp->attr.dest_qp_num ? qp->attr.dest_qp_num : 1);

@@ -31,14 +31,14 @@ struct qp_owner {
 	 * this memory. */
 	bool (*offered)(const struct swqe *w, struct nic_piece *piece);
 	/** Predict where the message that this packet offers will go. @param f the messages already predicted to arrive
-	 * before this one. @return NULL: not known. */
+	 * before this one; the function adds the receive of this one. @return NULL: not known. */
 	uint8_t *(*foresee)(const struct nic_qp *qp, const struct packet *p, struct nic_foresight *f);
 	/** A datagram has arrived with the right Q_Key. */
 	void (*datagram)(struct nic_qp *qp, const struct packet *p);
 	/** A request of the peer that accesses local memory under this R_Key has been executed or, if a READ, answered.
 	 * `read`, `write`: what it did to the memory. */
 	void (*served)(struct nic_qp *qp, uint32_t rkey, bool read, bool write);
-	/** Whether `served` would tell the application of an access under this R_Key. */
+	/** Whether `served` acts on an access under this R_Key. */
 	bool (*is_told)(const struct nic_qp *qp, uint32_t rkey);
 	/** The QP is in error. */
 	void (*failed)(struct nic_qp *qp);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* qp_query.c - queries of a queue pair's attributes, state and counters. */
+/* qp_query.c - queries of a queue pair's attributes, state and counters; its user pointer. */
 #include "qp.h"
 
 uint32_t nic_qp_num(const struct nic_qp *qp)

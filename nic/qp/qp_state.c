@@ -2,9 +2,9 @@
 /*
  * qp_state.c - which state transitions a QP may make and with which attributes (IBTA 10.3.1, table of 11.2.4.2),
  * as a table, and what entering an error state entails (10.2.4, 11.2.5). Attributes that the table lists neither as
- * required nor as optional are refused. On the way to RTS an XRC initiator also accepts the attributes of a target, and
- * vice versa: perftest passes all of them to both. Alternate paths (automatic path migration) are not supported: the
- * migration state is always MIGRATED, so setting it changes nothing.
+ * required nor as optional are refused. On the way to RTS an XRC initiator also accepts the attributes that a target
+ * requires, and vice versa: perftest passes all of them to both. Alternate paths (automatic path migration) are not
+ * supported: the migration state is always MIGRATED, so setting it changes nothing.
  */
 #include "comp.h"
 #include "cq.h"
@@ -87,7 +87,7 @@ int qp_transition_check(enum nic_qp_type type, enum nic_qp_state from, enum nic_
 	if (mask & (NIC_QP_ALT_PATH | NIC_QP_CAP))
 		return -EOPNOTSUPP;
 	if (to == NIC_QPS_RESET || to == NIC_QPS_ERR)
-		return given & ~(uint32_t)CUR ? -EINVAL : 0; /* legal from any state, but without other attributes */
+		return given & ~(uint32_t)CUR ? -EINVAL : 0; /* legal from any state, with no attribute but CUR */
 	for (size_t i = 0; i < sizeof(transitions) / sizeof(*transitions); i++) {
 		const struct transition *t = &transitions[i];
 

@@ -11,7 +11,7 @@ void qp_set_state(struct nic_qp *qp, enum nic_qp_state state);
 void qp_hold_by_state(struct nic_qp *qp);
 /** Enter the error state: flush both queues (C10-42), stop timers. No effect if the QP is already in ERR. */
 void qp_enter_error(struct nic_qp *qp);
-/** Handle an error of the send queue: an RC QP enters ERR. A UC or UD QP enters SQE, with its send queue flushed
+/** Handle an error of the send queue: an RC or XRC QP enters ERR. A UC or UD QP enters SQE, with its send queue flushed
  *  (QS-09). */
 void qp_send_error(struct nic_qp *qp);
 

@@ -8,10 +8,9 @@
  * packets are among them.
  *
  * The payload of a SEND or WRITE belongs to the QP until the request is acknowledged, which happens after the fetch.
- * But before the fetch the application may destroy the QP, the request may complete in error, or the region that a READ
- * response refers to may be deregistered. In these cases references in flight are revoked. The receiver therefore never
- * delivers payload that the sender was no longer entitled to send, although some bytes may already be in the receiver's
- * buffer.
+ * But before the fetch the application may destroy the QP, the request may complete in error, or a region that packets
+ * refer to may be deregistered. In these cases references in flight are revoked. The receiver therefore never delivers
+ * payload that the sender was no longer entitled to send, although some bytes may already be in the receiver's buffer.
  *
  * An endpoint of reliable datagrams can offer a message to another endpoint. The receiver fetches the message by
  * reference, too, if a receive for the message is posted when the offer arrives. Otherwise, or if the fetch fails, the
@@ -19,11 +18,12 @@
  * when the receiver has confirmed the message, or can no longer get it.
  *
  * A packet whose reference cannot be fetched counts as lost. Its payload is then sent again, in ordinary packets. The
- * path loses nothing else, so the retransmission uses up none of the retries that the application has allowed. Faulty
- * memory thus causes the same error as without references, at the side that owns the memory. A sender that refers to
- * invalid memory only delays itself.
+ * path loses nothing else, so the first retransmission uses up no retry (req_unread). Faulty memory thus causes the
+ * same error as without references, at the side that owns the memory. A sender that refers to invalid memory only
+ * delays itself.
  *
- * Owns nothing: only the path knows which references are in flight.
+ * Only the path knows which references are in flight: this file only notes, in `refers` of the NIC and the QP and in
+ * requester.referred, that there may be some.
  */
 #include "refer.h"
 

@@ -20,7 +20,8 @@ uint32_t refer_request_psns(const struct nic_qp *qp, const struct swqe *w, const
 enum mem_verdict refer_request(struct nic_qp *qp, const struct swqe *w, uint64_t offset, uint32_t len, struct packet *p,
 			       struct nic_tx_frame *frame);
 /** Let the packet of a work request that offers a message also refer to the message's memory. No effect if the packet
- *  is retransmitted, or if its path does not allow references. Call before the packet is opened. */
+ *  is retransmitted, its path does not allow references, or the owner does not allow it (qp_owner.offered). Call before
+ *  the packet is opened. */
 void refer_offer(struct nic_qp *qp, const struct swqe *w, struct packet *p, struct nic_tx_frame *frame);
 /** PSNs that the next READ response takes: more than 1 if it should refer to its payload. */
 uint32_t refer_response_psns(const struct nic_qp *qp, const struct resp_resource *r, const struct nic_tx_frame *frame);

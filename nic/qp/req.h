@@ -13,13 +13,13 @@ struct nic_qp;
 void req_reset(struct nic_qp *qp);
 /** The peer has acknowledged `packets` more packets, up to comp.una: reset retry counts, restart the ACK timer. */
 void req_progress(struct nic_qp *qp, uint32_t packets);
-/** Handle a loss: retransmit from comp.una if retries are left; otherwise fail the oldest WQE with the error
- * `exhausted`. */
+/** Handle a loss: retransmit from comp.una if retries are left, or if this loss costs none (req_unread); otherwise fail
+ * the oldest WQE with the error `exhausted`. */
 void req_go_back(struct nic_qp *qp, enum error_id exhausted);
 /** Payload sent by reference was not fetched: retransmit from comp.una, the first time without using up a retry. */
 void req_unread(struct nic_qp *qp);
-/** The QP's path was closed or replaced, so that what is in flight may be lost: a reliable QP retransmits from
- * comp.una, with full retry counts. */
+/** The QP's path was closed or replaced, or the peer's packets now come another way, so that what is in flight may be
+ * lost: a reliable QP retransmits from comp.una, with full retry counts. */
 void req_path_gone(struct nic_qp *qp);
 /** Handle an RNR NAK for comp.una: wait as its timer code says, then retransmit; without RNR retries left, fail. */
 void req_rnr(struct nic_qp *qp, uint8_t timer_code);

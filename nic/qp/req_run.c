@@ -34,8 +34,8 @@ static uint32_t entry_size(const struct swqe *w)
 	return ELEMENT_ADDR_LEN + w->length;
 }
 
-/* Compare with the previous WQE: it may have completed, but its slot in the queue is still intact. A fenced WQE joins
- * no run, because the fence would hold back the whole packet. */
+/* Compare with the previous WQE: it may have completed, but its slot in the queue is still intact. A fenced WQE does
+ * not join the WQE before it, because the fence would hold back the whole packet. */
 bool req_run_joins(const struct nic_qp *qp, const struct swqe *w)
 {
 	const struct swqe *before = sq_at(qp, qp->sq.head - 1);

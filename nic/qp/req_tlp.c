@@ -8,14 +8,14 @@
  * timeout, a thousand times the RTT.
  *
  * So a QP estimates the RTT and its variation (srtt, rttvar: RFC 6298), from the first transmission of a packet. When a
- * response takes longer than srtt + 4 rttvar, the QP retransmits everything unacknowledged, unless that is more than
- * PSNS_MOST PSNs. It does so again after twice that time, and so on. The ACK timer keeps running, and its expiry ends
- * the probes. A probe is no retry and does not change how long the QP waits for a silent peer. A copy sent too early is
- * a duplicate to the peer. The RTT is measured from the first transmission, so the sample shows how slow the peer is,
- * and the QP waits longer before later probes.
+ * response takes longer than srtt + 4 rttvar (WAIT_LEAST at least, WAIT_UNKNOWN before the first sample), the QP
+ * retransmits everything unacknowledged, unless that is more than PSNS_MOST PSNs. It does so again after twice that
+ * time, and so on. The ACK timer keeps running, and its expiry ends the probes. A probe is no retry and does not change
+ * how long the QP waits for a silent peer. A copy sent too early is a duplicate to the peer. The RTT is measured from
+ * the first transmission, so the sample shows how slow the peer is, and the QP waits longer before later probes.
  *
- * Probes are sent only on lossy paths, and only between our own endpoints: on an application's QP, only the ACK timer
- * that the application has set causes a retransmission (IBTA 9.7.6.1.3).
+ * Probes are sent only on lossy paths, and only between our own endpoints: on an application's QP, only the ACK timer,
+ * which the application has set, takes silence for a loss (IBTA 9.7.6.1.3).
  */
 #include "psn.h"
 #include "qp.h"

@@ -11,7 +11,7 @@ struct nic_qp;
 
 #define REQ_TLP_OVER UINT8_MAX
 
-/** Whether a probe is being sent, in which case sending does not restart the ACK timer. */
+/** Whether there were probes since the last progress: sending then does not restart the ACK timer. */
 #define req_tlp_is_again(qp) ((qp)->req.tlp.again != 0 && (qp)->req.tlp.again != REQ_TLP_OVER)
 
 /** Call when a packet was sent for the first time. */

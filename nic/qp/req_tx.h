@@ -32,8 +32,8 @@ static inline void req_hold(struct nic_qp *qp, enum req_held why, bool holds)
 
 /**
  * Whether to set AckReq in a packet of this WQE. The last packet of a message has AckReq set, and packets at intervals
- * (req_asks_between). On a lossless path the peer is uroce, too, and acknowledges eventually even without AckReq. There
- * the last packet has AckReq set only if the application waits for the completion.
+ * (req_asks_between). On a lossless path the last packet needs it only if the application waits for the completion: the
+ * peer is uroce, too, and acknowledges eventually even without AckReq.
  */
 static inline bool req_asks_ack(struct nic_qp *qp, const struct swqe *w, bool ends, uint32_t psns)
 {

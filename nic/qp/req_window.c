@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * req_window.c - how much the requester may have in flight: the configured windows, narrower after losses on paths that
- * can lose packets. Owns: requester.cwnd and requester.cwnd_acked. Shares requester.unasked with req_tx.h and req.c.
+ * req_window.c - how much the requester may have in flight: the configured windows, narrower after losses on paths to
+ * which nic_config.max_inflight applies. Owns: requester.cwnd and requester.cwnd_acked. Shares requester.unasked with
+ * req_tx.h and req.c.
  */
 #include "mtu.h"
 #include "psn.h"
@@ -10,7 +11,7 @@
 #include "req_window.h"
 
 #define ASK_EVERY 64 /* at least one in this many request packets sets AckReq (RQ-07) */
-#define CWND_MIN  4  /* smallest window, in packets */
+#define CWND_MIN  4  /* losses and max_inflight leave a window of at least this many packets */
 
 /* Maximum number of payload bytes in flight; 0: no limit. */
 static uint32_t inflight_max(const struct nic_qp *qp)

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * resp.c - the responder for RC and UC: executes requests, queues responses (IBTA 9.7.4, 9.7.5, 9.8.2, 9.9.3).
+ * resp.c - the responder for RC, UC and XRC: executes requests, queues responses (IBTA 9.7.4, 9.7.5, 9.8.2, 9.9.3).
  * resp_check.c checks requests, resp_dup.c answers duplicates from saved results, resp_tx.c sends.
  *
- * Check, then act. resp_check() checks a request in PSN order and changes nothing. After that, execute() cannot fail
- * for protocol reasons, but it can fail because local memory is gone or too short. Requests are executed at once, in
- * PSN order. resp_tx() sends the responses in PSN order: first READ and atomic responses from the resource ring, then
- * one ACK or NAK, which covers everything before it.
+ * Check, then act. resp_check() checks a request in PSN order and changes nothing. After that, execute() fails only if
+ * local memory is gone or too short, memory for a result is lacking, a payload by reference cannot be fetched, or the
+ * QP's owner refuses the message. Requests are executed at once, in PSN order. resp_tx() sends the responses in PSN
+ * order: first READ and atomic responses from the resource ring, then one ACK or NAK, which covers everything before
+ * it.
  */
 #include "aeth.h"
 #include "cq.h"
@@ -103,8 +104,8 @@ static inline __attribute__((always_inline)) unsigned execute_send(struct nic_qp
 	struct responder *resp = &qp->resp;
 	enum mem_verdict v;
 
-	/* An endpoint must parse its messages, so their payload is always in the packet: treat a packet with a
-	 * reference as lost. */
+	/* An owner parses its messages, so their payload must be in the packet: a packet with a reference counts as
+	 * lost. */
 	if (qp->owner)
 		return p->reference ? CHECK_UNREAD : qp->owner->arrive(qp, p);
 	if (op_starts(p->op)) {
@@ -202,7 +203,7 @@ static __attribute__((noinline)) unsigned execute_resource(struct nic_qp *qp, co
 	return ERR_none;
 }
 
-/* The message is complete: hand over its receive WQE, if it used one. */
+/* A message that uses a receive WQE is complete: complete the WQE. */
 static void deliver(struct nic_qp *qp, const struct packet *p)
 {
 	struct responder *resp = &qp->resp;
@@ -221,7 +222,7 @@ static void deliver(struct nic_qp *qp, const struct packet *p)
 	qp_complete_recv(qp, &wc, p->se);
 }
 
-/* Tell the endpoint that the peer accessed its memory. tx_resource() reports READs, once they are answered. */
+/* Tell the QP's owner, if any, that the peer accessed memory. tx_resource() reports READs, once they are answered. */
 static void served(struct nic_qp *qp, const struct packet *p)
 {
 	enum op_kind kind = p->op->kind;
@@ -351,9 +352,9 @@ static bool rx_rc(struct nic_qp *qp, const struct packet *p)
 	return true;
 }
 
-/* Process a UC request (9.8.2), which has no response. After a gap or an error of the peer, the rest of the message is
- * dropped, and its receive WQE is used for the next message. UC packets do not prove who sent them: a forged FIRST or
- * ONLY packet can have any PSN, and the PSN after that becomes the expected PSN. */
+/* Process a UC request (9.8.2), which has no response. After a gap or an error, the rest of the message is dropped,
+ * and its receive WQE is used for the next message. UC packets do not prove who sent them: a forged FIRST or ONLY
+ * packet can have any PSN, and the PSN after that becomes the expected PSN. */
 static void rx_uc(struct nic_qp *qp, const struct packet *p)
 {
 	struct responder *resp = &qp->resp;

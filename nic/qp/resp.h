@@ -12,8 +12,8 @@ void resp_reset(struct nic_qp *qp);
 /** Handle a request packet for this RC, UC or XRC QP. @return whether the request had the expected PSN and was
  * executed; always false for UC. */
 bool resp_rx(struct nic_qp *qp, const struct packet *p);
-/** Refuse the request with this PSN, which ends the connection: queue a NAK, report a completion or event, and put the
- * QP in error. */
+/** Refuse the request with this PSN, which ends the connection: queue the error's NAK, if it has one, report a
+ * completion or event, and put the QP in error. */
 void resp_fail(struct nic_qp *qp, enum error_id error, uint32_t psn);
 /** Discard all queued responses, ACKs and NAKs. */
 void resp_cancel(struct nic_qp *qp);

@@ -3,8 +3,8 @@
  * resp_ack.c - when the responder acknowledges (IBTA 9.7.5.1). An ACK or NAK covers all packets before it, so a QP
  * never has more than one queued. resp_tx.c sends it.
  *
- * An ACK that the peer has asked for (AckReq) waits a little, to cover later packets too; an unrequested one may wait
- * until the NIC is idle. NAKs do not wait.
+ * An ACK waits for ack_delay_ns at most, to cover later packets too; nic_ack_flush() ends the wait sooner: of an ACK
+ * that the peer has not asked for (AckReq), only when the NIC is idle. NAKs do not wait.
  */
 #include "aeth.h"
 #include "qp.h"
@@ -54,15 +54,14 @@ void resp_ack(struct nic_qp *qp)
 
 /*
  * Queue an ACK for an executed message that had no AckReq. The peer's application does not wait for the completion, but
- * the peer needs the ACK to free the send queue slot and to stop its ACK timer. The NIC sends this ACK when it is idle;
- * one ACK covers many such messages.
+ * the peer needs the ACK to free the send queue slot and to stop its ACK timer. One ACK covers many such messages.
  */
 void resp_ack_lazily(struct nic_qp *qp)
 {
 	struct responder *resp = &qp->resp;
 
 	if (resp->ack_queued && !resp->ack_lazy)
-		return; /* the queued ACK or NAK acknowledges the same packets */
+		return; /* the queued ACK covers this message, too */
 	if (resp->ack_queued)
 		COUNT(qp->nic, acks_coalesced);
 	else

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * resp_atomic.c - the part of the responder specific to atomics, standard (IBTA 9.4.5) and extended (extended.md).
- * Everything else is the same for all requests that take a responder resource.
  */
 #include "extended.h"
 #include "mem.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * resp_check.c - checks requests to RC and UC QPs (IBTA 9.7.4, 9.8.2), without changing any state.
+ * resp_check.c - checks requests to RC, UC and XRC QPs (IBTA 9.7.4, 9.8.2), without changing any state.
  *
  * Order of checks, where several apply: opcode sequence, operation enabled, lengths, receive WQE, R_Key, alignment,
  * resources, R_Key to invalidate (AT-01: the R_Key comes before the alignment, as in rxe).
@@ -129,8 +129,8 @@ static bool is_enabled(const struct nic_qp *qp, const struct opcode *op, uint32_
 	return !qp->owner || op->extra == OP_PLAIN;
 }
 
-/** Whether the ring has a resource for a new READ or atomic (RO-05): the oldest resource must have no response left to
- * send, except to a duplicate. The new request then drops that response. */
+/** Whether the ring has a resource for a new request (RO-05): the oldest resource must have no response left to send,
+ * except to a duplicate. The new request then drops that response. */
 static inline bool has_resource(const struct responder *resp)
 {
 	const struct resp_resource *oldest = &resp->res[resp->res_head & (resp->res_size - 1)];

@@ -26,7 +26,7 @@ static inline bool needs_resource(const struct opcode *op)
 	return op->traits & OP_IS_ANSWERED;
 }
 
-/** Check a request. @param app out: the memory that a WRITE, READ or atomic accesses, if any.
+/** Check a request. @param app out: the memory that the request accesses, if any; not set for a FLUSH.
  * @return enum error_id, or CHECK_RNR. */
 unsigned resp_check(const struct nic_qp *qp, const struct packet *p, uint8_t **app);
 /** Whether a single-packet WRITE would be accepted if it came next. @param app out: where it would write. */

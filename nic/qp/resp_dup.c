@@ -3,8 +3,9 @@
  * resp_dup.c - duplicate requests (IBTA 9.7.5.1.4, C9-105, C9-110, C9-148), answered from the resource ring.
  *
  * SENDs, WRITEs and element operations without a result are acknowledged again, not executed. A READ is executed
- * again, from its resource: the duplicate may ask for only the tail of the READ. An atomic is answered with the saved
- * value. A duplicate that is invalid or matches no resource is dropped without a NAK: it is stale or forged.
+ * again, from its resource: the duplicate may ask for only a part of the READ. An atomic is answered with the saved
+ * value, a FLUSH or ATOMIC WRITE without data. A duplicate that is invalid or matches no resource is dropped without a
+ * NAK: it is stale or forged.
  */
 #include "mtu.h"
 #include "opcode.h"

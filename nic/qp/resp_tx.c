@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * resp_tx.c - what the responder sends: responses to READs and atomics from the resource ring, in PSN order, then the
- * one ACK or NAK that is queued (IBTA 9.7.5.1). A READ's memory is accessed only when a response packet is built, and
+ * one ACK or NAK that is queued (IBTA 9.7.5.1). A READ's memory is not accessed before a response packet is built, and
  * is checked again for each packet.
  */
 #include "aeth.h"
@@ -83,7 +83,7 @@ static void fail_read(struct nic_qp *qp, enum error_id error, uint32_t psn)
 	resp_cancel(qp);
 	if (qp->state != NIC_QPS_ERR)
 		resp_fail(qp, error, psn);
-	else /* a later request has failed, or the owner has dropped the QP: the NAK replaces a queued answer */
+	else /* in error already, by a later request or rdm_qp_drop(): send only the NAK of this request */
 		resp_nak(qp, error_rows[error].syndrome, psn);
 }
 
@@ -128,8 +128,8 @@ static inline __attribute__((always_inline)) void tx_answer(struct nic_qp *qp, u
 }
 
 /* The memory of a READ that was answered before has gone: drop the duplicate without an answer (RP-07). But send a NAK
- * if a response was sent by reference: the requester may never have fetched its payload, and would repeat the READ for
- * ever.
+ * if part of the READ was answered by reference: the requester may never have fetched that part, and would repeat the
+ * READ for ever.
  * @return whether the frame contains a NAK. */
 static __attribute__((noinline)) bool drop_duplicate(struct nic_qp *qp, const struct resp_resource *r,
 						     enum error_id error, uint32_t psn, struct nic_tx_frame *frame)

@@ -10,8 +10,8 @@
  *   - A step far beyond the next deadline is a gap: the owner was not running when a timer was due. NIC time advances
  *     only to shortly before that deadline. The NIC can then handle answers that came during the gap before any timer
  *     expires.
- *   - A gap does not spare a timer that the previous gap has spared. Timers therefore expire even if the owner calls
- *     only every few seconds.
+ *   - A timer that one gap has spared in this way expires at the next gap. Timers therefore expire even if the owner
+ *     calls only every few seconds.
  *
  * Owns: nic->now, nic->told_ns, nic->spared.
  */

@@ -2,9 +2,9 @@
 /*
  * timer.h - deadlines of QPs: a binary heap with at most one entry per QP.
  *
- * A QP's timers (ACK timeout, RNR wait) are fields of the QP; the heap holds only the earliest deadline. Deadlines
- * mostly move into the future (every ACK restarts the timer), so an entry may be early; it is corrected when it reaches
- * the top.
+ * A QP's timers (ACK timer, tail loss probe, RNR wait) are fields of the QP; the heap holds only the earliest deadline.
+ * Deadlines mostly move into the future (every ACK restarts the timer), so an entry may be early; it is corrected when
+ * it reaches the top.
  */
 #ifndef NIC_TIMER_H
 #define NIC_TIMER_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * ud.c - unreliable datagrams: sending by address handle, receiving with the 40-byte GRH area (IBTA 9.8.3, 11.4.1.2,
- * annex A17.4.5). A datagram is dropped and counted, but never answered, if its Q_Key is wrong or no receive WQE can
- * hold it.
+ * annex A17.4.5). A datagram is dropped and counted, but never answered, if its Q_Key is wrong, if there is no receive
+ * WQE, or if the next one is too short.
  */
 #include "comp.h"
 #include "gid.h"

@@ -3,7 +3,7 @@
  * cq.c - completion queues: a ring of entries in the layout that verbs programs see, notification, overflow.
  * Overflow is an error of the CQ (C9-218, C11-37): existing entries stay readable and are not overwritten, and all QPs
  * that use the CQ go to the error state (nic_settle_failed_cqs() moves the QPs later, at the end of the call into the
- * NIC). Exception: CQs that are only counted may overrun (nic_cq_ignore_overrun).
+ * NIC). Exception: a CQ may be set to drop its oldest entry instead (nic_cq_ignore_overrun).
  */
 #include "cq.h"
 
@@ -128,10 +128,10 @@ void cq_announce(struct nic_cq *cq)
 }
 
 /*
- * If entries are unread, arming raises the event at once. ConnectX does the same: its arming doorbell carries the
- * consumer index. Otherwise an application that polls a fixed number of entries per event (perftest) would sleep
- * although entries remain. Exception: no event is raised for a single unread entry that the last event has announced,
- * because the application will poll that entry. A ping-pong therefore costs one event per message.
+ * If entries are unread, arming raises the event at once (or after moderation). ConnectX does the same: its arming
+ * doorbell carries the consumer index. Otherwise an application that polls a fixed number of entries per event
+ * (perftest) would sleep although entries remain. Exception: no event is raised for a single unread entry that the last
+ * event has announced, because the application will poll that entry. A ping-pong therefore costs one event per message.
  */
 void nic_cq_arm(struct nic_cq *cq, bool solicited_only)
 {

@@ -42,7 +42,7 @@ void cq_hold(struct nic_cq *cq, uint64_t n)
 	m->held = n;
 }
 
-/* nic->moderated_ns may be earlier than the due times of all delayed events, because release() does not update it. */
+/* nic->moderated_ns may be earlier than the due times of all delayed events, because cq_unhold() does not update it. */
 void cq_hold_timeout(struct nic *nic)
 {
 	struct list due;

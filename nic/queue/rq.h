@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * rq.h - receive queues of QPs, and shared receive queues (SRQs). IBTA 10.2.9, 10.8.2. Private to nic/.
- * A receive WQE is copied out of the queue when its message begins, which frees the slot.
+ * A receive WQE is copied out of the queue when a message takes it, which frees the slot.
  */
 #ifndef NIC_RQ_H
 #define NIC_RQ_H
@@ -20,7 +20,7 @@ struct rq {
 	uint8_t *slots;
 	uint32_t stride;
 	uint32_t capacity, max_sge;
-	uint32_t mask;	     /* slots - 1 */
+	uint32_t mask;	     /* number of slots - 1 */
 	uint32_t head, tail; /* free-running */
 	uint32_t open;	     /* elements before this index may be taken; not managed: equals `head` */
 	bool managed;	     /* RECV_ENABLE moves `open` (cross.c) */

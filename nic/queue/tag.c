@@ -6,7 +6,8 @@
  * tag bits that the mask does not ignore. An arriving message searches one bucket of receives per mask and takes the
  * match that was posted first. A receive searches one bucket of messages of its mask, in arrival order. A receive with
  * a new mask takes over the tables of the least recently used mask that no waiting receive has; all messages are then
- * hashed again for the new mask. If every mask has waiting receives, a receive with a further mask waits in a list.
+ * hashed again for the new mask. If every mask has waiting receives, a receive with a further mask searches all
+ * messages and waits in a list, which every arriving message searches, too.
  */
 #include "tag.h"
 

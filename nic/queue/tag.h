@@ -52,13 +52,13 @@ struct tag_mask {
 
 struct tag_unit {
 	struct tag_mask mask[TAG_MASKS];
-	struct list others;   /* receives with other masks, in posting order */
+	struct list others;   /* receives that found no mask free, in posting order */
 	struct list messages; /* all, in arrival order */
 	uint64_t order;	      /* receives posted so far */
 	uint32_t n_recvs, n_messages;
 };
 
-/** Initialize a unit in the caller's memory (33 KiB). The unit allocates nothing; the caller frees the receives and
+/** Initialize a unit in the caller's memory (32 KiB). The unit allocates nothing; the caller frees the receives and
  * messages that are in it. */
 void tag_init(struct tag_unit *u);
 
@@ -84,7 +84,7 @@ void tag_hold(struct tag_unit *u, struct tag_message *m);
 /** Find the message that a receive with this tag, mask and source would take now. @return NULL: none. */
 struct tag_message *tag_peek(const struct tag_unit *u, uint64_t tag, uint64_t ignore, uint64_t source);
 
-/** Remove an unexpected message without matching: it has been claimed, or its sender has gone. */
+/** Remove an unexpected message without matching it to a receive. */
 void tag_take(struct tag_unit *u, struct tag_message *m);
 
 /** Remove a waiting receive. */

@@ -2,11 +2,11 @@
 /*
  * tm.c - SRQs that match tags: the list of tagged buffers, and the operations on it (ibv_post_srq_ops(3)).
  *
- * A message that no buffer matches (an unexpected message) goes to an untagged buffer, and the application checks
- * whether one of its own receives matches the message. Until the application has checked, a buffer that it adds may be
- * meant for that message, so the buffer must not take a message that arrives later. The NIC therefore counts unexpected
- * messages, and the application reports how many of them it has handled. While the counts differ, new buffers wait.
- * Buffers that are already in the list continue to match.
+ * A tagged message that no buffer matches (an unexpected message) goes to an untagged buffer, and the application
+ * checks whether one of its own receives matches the message. Until the application has checked, a buffer that it adds
+ * may be meant for that message, so the buffer must not take a message that arrives later. The NIC therefore counts
+ * unexpected messages, and the application reports how many of them it has handled. While the counts differ, new
+ * buffers wait. Buffers that are already in the list continue to match.
  */
 #include "tm.h"
 

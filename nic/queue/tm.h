@@ -22,9 +22,8 @@ struct tm_entry {
 	enum tm_place place;
 	uint32_t life; /* how many times the entry has been used; a part of its handle */
 	uint64_t wr_id, length;
-	/* A rendezvous: */
-	struct nic_qp *qp;		/* the QP that READs the data */
-	uint8_t header[NIC_TM_HEADERS]; /* headers of the rendezvous request */
+	struct nic_qp *qp;		/* TM_TAKEN: the QP that READs the data */
+	uint8_t header[NIC_TM_HEADERS]; /* TM_TAKEN: headers of the rendezvous request */
 	uint32_t num_sge;
 	struct nic_sge sge[];
 };
@@ -33,7 +32,7 @@ struct nic_tm {
 	struct tag_unit unit;
 	struct list free, late;
 	struct list waiting; /* rendezvous whose QP cannot send yet, or has no room in its send queue */
-	uint32_t unexpected; /* messages that no buffer matched, except messages that broke off in the middle */
+	uint32_t unexpected; /* tagged messages that no buffer matched, except those that broke off in the middle */
 	uint32_t handled;    /* how many unexpected messages the application has handled */
 	struct nic_cq *sent; /* CQ for the completions of the QPs' send queues */
 	size_t stride;

@@ -16,7 +16,7 @@ void trig_timeout(struct nic *nic);
 
 /** Let owners of QPs act on completions, then start the trigger work that became ready. */
 void nic_settle(struct nic *nic);
-/** Call at the end of every call that may complete something. */
+/** Call at the end of every call into the NIC that may complete something. */
 static inline void nic_settle_due(struct nic *nic)
 {
 	if (__builtin_expect(nic->owners_due | nic->trig_due, 0))

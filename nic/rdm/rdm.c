@@ -256,7 +256,7 @@ void nic_rdm_destroy(struct nic_rdm *ep)
 	peers_free(ep);
 	if (ep->contact)
 		nic_qp_destroy(ep->contact);
-	rdm_ops_fini(ep); /* also revokes the peers' access to OFFERs that no receive has taken */
+	rdm_ops_fini(ep); /* also revokes the peers' access to OFFERs that have not ended */
 	rdm_asked_fini(ep);
 	if (ep->all)
 		nic_mr_dereg(ep->all);
@@ -293,7 +293,7 @@ static void nobody(void *ctx, const struct nic_rdm_done *done)
 
 void rdm_destroy_all(struct nic *nic)
 {
-	/* Receives that are still posted end without a completion. */
+	/* Receives of shared queues end without a completion, even those with a message arriving. */
 	for (struct list *n = nic->rdm_rqs.next; n != &nic->rdm_rqs; n = n->next)
 		list_entry(n, struct nic_rdm_rq, node)->done = nobody;
 	for (struct list *n = nic->rdms.next, *next; n != &nic->rdms; n = next) {

@@ -54,7 +54,7 @@ struct rdm_cursor {
 struct rdm_op {
 	struct list node; /* on the free list; on peer->queue until completely posted; or on peer->waiting until FIN
 			   * or RESULT arrives */
-	struct list due;  /* on ep->due after one of its work requests has completed */
+	struct list due;  /* on ep->due until rdm_settle() acts on it */
 	struct nic_rdm_peer *peer;
 	void *context;
 	uint64_t cookie;
@@ -66,13 +66,13 @@ struct rdm_op {
 	bool taken;		    /* the peer has sent FIN or RESULT; for RDM_W_FIN: the FIN has been posted */
 	bool told;		    /* GET: the receive's completion has been reported */
 	uint16_t index, generation; /* see rdm_op_id */
-	uint32_t out, data_out;	    /* number of work requests in flight; how many of them move data */
+	uint32_t out, data_out;	    /* number of work requests in flight; those that are not WRITTEN or FIN */
 	uint32_t status, vendor_err;
 	uint64_t length, tag, data;
 	uint32_t id; /* GET, FIN, RESULT: id of the peer's message */
 	uint32_t n_iov, n_remote;
 	struct rdm_cursor at_iov, at_remote;
-	struct { /* ATOMIC only; the operands are in iov */
+	struct { /* ATOMIC, OPERATE; the operands are in iov */
 		uint32_t n_compare, n_result;
 		struct rdm_cursor at_compare, at_result;
 		uint8_t op, datatype;
@@ -84,13 +84,13 @@ struct rdm_op {
 	struct nic_iov iov[NIC_RDM_IOV_MAX];
 	struct nic_rdm_remote remote[NIC_RDM_REMOTE_MAX];
 	union {
-		struct nic_iov compare[NIC_RDM_IOV_MAX]; /* ATOMIC */
+		struct nic_iov compare[NIC_RDM_IOV_MAX]; /* ATOMIC, OPERATE */
 		struct nic_mr *mr[NIC_RDM_IOV_MAX];	 /* OFFER: regions through which the peer READs the data;
 							  * NULL at first */
 		struct rdm_recv *recv;			 /* GET */
 	};
 	union {
-		struct nic_iov result[NIC_RDM_IOV_MAX]; /* ATOMIC */
+		struct nic_iov result[NIC_RDM_IOV_MAX]; /* ATOMIC, OPERATE */
 		struct nic_rdm_done done;		/* GET: the receive's completion */
 	};
 	uint8_t header[RDM_PREFIX_MAX];
@@ -161,8 +161,8 @@ struct nic_rdm_peer {
 	uint64_t incarnation;		 /* of the peer's endpoint; 0: unknown */
 	uint32_t attempt, heard_attempt; /* number of this side's latest QP; number of the peer's latest QP that this
 					  * side has heard of */
-	uint32_t met, proof;		 /* how many incarnations the address has had so far; the challenge to echo
-					  * to the peer */
+	uint32_t met, proof;		 /* how often meet() has changed `incarnation`; the challenge to echo to the
+					  * peer */
 	uint32_t psn;
 	uint64_t call_ns, wait_ns; /* when to send HELLO again, and the current back-off interval */
 	uint64_t give_up_ns;	   /* when to give up connecting; if `left` is set: when to check again whether the
@@ -224,7 +224,7 @@ struct rdm_cm {
 	struct nic_rdm_addr to;	   /* the address that ASK goes to */
 	uint64_t incarnation;	   /* ACCEPTS: incarnation of the endpoint that sent ASK */
 	uint32_t attempt, proof;   /* ASKS: number of this endpoint's ASK; the challenge to echo to the listener */
-	struct nic_rdm_peer *peer; /* set in state ACCEPTS and later */
+	struct nic_rdm_peer *peer; /* set when this side accepts, or has received ACCEPT */
 	struct rdm_cm_data said, heard;
 	uint64_t call_ns, wait_ns, give_up_ns;
 };

@@ -97,13 +97,13 @@ void rdm_cm_who(struct nic_rdm *ep, const struct nic_rdm_addr *from, const struc
 	ask(ep);
 }
 
-/** Whether requests of this endpoint are in flight; the peer may already have answered them. */
+/** Whether requests of this endpoint have not ended; the peer may already have answered them. */
 static bool waits_for_answers(const struct nic_rdm *ep)
 {
 	return ep->tx_left < ep->cfg.max_tx;
 }
 
-/** End the connection after the peer's BYE, as soon as no request is in flight, or after LEFT_MOST_NS. Answers that the
+/** End the connection after the peer's BYE, as soon as all requests have ended, or after LEFT_MOST_NS. Answers that the
  *  peer sent before BYE can arrive after it: without the wait, executed requests would be reported as lost.
  *  @return when to call this again. */
 static uint64_t left_due(struct nic_rdm *ep, uint64_t now_ns)

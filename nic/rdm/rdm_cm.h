@@ -7,7 +7,7 @@
 
 /** A WHO has arrived in answer to this endpoint's ASK: repeat the ASK with the challenge. */
 void rdm_cm_who(struct nic_rdm *ep, const struct nic_rdm_addr *from, const struct rdm_call *c);
-/** Whether the endpoint has exactly one peer; rdm_cm.c is only about such endpoints. */
+/** Whether the endpoint has one peer at most: it is an FI_EP_MSG endpoint or a listener. */
 static inline bool rdm_has_one_peer(const struct nic_rdm *ep)
 {
 	return ep->cfg.cm != NULL;

@@ -171,7 +171,7 @@ static void say_of_qp(const struct nic_rdm_peer *peer, uint8_t kind, uint32_t ec
 	rdm_say(peer->ep, &peer->addr, &c, NULL);
 }
 
-/** Whether the endpoint may connect to peers. An endpoint with one peer may do so only after it has received ACCEPT. */
+/** Whether the endpoint may connect to peers. An endpoint with one peer may do so once, when it has received ACCEPT. */
 static bool may_connect(const struct nic_rdm *ep)
 {
 	return !rdm_has_one_peer(ep) || ep->cm.state == RDM_CM_ANSWERED;
@@ -322,8 +322,8 @@ static void hello_again(struct nic_rdm_peer *peer, const struct rdm_call *c)
 		return;
 	}
 	COUNT(peer->ep->nic, rdm_calls_ignored);
-	/* This side has lost its QP of that connection. Either the peer still waits for WELCOME, or this HELLO was
-	 * delayed. Connecting again is right in both cases. */
+	/* If it is the latest HELLO, this side has lost its QP of that connection. Either the peer still waits for
+	 * WELCOME, or this HELLO was delayed. Connecting again is right in both cases. */
 	if (c->attempt == peer->heard_attempt)
 		rdm_connect(peer);
 }

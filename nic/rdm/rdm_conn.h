@@ -15,7 +15,7 @@ void rdm_connect(struct nic_rdm_peer *peer);
 void rdm_disconnect(struct nic_rdm_peer *peer, uint32_t status);
 /** Free a peer that the application does not know, and that has sent calls only. */
 void rdm_peer_forget(struct nic_rdm_peer *peer);
-/** Answer a call that has no valid challenge with a WHO, which contains the challenge. `peer`: NULL if unknown. */
+/** Answer a call with WHO: the caller must call again, with the challenge in the WHO. `peer`: NULL if unknown. */
 void rdm_ask_who(struct nic_rdm *ep, const struct nic_rdm_addr *from, const struct rdm_call *c,
 		 const struct nic_rdm_peer *peer);
 /** Answer an ASK with REFUSE: the port that the ASK was sent to has no listener. */
@@ -23,7 +23,8 @@ void rdm_refuse(struct nic_rdm *ep, const struct nic_rdm_addr *from, const struc
 /** Repeat HELLOs, or give up. `late_ns`: time during which this process could not run; that time does not count against
  *  the peers' timeouts. @return when to call this again. */
 uint64_t rdm_calls_due(struct nic_rdm *ep, uint64_t now_ns, uint64_t late_ns);
-/** Begin to probe the peer regularly, because this endpoint waits for something that only the peer can do. */
+/** Begin to probe the peer regularly, because this endpoint waits for something that only the peer can do, or the peer
+ *  has sent BYE. */
 void rdm_keep_alive(struct nic_rdm_peer *peer);
 /** Probe peers whose keepalive is due, and end idle connections to peers that have sent BYE. @return when to call this
  *  again. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rdm_datagram.c - datagram endpoints: a message is one UD packet from port to port. It is delivered at most once. If
- * there is neither a receive for it nor memory to hold it, it is dropped.
+ * rdm_datagram.c - datagram endpoints: a message is one UD packet from port to port, and is never sent again. If there
+ * is neither a receive for it nor memory to hold it, it is dropped.
  */
 #include "mtu.h"
 #include "packet.h"

@@ -5,7 +5,7 @@
 
 #include "rdm.h"
 
-/* Bit in wr_id: the work request moves no data. wr_id is the address of an op, in which this bit is always 0. */
+/* Bit in wr_id: the work request is a WRITTEN or FIN. wr_id is the address of an op, in which this bit is always 0. */
 #define RDM_TRAILER 1u
 
 static inline struct rdm_op *rdm_op_of(uint64_t wr_id)

@@ -9,7 +9,7 @@
  * has failed because its ACK timer expired too often. The peer starts no new request on the connection. A HELLO from
  * the next endpoint at the closing endpoint's address ends the connection at once.
  *
- * Owns: nic_rdm.going, nic_rdm_peer.left, told.
+ * Owns: nic_rdm.going, nic_rdm_peer.told, and nic_rdm_peer.left, which rdm_disconnect() clears.
  */
 #include "rdm.h"
 #include "rdm_cm.h"
@@ -104,7 +104,7 @@ static struct nic_rdm *neighbour_at(const struct nic *nic, const struct nic_rdm_
 
 /** If the peer is an endpoint of this NIC, tell it directly that this endpoint closes. Both endpoints are in one
  *  process, so the peer's application may notice the close and post a request before a BYE would arrive. @return false:
- *  the peer is not an endpoint of this NIC, or its side is not connected yet; send BYE instead. */
+ *  the peer is not an endpoint of this NIC, or its side does not have this connection; send BYE instead. */
 static bool neighbour_hears(const struct nic_rdm_peer *peer)
 {
 	struct nic_rdm *near = neighbour_at(peer->ep->nic, &peer->addr);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* rdm_qp.c - the RC queue pairs of reliable datagram endpoints: one for each peer that is connected or being
- * connected. */
+ * connected ("the peer's QP"). */
 #include "rdm_qp.h"
 
 #include "qp_owner.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rdm_rendezvous.c - receives long messages: it READs a message from the sender's memory into the receive's buffer.
- * Then it sends FIN, which allows the sender to complete its request and reuse its buffer.
+ * rdm_rendezvous.c - receives long messages: it READs a message from the sender's memory, or fetches it by reference,
+ * into the receive's buffer. Then it sends FIN, which allows the sender to complete its request and reuse its buffer.
  */
 #include "rdm.h"
 #include "rdm_ops.h"

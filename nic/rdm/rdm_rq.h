@@ -5,7 +5,7 @@
 
 #include "rdm.h"
 
-/** As nic_rdm_rq_create and nic_rdm_rq_destroy, for a queue that is not shared. */
+/** Create or destroy a queue; nic_rdm_rq_create makes it a shared one. @return as nic_rdm_rq_create. */
 int rdm_rq_open(struct nic *nic, const struct nic_rdm_rq_init *init, struct nic_rdm_rq **out);
 void rdm_rq_close(struct nic_rdm_rq *rq);
 struct tag_unit *rdm_unit(struct nic_rdm_rq *rq, bool tagged);

@@ -3,9 +3,9 @@
  * rdm_rx.c - delivers incoming messages to receives. A message's first packet finds its receive, and all payload goes
  * straight into the receive's buffer; an unexpected message is kept.
  *
- * This code runs in the responder of the peer's queue pair. Before the responder accepts a message, it asks rdm_takes
- * whether there is room for the message. If not, the responder sends an RNR NAK, as if the queue pair had no receive
- * WQE.
+ * This code runs in the responder of this side's queue pair for the peer. Before the responder accepts a message, it
+ * asks rdm_takes whether there is room for the message. If not, the responder sends an RNR NAK, as if the queue pair
+ * had no receive WQE.
  */
 #include "opcode.h"
 #include "packet.h"
@@ -309,7 +309,7 @@ enum error_id rdm_arrive(struct nic_qp *qp, const struct packet *p)
 	uint32_t prefix = 0;
 
 	if (!peer)
-		return ERR_opcode_unsupported; /* the QP was dropped after an error, and is about to be destroyed */
+		return ERR_opcode_unsupported; /* the QP was dropped, and is about to be destroyed */
 	if (op_starts(p->op)) {
 		const struct rdm_header *h = &peer->ep->heard;
 

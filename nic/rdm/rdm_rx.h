@@ -10,12 +10,12 @@ struct nic_rdm_done rdm_describe(struct nic_rdm_peer *peer, const struct rdm_hea
 /** Assign a receive to an unexpected message, or discard the message. The message must no longer be in the tag unit. */
 void rdm_unexpected_match(struct rdm_unexpected *unexpected, struct rdm_recv *recv);
 void rdm_unexpected_discard(struct rdm_unexpected *unexpected);
-/** Copy bytes to the segments of iov, beginning at `offset` bytes into them. @return false: some of the memory is
- *  not mapped. */
+/** Copy bytes to the segments of iov, beginning at `offset` bytes into them. @return false: some of the memory cannot
+ *  be written. */
 bool rdm_scatter(struct nic *nic, const struct nic_iov *iov, uint32_t n, uint64_t offset, const void *src,
 		 uint64_t len);
 /** The connection is lost: end the message being received, drop OFFERs and OPERATEs of the peer that wait for a
- *  receive, and release all answers reserved for the peer. */
+ *  receive, and release the answers reserved for its messages that have not been delivered. */
 void rdm_arrivals_lost(struct nic_rdm_peer *peer);
 
 /** Parse the header in the first packet of a message; *prefix is its length with segments. @return false: malformed. */

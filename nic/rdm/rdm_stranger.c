@@ -2,8 +2,8 @@
 /*
  * rdm_stranger.c - callers unknown to the application. The source address of a call datagram can be forged. Before the
  * endpoint allocates anything for a caller, the caller must echo a challenge that was sent to that address. The
- * challenge is a hash of the address, keyed with a secret of the endpoint. The endpoint therefore keeps no state for
- * callers that have not answered a challenge.
+ * challenge is a hash of the address and of nic_rdm_peer.met, keyed with a secret of the endpoint. The endpoint
+ * therefore keeps no state for callers that have not answered a challenge.
  *
  * A caller that has proven its address becomes a peer. The endpoint limits the number of strangers, which are peers
  * that have called but that the application does not know, because one host can have any number of addresses.

@@ -7,7 +7,7 @@
 
 /** SipHash-2-4. */
 uint64_t rdm_keyed_hash(const uint64_t key[2], const uint8_t *data, uint32_t len);
-/** The challenge that a caller from this address must echo. `met`: how many incarnations the address has had so far. */
+/** The challenge that a caller from this address must echo. `met`: as in nic_rdm_peer; 0 if it is unknown. */
 uint32_t rdm_challenge(const struct nic_rdm *ep, const struct nic_rdm_addr *addr, uint32_t met);
 /** Create a peer for a caller that has proven its address. @return NULL: no memory, or no peer can have this
  *  address. */

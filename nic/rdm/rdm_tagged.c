@@ -2,8 +2,8 @@
 /*
  * rdm_tagged.c - operations on elements whose target is a posted tagged receive (FI_TAGGED of fi_atomic(3)). An
  * operation is sent as a message with that tag, and is matched to a receive like any message. It is executed in the
- * receive's buffer, and completes the receive. Details are in rdm.md. Operands, compare values and results are stored
- * in network byte order, as in packets.
+ * receive's buffer, and completes the receive. Details are in rdm.md. Operands, compare values and results are sent in
+ * network byte order, as in packets.
  */
 #include "elem.h"
 #include "rdm.h"

@@ -105,7 +105,7 @@ static int post_header(struct rdm_op *op, const struct rdm_header *h, bool data,
 	return rdm_post(op, &wr, data);
 }
 
-/** Copy a short message into the send queue. @return as post_next; -EFAULT: its buffer is not mapped. */
+/** Copy a short message into the send queue. @return as post_next; -EFAULT: its buffer cannot be read. */
 static int post_small(struct rdm_op *op)
 {
 	struct nic_qp *qp = op->peer->qp;
@@ -148,8 +148,8 @@ static int post_eager(struct rdm_op *op)
 
 static int post_message(struct rdm_op *op)
 {
-	/* Copy a short message into the send queue. If the message's buffer is not mapped, call post_eager, which makes
-	 * the message fail like any other message. */
+	/* Copy a short message into the send queue. If the message's buffer cannot be read, call post_eager, which
+	 * makes the message fail like any other message. */
 	if (op->length <= NIC_RDM_INJECT_MAX) {
 		int err = post_small(op);
 

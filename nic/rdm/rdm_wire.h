@@ -55,13 +55,13 @@ uint32_t rdm_header_get(struct rdm_header *h, const uint8_t *p, uint32_t len);
 #define RDM_CALL_LEN 40u
 #define RDM_QKEY     0x75726f63u
 
-/* Q_Key of datagram endpoints: each packet is an EAGER message without id and tag, and with no flag except HAS_DATA. */
+/* Q_Key of datagram endpoints: each packet is an EAGER message without id and tag, and no flag except RDM_HAS_DATA. */
 #define RDM_DATAGRAM_QKEY 0x75726f64u
 
 enum rdm_call_kind {
 	RDM_HELLO = 1, /* connect this QP; `to` proves that the caller knows the current incarnation */
 	RDM_WHO, /* answers a HELLO with a wrong `to` or challenge, or an ASK with a wrong challenge: the caller must
-		  * call again, with the WHO's `from` as `to`, and with the WHO's challenge */
+		  * call again, with the WHO's challenge; a HELLO also with the WHO's `from` as `to` */
 	RDM_WELCOME, /* the QP in your HELLO is now connected to this one */
 	/* Between endpoints with one peer; private data of the application may follow: */
 	RDM_ASK,    /* asks the listener for a connection to an endpoint that the listener chooses */
@@ -82,7 +82,8 @@ struct rdm_call {
 	uint8_t takes;	   /* enum rdm_takes */
 	uint64_t from, to; /* incarnations of sender and receiver; `to` is 0: unknown */
 	uint32_t attempt;  /* number of the sender's QP or ASK; in WHO and ACCEPT: a challenge */
-	uint32_t echo;	   /* attempt of the call that this call answers; in HELLO and ASK: the challenge, or 0 */
+	uint32_t echo;	   /* attempt of the call that this call answers; in HELLO and ASK: the challenge, or 0; in
+			      BYE: number of the receiver's QP */
 	uint32_t qpn, psn;
 	uint32_t data_len; /* bytes of private data that follow the call */
 };

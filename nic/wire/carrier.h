@@ -8,7 +8,8 @@
 #include "packet.h"
 #include "wire.h"
 
-/* If at most this many bytes follow the BTH, copying them behind the masked headers beats a second CRC call. */
+/* A received packet with at most this many bytes between BTH and ICRC is copied behind its masked headers: that beats a
+ * second CRC call. A packet to be sent with at most this much payload gets its ICRC in one call at the end. */
 #define CRC_COPY_MAX 256
 
 /** Fold a sum of up to 65536 32-bit words to the one's complement sum of their 16-bit words. */

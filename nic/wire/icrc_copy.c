@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * icrc_copy.c - copy payload and continue its ICRC in one pass: each byte is loaded once, for the store and for the
- * CRC. So the CRC covers exactly the bytes that were copied, even if the application changes the source meanwhile.
+ * icrc_copy.c - copy payload and continue its ICRC, in one pass if that is faster. Each byte of the source is loaded
+ * once. So the CRC covers exactly the bytes that were copied, even if the application changes the source meanwhile.
  * Stateless.
  *
- * The CRC is computed by carry-less multiplication (Gopal et al., "Fast CRC Computation for Generic Polynomials Using
- * PCLMULQDQ", Intel 2009): 128 bits of message, taken as a polynomial, are moved n bits forward by multiplying their
- * halves by x^(n+32) and x^(n-32) modulo the CRC's polynomial. In the end all blocks are folded into 16 bytes, and
- * ISA-L computes the CRC of these bytes like that of any message.
+ * In one pass the CRC is computed by carry-less multiplication (Gopal et al., "Fast CRC Computation for Generic
+ * Polynomials Using PCLMULQDQ", Intel 2009): 128 bits of message, taken as a polynomial, are moved n bits forward by
+ * multiplying their halves by x^(n+32) and x^(n-32) modulo the CRC's polynomial. In the end all blocks are folded into
+ * 16 bytes, and ISA-L computes the CRC of these bytes like that of any message.
  */
 #include "icrc.h"
 
@@ -19,7 +19,7 @@
 #define BLOCK	   64 /* four lanes of 16 bytes */
 #define BLOCKS_MIN 4  /* shorter copies are not faster this way */
 
-/* FOLD_n holds the two factors that move a block n bits forward: x^(n+32) and x^(n-32) modulo the polynomial,
+/* FOLD_n holds the two factors that move a lane n bits forward: x^(n+32) and x^(n-32) modulo the polynomial,
  * reflected as the CRC is. */
 #define FOLD_512 _mm_set_epi64x(0x1c6e41596, 0x154442bd4)
 #define FOLD_128 _mm_set_epi64x(0x0ccaa009e, 0x1751997d0)

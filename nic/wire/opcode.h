@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * opcode.h - the BTH opcodes (IBTA 9.2, 9.3), as data: one row per opcode in opcode.c. Header lengths, traits, legality
- * of sequences, the next opcode of a message and names are derived from the rows. Includes nothing of ours.
+ * opcode.h - the BTH opcodes (IBTA 9.2, 9.3), as data: one row per opcode in opcode.c. Header lengths, traits and
+ * op_index are derived from the rows. Includes nothing of ours.
  */
 #ifndef NIC_OPCODE_H
 #define NIC_OPCODE_H

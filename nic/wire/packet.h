@@ -2,12 +2,11 @@
 /*
  * packet.h - RoCEv2 packets: bytes <-> struct packet (IBTA 9.2-9.6, annex A17).
  *
- * packet_parse_keyed is the only place that reads untrusted bytes. Requester, completer and responder may trust a
- * packet with PACKET_OK: the opcode is known, the headers named by op->hdrs are there, lengths agree, and pad is valid.
- * The ICRC holds, or the tag if packets are authenticated (keyed.md). Neither is checked if the carrier vouches for
- * integrity. The three still check everything that needs a QP (service, P_Key, PSN, sequence, lengths against PMTU),
- * size and operands of extended atomics (extended.c), and operation, datatype, count and operands of elements
- * (resp_elem.c).
+ * packet_parse_keyed checks untrusted bytes. The rest of the core may trust a packet with PACKET_OK: the opcode is
+ * known, the headers named by op->hdrs are there, lengths agree, and pad is valid. The ICRC holds, or the tag if
+ * packets are authenticated (keyed.md). Neither is checked if the carrier vouches for integrity. Completer and
+ * responder still check everything that needs a QP (service, P_Key, PSN, sequence, lengths against PMTU), size and
+ * operands of extended atomics (extended.c), and operation, datatype, count and operands of elements (resp_elem.c).
  */
 #ifndef NIC_PACKET_H
 #define NIC_PACKET_H
@@ -97,7 +96,7 @@ static inline void packet_init(struct packet *p)
 	p->key = NULL;
 }
 
-/** Why a packet is dropped; each has a counter of the same name (rx_<verdict> in counters.def). */
+/** Why a packet is dropped; each has a counter (verdict_counter in nic.c). */
 enum packet_verdict {
 	PACKET_OK,
 	PACKET_NOT_ROCE,    /* not IPv4/IPv6 + UDP + port 4791, a fragment, IPv4 options, IPv6 extension headers */
@@ -117,7 +116,7 @@ enum packet_verdict {
 
 /**
  * Parse one received frame. *out is complete only with PACKET_OK; fields of extension headers that the opcode does not
- * have are left unchanged. Pointers in it point into the frame.
+ * have are left unchanged. *out points to the memory of the frame.
  *
  * The UDP checksum is ignored, zero or not: the ICRC covers more, and captures of a host's own traffic have incomplete
  * UDP checksums. Re-encoding does not keep nonzero pad bytes, nor nonzero reserved bytes of DETH, XRCETH, ExtAtomicETH,

@@ -36,7 +36,7 @@ static inline bool pmd_gid_is_link_local(const struct nic_gid *gid)
 	return gid->raw[0] == 0xfe && (gid->raw[1] & 0xc0) == 0x80;
 }
 
-/** Whether the GID can be a device's address: neither a wildcard nor a multicast group. */
+/** Whether the GID can be a device's address: neither a wildcard nor multicast, nor an IPv4 address above those. */
 bool pmd_gid_is_unicast(const struct nic_gid *gid);
 
 /** @return false: the text is not an IP address. */

@@ -9,8 +9,8 @@
  * The kernel's clock is the reference. The counter's rate is measured against the kernel's clock over MEASURE_NS, again
  * and again; until the first result, clock_gettime() is used. A tie (a counter value and the kernel time at that
  * moment) is used for SPAN_NS and then replaced, so rate errors do not accumulate. Suspend, hibernation and live
- * migration can change the counter arbitrarily. The counter then disagrees with the kernel at the next tie, or is out
- * of range of the last tie, and the measurement starts over. A counter that disagrees repeatedly is no longer used.
+ * migration can change the counter arbitrarily. The counter then disagrees with the kernel at the next tie, and the
+ * measurement starts over. A counter that disagrees repeatedly is no longer used.
  *
  * Owns: the process's clock.
  */

@@ -3,7 +3,7 @@
  * engine_host.h - the part of an engine that the layers below pmd/engine (control, link and tap) see (pmd-internal).
  *
  * The structs of these layers are declared here and defined in their own headers. The engine writes the fields of
- * struct pmd_host, except where a comment names another writer. The engine's lock protects all fields.
+ * struct pmd_host, except where a comment names another writer. The engine's lock protects fields that change.
  */
 #ifndef PMD_ENGINE_HOST_H
 #define PMD_ENGINE_HOST_H
@@ -47,6 +47,6 @@ struct pmd_host {
 	const struct pmd_host_ops *ops;
 };
 
-#define PMD_RETRY_NS 20000 /* delay until sending on a full port or link is retried */
+#define PMD_RETRY_NS 20000 /* delay until sending on a full port is retried; minimum of this delay for a link */
 
 #endif

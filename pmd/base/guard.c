@@ -11,7 +11,7 @@
  * worse: a check before each access costs a system call in the data path, and interposing sigaction affects every
  * program; see docs/programs.md.
  *
- * Owns: the process's SIGSEGV and SIGBUS actions (installed when first needed), the previous actions, and the threads'
+ * Owns: the process's SIGSEGV and SIGBUS actions (set by pmd_guard_reinstall), the previous actions, and the threads'
  * resume points.
  */
 #include <pthread.h>
@@ -96,8 +96,7 @@ static void guard_thread_exit(void *arg)
 }
 
 /** If the program has used up all pthread keys (about a thousand), no destructor frees a thread's entry. A later thread
- *  that gets the same pthread_t takes the entry over, so there are never more entries than threads that existed at the
- *  same time. */
+ *  that gets the same pthread_t takes the entry over, so the list seldom grows. */
 static void guard_create_key(void)
 {
 	guard.have_key = pthread_key_create(&guard.key, guard_thread_exit) == 0;
@@ -294,8 +293,7 @@ void pmd_guard_fork_child(void)
 
 /* ---- accesses ------------------------------------------------------------------------------------------------ */
 
-/* Never inlined: the jump can spoil the local variables of the function with the setjmp, which would be the caller's.
- * Here none is used after a jump. */
+/* Never inlined: after the jump, the local variables of a function that has inlined this one could have wrong values. */
 __attribute__((noinline)) bool pmd_guard_run(void *ctx, void (*fn)(void *arg), void *arg)
 {
 	struct guard_thread *t = guard_self;

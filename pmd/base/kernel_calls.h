@@ -5,7 +5,7 @@
  *
  * librspreload lets TCP programs use rsockets. It replaces the C library's functions for the whole process, and thus
  * also for the engine: a socket of ours would become an rsocket, and rsockets are built on the engine. The engine
- * therefore makes its internet sockets and its epoll sets here, and uses the epoll sets only through these functions.
+ * therefore makes its internet sockets and its epoll sets here, and calls none of the replaced functions on the sets.
  * The daemon can use the C library: it is started without preloaded libraries.
  */
 #ifndef PMD_KERNEL_CALLS_H

@@ -18,8 +18,9 @@ bool pmd_key_is_set(void);
  * UROCE_KEY is set but the key cannot be read, this fails: a program must never send unauthenticated packets by
  * mistake.
  * @param err on failure, a message.
- * @return 0, -EINVAL (no key in the file, or an empty setting), -EACCES (other users may read or change the file, its
- * owner is not trusted, or the program is setuid), -ENOTSUP (a build without libsodium), another negative errno.
+ * @return 0, -EINVAL (no regular file, no key in it, or an empty setting), -EACCES (other users may read or change the
+ * file, its owner is not trusted, or the program is setuid or the like), -ENOTSUP (a build without libsodium), another
+ * negative errno.
  */
 int pmd_key_read(struct pmd_key *out, char *err, size_t err_len);
 

@@ -24,7 +24,7 @@ static inline bool pmd_limiter_take(struct pmd_limiter *l, uint64_t now_ns)
 	const uint64_t burst_ns = PMD_LIMITER_BURST * PMD_LIMITER_NS;
 
 	if (l->spent_until_ns > now_ns)
-		l->spent_until_ns = now_ns; /* the last caller's CPU clock was ahead of ours */
+		l->spent_until_ns = now_ns; /* the clock has stepped back, or the last caller's was ahead */
 	if (now_ns - l->spent_until_ns > burst_ns)
 		l->spent_until_ns = now_ns - burst_ns;
 	if (now_ns - l->spent_until_ns < PMD_LIMITER_NS)

@@ -20,7 +20,7 @@ struct maps {
 	char text[4096];
 };
 
-/** Start reading. @return false: there is no /proc. */
+/** Start reading. @return false: /proc/self/maps cannot be opened. */
 bool maps_open(struct maps *maps);
 /** Get the next mapping, in the order of addresses. @return false: there are no more. */
 bool maps_next(struct maps *maps, struct mapping *out);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * mutex.h - the engine's lock (pmd-internal). Every application call takes and releases the lock, mostly without
+ * mutex.h - the engine's lock (pmd-internal). Calls of the application take and release the lock, mostly without
  * contention. That costs two inlined atomic instructions, where a pthread mutex takes some sixty instructions. Under
  * contention a thread spins a little, as with an adaptive mutex, and then sleeps. Not recursive. A forked child may
  * release a mutex that the forking thread had taken.

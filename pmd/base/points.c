@@ -68,7 +68,7 @@ void pmd_point_pass(enum pmd_point point)
 {
 	if ((int)point != armed.point || __atomic_fetch_sub(&armed.left, 1, __ATOMIC_RELAXED) != 1)
 		return;
-	if (!armed.signal && armed.fail) /* `fail` is NULL in a daemon that the process started without LD_PRELOAD */
+	if (!armed.signal && armed.fail) /* `fail` is NULL in a daemon, which is started without LD_PRELOAD */
 		armed.fail();
 	else if (armed.signal) /* sent to this thread, which must stop at this point */
 		syscall(SYS_tgkill, getpid(), syscall(SYS_gettid), armed.signal);

@@ -83,7 +83,7 @@ static int kernel_fill(void *buf, size_t len)
 	uint8_t *to = buf;
 	int cancel, rc = 0;
 
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel); /* the caller holds the engine's lock */
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel); /* the caller holds a lock */
 	while (len > 0 && rc == 0) {
 		ssize_t n = getrandom(to, len, 0);
 

@@ -18,7 +18,7 @@ int pmd_random_open(struct pmd_random *r);
 /** Take `len` bytes. Each byte is handed out once and then erased. Never fails. */
 void pmd_random_take(struct pmd_random *r, void *buf, size_t len);
 
-/** Erase the state in a forked child: the child must never use the parent's random bytes. */
+/** Erase the state, at the end and in a forked child: the child must never use the parent's random bytes. */
 void pmd_random_forget(struct pmd_random *r);
 
 /** One block of ChaCha20 (RFC 8439, 2.3). */

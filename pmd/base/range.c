@@ -28,7 +28,7 @@ static int check_maps(uintptr_t start, uintptr_t end, bool write)
 	struct maps maps;
 
 	if (!maps_open(&maps))
-		return 0; /* no /proc: a guarded access finds bad memory later */
+		return 0; /* unknown: a guarded access finds bad memory later */
 	while (covered < end && maps_next(&maps, &m)) {
 		if (m.end <= covered)
 			continue;
@@ -91,8 +91,8 @@ int pmd_populate(const void *addr, size_t len, bool write)
 
 /*
  * Have the kernel fault in the pages of a short range, as registration with RDMA hardware does. Faulting in is cheap if
- * the pages are present; if not, it saves page faults in the data path. Long ranges, and all ranges where madvise
- * fails (older kernels, special mappings), are looked up in /proc/self/maps.
+ * the pages are present; if not, it saves page faults in the data path. Long ranges, and ranges for which
+ * madvise gives no answer (older kernels, special mappings), are looked up in /proc/self/maps.
  */
 int pmd_check_range(const void *addr, size_t len, bool write)
 {

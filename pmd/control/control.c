@@ -6,7 +6,8 @@
  * Traffic continues when the daemon ends: sockets, rings and queue pairs belong to the function. The next daemon finds
  * the function and adopts it.
  *
- * Owns: the connection to the daemon, the keeper, and the epoll set of all that pmd_control_poll watches.
+ * Owns: the connection to the daemon, the keeper, the file of connection records, and the epoll set of all that
+ * pmd_control_poll watches.
  */
 #include <errno.h>
 #include <linux/sockios.h>
@@ -75,9 +76,9 @@ static bool daemon_tell_records(struct pmd_control *c)
 	return rc != -EAGAIN;
 }
 
-/** Send our services to the daemon. The message is the full list, not a change. If the queue is full, one message is
- * sent later, with the list current at that time. @return false: there is no daemon, or sending has failed because the
- * daemon has just ended. */
+/** Send the daemon the file of records, if it lacks that, and our services: the full list, not a change. If the queue
+ * is full, one message is sent later, with the list current at that time. @return false: there is no daemon, or sending
+ * has failed because the daemon has just ended. */
 static bool daemon_tell_services(struct pmd_control *c)
 {
 	bool late;
@@ -246,7 +247,7 @@ static void daemon_ready(struct pmd_host *host, struct pmd_watch *w, uint32_t ev
 		daemon_hear(host);
 }
 
-/** A new daemon of the device connects to adopt our function: answer, and use its connection from now on. */
+/** A daemon of the device connects to adopt our function: answer, and use its connection from now on. */
 static void visit_adopt(struct pmd_host *host, int fd, struct proto_msg *m)
 {
 	struct pmd_control *c = host->control;
@@ -382,6 +383,7 @@ bool pmd_control_is_owner(const struct pmd_control *c, int fd)
 
 void pmd_control_abandon(struct pmd_control *c)
 {
+	/* In this order: our name must be free (listen.fd) by the time the daemon sees our connection end. */
 	const int fds[] = {c->listen.fd, c->keeper_fd, c->records_fd, c->timer.fd, c->epoll_fd, c->daemon.fd};
 
 	for (unsigned i = 0; i < CONTROL_VISITORS; i++)
@@ -392,7 +394,6 @@ void pmd_control_abandon(struct pmd_control *c)
 			close(c->sockets[i]);
 	for (struct pmd_listener *l = c->listeners; l; l = l->next)
 		close(l->watch.fd);
-	/* Close the listening socket first: our name must be free by the time the daemon sees our connection end. */
 	for (unsigned i = 0; i < sizeof(fds) / sizeof(fds[0]); i++)
 		if (fds[i] >= 0)
 			close(fds[i]);

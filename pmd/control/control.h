@@ -3,7 +3,8 @@
  * control.h - a function's side of the control plane: joining the device, following its changes, serving visitors
  * (pmd-internal).
  *
- * All functions except pmd_control_join are called under the engine's lock, and do not block.
+ * All functions except pmd_control_join and pmd_control_fd are called under the engine's lock, or while no other thread
+ * uses the engine, and do not block.
  */
 #ifndef PMD_CONTROL_H
 #define PMD_CONTROL_H
@@ -95,13 +96,13 @@ struct pmd_listener {
 };
 
 /** Listen under an additional name; its visitors are handled like visitors to the function's own name. @return 0 or a
- *  negative errno: -EADDRINUSE. */
+ *  negative errno; -EADDRINUSE: the name is in use. */
 int pmd_control_listen(struct pmd_control *c, struct pmd_listener *listener, const struct proto_name *name);
 /** Stop listening under the name, which is then free. */
 void pmd_control_unlisten(struct pmd_control *c, struct pmd_listener *listener);
 
 /** Tell the current daemon, and later ones, which services the function serves from now on. n is at most
- *  PROTO_SERVICES_MAX. @return false: there is no daemon now. */
+ *  PROTO_SERVICES_MAX. @return false: there is no daemon now, or it has just ended. */
 bool pmd_control_services(struct pmd_control *c, const uint32_t *services, unsigned n);
 /** Give the file with the records of the function's connections (struct nic_cm_record) to the current daemon, and to
  *  later ones. The control plane owns fd from now on. @param fd -1: there are no records any more. */

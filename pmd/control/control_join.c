@@ -3,8 +3,8 @@
  * control_join.c - becoming a function of a device: find the device's daemon or start one, and take over the sockets
  * and the state in its welcome message.
  *
- * A daemon without functions exits, possibly while we connect: then we try again. An idle daemon of another user is
- * asked to make way; if that daemon is in use, or does not answer, joining fails.
+ * A daemon without functions exits, possibly while we connect: then we try again. An idle daemon of a user whom we do
+ * not trust is asked to make way; if that daemon is in use, or does not answer, joining fails.
  *
  * Runs without the engine's lock, and may block.
  */
@@ -41,7 +41,7 @@
 #define TRIES	     500	    /* maximum number of attempts to join; with the pauses, they take several seconds */
 #define PAUSE_NS     10000000
 #define SPAWN_EVERY  20 /* number of refused attempts after which another daemon is started */
-#define IN_USE_TRIES 50 /* attempts after a new daemon found the port in use; then the port is not a daemon's */
+#define IN_USE_TRIES 50 /* attempts after a daemon that we started found the UDP port in use; then join gives up */
 #define SENTENCE     400
 /* Results of an attempt to join, besides 0 and negative errnos. */
 #define TRY_AGAIN    1 /* the daemon is ending, or not ready yet */
@@ -128,7 +128,7 @@ static bool daemon_makes_way(int fd)
 	PROTO_MSG(m);
 	int rc;
 
-	proto_send(fd, PROTO_TOOL, command, strlen(command), NULL, 0); /* if this fails, proto_recv_wait fails, too */
+	proto_send(fd, PROTO_TOOL, command, strlen(command), NULL, 0); /* proto_recv_wait shows a failure */
 	rc = proto_recv_wait(fd, &m, WAY_MS);
 	proto_msg_close(&m);
 	return rc == 0 || rc == -ECONNRESET || rc == -EPIPE;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* control_priv.h - internals that control_join.c (joining), control.c (the daemon), control_visit.c (visitors) and
- * control_whois.c share (pmd-internal). */
+/* control_priv.h - internals that control_join.c (joining), control.c (the daemon), control_visit.c (visitors),
+ * control_whois.c and local.c share (pmd-internal). */
 #ifndef PMD_CONTROL_PRIV_H
 #define PMD_CONTROL_PRIV_H
 
@@ -25,7 +25,7 @@ struct pmd_control {
 	unsigned n_services;
 	int records_fd;	    /* see pmd_control_records; -1: none */
 	bool records_told;  /* records_fd was sent to the current daemon */
-	bool services_late; /* the daemon's queue was full: send the services when there is room */
+	bool services_late; /* the daemon's queue was full: send records and services when there is room */
 	int keeper_fd;	    /* see struct proto_keeper; -1: none */
 	unsigned function;
 	uint64_t since_ns;

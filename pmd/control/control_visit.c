@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * control_visit.c - visitors of a function. They connect to the function's name or to the name of one of its services.
- * A visitor is a new daemon that adopts the function or asks whether an address is the device's, another function that
+ * A visitor is a daemon that adopts the function or asks whether an address is the device's, another function that
  * offers a ring, or a tool that makes a request; the visitor's first message says which of these it is. A silent
  * visitor is dropped by the first poll after SILENT_NS, or earlier to make room for another visitor.
  *
@@ -20,7 +20,7 @@
 #include "services.h"
 
 #define SILENT_NS 1000000000u
-#define DEAF_NS	  100000000 /* pause before listening resumes, after accept failed for lack of descriptors */
+#define DEAF_NS	  100000000 /* delay of pmd_control_retry, which also ends a pause of listening */
 
 static void visitor_drop(struct pmd_control *c, struct control_visitor *v, uint64_t *counter)
 {

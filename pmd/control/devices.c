@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * devices.c - the list of devices: from UROCE_DEVICES, or one per usable address of the network namespace.
+ * devices.c - the list of devices: from UROCE_DEVICES, or one per usable IPv4 address of the network namespace.
  *
  *   UROCE_DEVICES = entry { separator entry }          separators: blanks, commas, semicolons
  *   entry         = where { "/" option }
@@ -13,8 +13,9 @@
  *
  * An entry with an address defines a device with that GID. An entry with an interface defines a device with all
  * addresses of the interface, IPv4 first; when the interface's addresses change, so do the device's. With ethdev=, an
- * interface stands for its first address. Without UROCE_DEVICES each IPv4 address of the host is a device, and the
- * device of the first IPv4 address of an interface has the interface's IPv6 addresses as well.
+ * interface stands for its first address. Without UROCE_DEVICES each IPv4 address of an interface that is up is a
+ * device, except loopback addresses (127.0.0.1 is, if there is no other), and the device of the first IPv4 address of
+ * an interface has the interface's IPv6 addresses as well.
  *
  * Owns nothing; starts nothing. Does not check that an address can be bound: that is checked when the device is opened.
  */

@@ -13,8 +13,8 @@
  */
 int pmd_devices_parse(const char *spec, struct pmd_device *devices, unsigned max, char *err, size_t err_len);
 
-/** Fill in the name of the interface that has the device's address, the interface's MAC and MTU if they are known, and
- *  the node GUID. */
+/** Fill in the name of the interface that has the device's address (for an ethdev: that its iface= argument names), the
+ *  interface's MAC and MTU if they are known, and the node GUID. */
 void pmd_device_fill_netdev(struct pmd_device *device);
 
 #endif

@@ -3,7 +3,7 @@
  * local.h - which addresses are this host's, in the network namespace of this process (pmd-internal).
  *
  * Every user of the host can send from a local address; nic/qp/source.c says what follows from that. All functions are
- * called under the engine's lock.
+ * called under the engine's lock, or while no other thread uses the engine.
  */
 #ifndef PMD_LOCAL_H
 #define PMD_LOCAL_H

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * observe.h - requests of the `uroce` command to a function (pmd-internal). All functions are called with the engine
- * locked.
+ * locked, or while it closes.
  *
  * Requests are texts (PROTO_TOOL of proto.h). The function answers each with one JSON object (PROTO_TEXT) and PROTO_END
  * with 0, or with an error message (PROTO_TEXT) and PROTO_END with a negative errno. The function never waits for a
  * tool: if the answer does not fit into the socket's queue, the connection is shut down.
  *
- *   status                         device, addresses, program, link, number of QPs
+ *   status                         device, addresses, program, MTU, link, faults, number of QPs
  *   stats                          all counters, each with a sentence that explains it
  *   qps [FROM]                     QPs from this number on, as many as fit; "next": where to go on, 0: no more
  *   cm [FROM]                      the connection manager's listeners and connections, from index FROM on; "next" as
@@ -31,7 +31,7 @@
 void pmd_observe_request(struct pmd_host *host, int fd, const char *text);
 /** The function ends: if the tool at connection fd captures packets, send it its final counts. */
 void pmd_observe_last_words(struct pmd_host *host, int fd);
-/** Connection fd is about to be closed: end its capture, if there is one. */
+/** End the capture of connection fd, if there is one. Call before fd is closed. */
 void pmd_observe_closed(struct pmd_host *host, int fd);
 
 #endif

@@ -67,7 +67,7 @@ bool pmd_services_tell(struct pmd_host *host)
 	return !host->control || pmd_control_services(host->control, services, n);
 }
 
-/** Claim a service. @return 0 or a negative errno: -EADDRINUSE. */
+/** Claim a service. @return 0 or a negative errno; -EADDRINUSE: it is claimed already. */
 static int service_claim(struct pmd_host *host, struct pmd_service *s, uint32_t service)
 {
 	struct proto_name name;

@@ -2,7 +2,7 @@
 /*
  * services.h - ports of the device that our function serves (pmd-internal): those of reliable datagrams (engine.h) and
  * those of the connection manager (engine_cm.h). proto_service (proto.h) turns a port of either kind into one number,
- * the service. All functions are called under the engine's lock.
+ * the service. All functions are called under the engine's lock, except pmd_services_close.
  */
 #ifndef PMD_SERVICES_H
 #define PMD_SERVICES_H
@@ -11,7 +11,7 @@
 
 struct pmd_service;
 
-/** The ports that our function serves. All zeroes: none. */
+/** The ports that our function has reserved or serves. All zeroes: none. */
 struct pmd_services {
 	struct pmd_service *list;
 	unsigned n_served;  /* at most PROTO_SERVICES_MAX */
@@ -38,7 +38,7 @@ void pmd_services_unserve(struct pmd_host *host, uint32_t service);
 int pmd_services_add(struct pmd_host *host, uint32_t *service, bool *told);
 /** Release the service; the caller still has to call pmd_services_tell. @return false: it was not reserved. */
 bool pmd_services_remove(struct pmd_host *host, uint32_t service);
-/** Send our list of services to the daemon. @return false: there is no daemon. */
+/** Send our list of services to the daemon. @return false: a daemon is needed but does not run. */
 bool pmd_services_tell(struct pmd_host *host);
 /** The engine ends: release all services. */
 void pmd_services_close(struct pmd_host *host);

@@ -36,7 +36,7 @@ static void tool_end(struct pmd_host *host, struct pmd_tool *t)
 	free(t);
 }
 
-/** Answer a tool's request: the message is its text, without a terminating zero. @return false: the message is
+/** Answer a tool's request, whose text is the message, without a terminating zero. @return false: the message is
  *  malformed. */
 static bool tool_request(struct pmd_host *host, int fd, struct proto_msg *m)
 {

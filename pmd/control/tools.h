@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * tools.h - connections of the `uroce` command to our function (pmd-internal): they arrive as visitors of the control
- * plane (control.h), and observe.h answers their requests. All functions are called with the engine locked.
+ * plane (control.h), and observe.h answers their requests. All functions are called with the engine locked, or while it
+ * opens or closes.
  */
 #ifndef PMD_TOOLS_H
 #define PMD_TOOLS_H

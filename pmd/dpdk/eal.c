@@ -12,7 +12,7 @@
  *   - its heap is private memory: after a fork, parent and child have separate heaps, and the child can open devices.
  *
  * Owns: the process-wide EAL state. This file never calls rte_eal_cleanup, because the EAL could not start again
- * afterwards. Keeping the EAL's state costs nothing.
+ * afterwards.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -49,7 +49,7 @@ static struct {
 
 _Thread_local bool pmd_eal_starting;
 
-/** Make the --lcores option, such as "0@(0-3,8)": one EAL thread, which may run on all CPUs that the process may
+/** Make the --lcores option, such as "0@(0-3,8-8)": one EAL thread, which may run on all CPUs that the process may
  *  use. */
 static void eal_lcores(char *buf, size_t len)
 {

@@ -32,8 +32,8 @@ void pmd_eal_panic(const char *text) __attribute__((noreturn));
 extern _Thread_local bool pmd_eal_starting;
 
 /** Move a descriptor to a high number, since some programs close low descriptors or expect certain numbers. The new
- *  descriptor is close-on-exec. @return the new descriptor; or fd, unchanged, if fd is negative or the limit on
- *  descriptors is too low. */
+ *  descriptor is close-on-exec. @return the new descriptor; or fd, unchanged, if fd is negative or no high number
+ *  is available. */
 int pmd_fd_high(int fd);
 
 #endif

@@ -3,8 +3,7 @@
  * engine.c - engines of this process: open, close, lock, fork.
  *
  * Owns: the list of open engines, each with its NIC, port, packet pool and thread. A thread takes the list's lock
- * before an engine's lock, never after. Nothing runs before the first pmd_open, and nothing has to run when the process
- * exits.
+ * before an engine's lock, never after. No thread runs before the first pmd_open.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -103,9 +102,10 @@ unsigned pmd_forks(void)
 	return __atomic_load_n(&process.forks, __ATOMIC_RELAXED);
 }
 
-/* All locks are held across fork. So in the child the guarded data is consistent, and the child can release the locks.
- * Of the threads, only the one that forked exists in the child. The child has a copy of DPDK's heap, but the sockets
- * belong to the parent. So engines that were open are dead in the child. */
+/* The locks of the list, the engines and the guard are held across fork. So in the child the guarded data is
+ * consistent, and the child can release the locks. Of the threads, only the one that forked exists in the child. The
+ * child has a copy of DPDK's heap, but the sockets belong to the parent. So engines that were open are dead in the
+ * child. */
 static void fork_prepare(void)
 {
 	pthread_mutex_lock(&process.lock);

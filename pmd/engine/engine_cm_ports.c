@@ -3,9 +3,8 @@
  * engine_cm_ports.c - port spaces of the connection manager: bind, listen.
  *
  * Within a process, a kernel's rules decide whether two ports conflict; the rules compare the ports' addresses. Between
- * processes, the process that holds the name of a port's service (services.h) keeps all other processes from using the
- * port, at all addresses of the device. A process takes the name when it binds a port for itself alone, or listens on a
- * port. So
+ * processes, the name of a port's service (services.h) decides: a process takes the name when it binds the port for
+ * itself alone, or listens on it, and then no other process can do so, at any address of the device. So
  *   - ports of active sides (PMD_CM_ACTIVE) and shared ports (PMD_CM_REUSE) are known only to their process until it
  *     listens on them, and cost no descriptor;
  *   - two processes cannot bind the same port number of a device for themselves alone, even at different addresses.

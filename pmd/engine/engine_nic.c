@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * engine_nic.c - creates the engine's NIC, and implements the callbacks of the NIC (struct nic_config): random numbers,
- * routes, addresses, revocation. Owns nothing.
+ * engine_nic.c - creates the engine's NIC, and implements the callbacks of the NIC (struct nic_config), except those of
+ * guard.c. Owns nothing.
  */
 #include <errno.h>
 #include <stdio.h>

@@ -20,8 +20,9 @@
 /** Values of UROCE_PROGRESS; see thread.c. */
 enum pmd_progress_mode { PMD_PROGRESS_AUTO, PMD_PROGRESS_THREAD, PMD_PROGRESS_PINNED, PMD_PROGRESS_INLINE };
 
-/** Packets to transmit through the port. Slots [0, ready) have one mbuf each. If first < end, slots [first, end) hold
- *  packets for which the port had no room. Accessed under the lock. */
+/** Packets to transmit through the port. Slots [first, ready) have one mbuf each; the port has taken the packets of
+ *  the slots before. If first < end, slots [first, end) hold packets for which the port had no room. Accessed under the
+ *  lock. */
 struct pmd_tx {
 	struct nic_tx_frame slots[PMD_TX_BURST];
 	unsigned ready, first, end;
@@ -36,12 +37,11 @@ struct pmd_steps {
 	unsigned owed;	  /* packets sent through the port since it was last checked */
 	unsigned taken;	  /* packets examined in this step or doorbell, including dropped ones */
 	unsigned behind;  /* after a long time without steps, timers wait for up to this many more steps */
-	unsigned control; /* steps since the last pmd_engine_upkeep */
+	unsigned control; /* steps since pmd_engine_control_is_due last returned true */
 	bool quiet;	  /* the last step or doorbell left no work: nothing to do until something arrives */
 };
 
-/** Polling by application threads. Accessed under the lock, but the engine's thread reads the atomic members without
- *  it. */
+/** Polling by application threads. Accessed under the lock, but the atomic members are also read without it. */
 struct pmd_polling {
 	uint64_t polls;		   /* atomic: number of polls so far */
 	uint64_t last_ns;	   /* atomic: start of the last poll, or its end if the poll moved many packets;
@@ -52,7 +52,7 @@ struct pmd_polling {
 	uint64_t stepped_ns;	   /* end of the last step of an application thread, or start of that step if it was
 				    * short */
 	unsigned silent_doorbells; /* doorbells in a row that had nothing to send */
-	bool moved;		   /* atomic: the last poll found or sent packets */
+	bool moved;		   /* atomic: the last step of an application thread received or sent packets */
 	struct idle_yield yield;
 	unsigned yielded; /* atomic, also written unlocked: outcome of a yield since the last poll, enum idle_yielded */
 	int yielding_cpu; /* atomic, also written unlocked: CPU on which a poller is in sched_yield(); -1: none */
@@ -143,7 +143,7 @@ struct pmd_engine {
 	struct pmd_engine *next;
 };
 
-#define THREAD_RX_BUDGET 128 /* maximum number of packets per step, except in a polling call of the application */
+#define THREAD_RX_BUDGET 128 /* rx_budget of a step, except in a polling call of the application */
 
 /* Maximum number of packets, including dropped ones, that one step handles while it holds the lock. From the port: the
  * larger of the budget and pmd_steps.owed (at most PMD_PORT_RX_MOST of these count), plus one burst, plus PMD_RX_VAIN
@@ -188,7 +188,8 @@ static inline bool pmd_engine_is_full(const struct pmd_engine *e)
 	return e->tx.first < e->tx.end;
 }
 
-/** Transmit up to `budget` packets through links and the port. Lock held. @return false: the port has no room. */
+/** Transmit up to `budget` packets through links, and as many through the port. Lock held. @return false: the port has
+ *  no room. */
 bool pmd_engine_transmit(struct pmd_engine *e, unsigned budget, uint64_t now_ns);
 
 /** Whether the NIC has packets to send through the port. Lock held. */

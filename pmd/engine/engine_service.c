@@ -13,8 +13,8 @@
 #include "services.h"
 #include "spawn.h"
 
-#define ASKS	  3    /* maximum number of questions to the daemon until it has read our list; usually 2 suffice */
-#define ANSWER_MS 1000 /* how long the daemon has to answer */
+#define ASKS	  3    /* services_wait gives up after this many questions to the daemon; usually 2 suffice */
+#define ANSWER_MS 1000 /* how long the daemon has to answer a question */
 
 /** Ask the daemon a question, only to see that it answers. @return false: no answer in time. */
 static bool daemon_answers(const struct nic_gid *key)

@@ -39,8 +39,8 @@ void idle_server_init(struct idle_server *s)
 	idle_spin_init(&s->spin);
 }
 
-/** How short was the last sleep, after which a step got `got` packets? @return 0: long; more: short, and how much so.
- */
+/** @return how many short sleeps the last sleep counts as; 0: it was long. @param got packets that the step after the
+ *  sleep received. */
 static unsigned server_shorts(const struct idle_server *s, unsigned got, uint64_t now_ns)
 {
 	if (got >= IDLE_BULK)
@@ -157,7 +157,7 @@ static bool is_beside_poller(const struct idle_seen *seen, const struct idle_ste
 /** Update the credit, which measures which thread finds the traffic. */
 static void count_credit(struct idle_thread *t, const struct idle_seen *seen, const struct idle_step *step)
 {
-	uint64_t finds = step->finds - t->finds; /* successful polls since the last call of this function */
+	uint64_t finds = step->finds - t->finds; /* successful polls since the last step */
 
 	t->finds = step->finds;
 	if (!t->automatic)

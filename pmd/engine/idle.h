@@ -32,17 +32,17 @@
 /* ---- constants ---------------------------------------------------------------------------------------------- */
 
 /* Spinning: before it sleeps, a thread polls for a while. */
-#define IDLE_SPIN_NS	50000 /* ns of a spin: as long as a peer may need to wake and answer */
-#define IDLE_SHORT_NS	80000 /* ns: a sleep up to this long, including the wake-up, counts as short */
+#define IDLE_SPIN_NS	50000 /* ns: a spin that finds nothing ends after this; a peer may need as long to answer */
+#define IDLE_SHORT_NS	80000 /* ns: a sleep shorter than this, including the wake-up, counts as short */
 #define IDLE_SPIN_AFTER 4     /* short sleeps before a spin; doubled after a useless spin, reset after a useful one */
 #define IDLE_SPIN_MOST	512   /* upper limit for the short sleeps before a spin */
-#define IDLE_BULK	12    /* a sleep before a step with this many packets counts as IDLE_SPIN_AFTER short sleeps */
+#define IDLE_BULK	12    /* a sleep before a step with >= this many packets counts as IDLE_SPIN_AFTER short ones */
 
 /* Gathering: the serving thread sleeps for a fixed time, and packets that arrive through links do not wake it. */
-#define IDLE_GATHER_NS	  30000 /* ns of a gathering sleep */
+#define IDLE_GATHER_NS	  30000 /* ns: longest gathering sleep */
 #define IDLE_GATHER_AFTER 16	/* thin wake-ups before gathering; doubled after useless gathering, else reset */
 #define IDLE_GATHER_MOST  4096	/* upper limit for the thin wake-ups before gathering */
-#define IDLE_THIN	  2	/* a wake-up that brings at most this many packets is called thin */
+#define IDLE_THIN	  2	/* a wake-up that brings packets, but at most this many, is called thin */
 #define IDLE_WORTH	  4	/* gathering pays off if it brings at least this many packets */
 
 /* Standing by: the engine's thread leaves the work to polling application threads, and checks after each slice of time
@@ -52,8 +52,8 @@
 #define IDLE_SLICE_LONG_NS 1000000  /* ns: longest slice after checks_long slices; long polling tends to continue */
 #define IDLE_SLICE_DEEP_NS 16000000 /* ns: while an application thread waits, slices that reach this are unlimited */
 #define IDLE_CHECKS_RIGHT  8	    /* slices in a row that show that standing by was the right decision */
-#define IDLE_CHECKS_LONG   64	    /* slices in a row before slices get longer; doubled if packets had to wait */
-#define IDLE_CHECKS_MOST   65536    /* upper limit for the slices before slices get longer */
+#define IDLE_CHECKS_LONG   64	 /* slices in a row before slices get longer; doubled if packets waited, else halved */
+#define IDLE_CHECKS_MOST   65536 /* upper limit for the slices before slices get longer */
 /* In a virtual machine a timer that expires takes up to 60 us of CPU time, more than the check itself. So after
  * IDLE_CHECKS_LAST * checks_long slices in a row the thread checks at the kernel's ticks, which interrupt a polling
  * CPU anyway. */
@@ -64,8 +64,8 @@
  * stands by. */
 #define IDLE_CREDIT_FULL 8   /* useless wake-ups before the thread stands by; doubled if packets then have to wait */
 #define IDLE_CREDIT_MOST 256 /* upper limit for the full credit */
-#define IDLE_CREDIT_NEW	 3   /* credit when the thread serves again after a check, and no packet had waited */
-#define IDLE_CREDIT_FIND 4   /* credit for a step in which the thread found packets */
+#define IDLE_CREDIT_NEW	 3   /* credit at the start, and after a check that finds no packets and no announced sleep */
+#define IDLE_CREDIT_FIND 4   /* credit gained by finding packets that no poller would have found soon */
 #define IDLE_SPIN_POLLS	 16  /* if there are this many polls between two steps, an application polls in a loop */
 
 /* What the engine's thread concludes from the age of the latest poll of an application thread. */
@@ -105,7 +105,7 @@
 
 /** What a thread does next. */
 enum idle_act {
-	IDLE_STEP,     /* take the next step at once: work is left, or packets are likely to follow soon */
+	IDLE_STEP,     /* serve: take a step at once */
 	IDLE_SLEEP,    /* serve: sleep until anything arrives or a deadline passes */
 	IDLE_STAND_BY, /* leave the work to application threads, and check again after a slice */
 };

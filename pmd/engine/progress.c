@@ -4,11 +4,11 @@
  *
  * A step receives a burst, runs expired timers, transmits what is due and delivers events. The work of a step is
  * bounded, so that the lock is soon released. Steps are taken
- *   - inline, by every polling call of the application (lowest latency, no wake-ups), and
- *   - by the engine's thread, when no application thread polls (thread.c).
+ *   - inline, by polling calls of the application (lowest latency, no wake-ups), and
+ *   - by the engine's thread (thread.c), or an application thread that waits (wait.c), when none polls.
  *
- * Delayed ACKs are sent by an inline poll that finds nothing else to do, by every step of the engine's thread while it
- * serves, and at the end of a wait (wait.c).
+ * Delayed ACKs are sent when their delay ends, and earlier by an inline step that receives nothing, by every step of
+ * the engine's thread while it serves, and in a wait (wait.c).
  */
 #include <sched.h>
 
@@ -25,9 +25,9 @@
 #define DOORBELLS_SILENT   16 /* if this many doorbells in a row have nothing to send, the last one receives packets */
 #define SETTLE_STEPS	   8
 #define SETTLE_SENDS	   64
-#define AWAY_NS		   1000000 /* after this time without a step, packets are received before timers run */
+#define AWAY_NS		   1000000 /* after this time without a full step, timers wait until all packets are received */
 #define BEHIND_STEPS	   64	   /* after an absence of AWAY_NS, timers wait for at most this many steps */
-#define QUIET_NS	   1500	   /* a poll takes a full step (timers, port) if the last full step was this long ago */
+#define QUIET_NS	   1500	   /* a poll takes a full step (timers, transmit) if the last one was this long ago */
 #define DOORBELL_STEP_NS   20000   /* after this time without a step, a doorbell that received packets takes a step */
 #define CONTROL_STEPS	   256	   /* steps after which a thread that does not sleep handles control connections */
 #define WORTH_A_CLOCK	   16	   /* for this many packets or more, the cost of one more clock read is negligible */
@@ -39,7 +39,7 @@ bool pmd_engine_port_pending(const struct pmd_engine *e)
 	return nic_paths_pending(e->host.nic)[0] & 1 && nic_tx_pending(e->host.nic);
 }
 
-/** Fill slots [from, to) with mbufs. @return false when the pool is empty. */
+/** Fill slots [from, to) with mbufs. @return false: the pool has too few mbufs. */
 static bool tx_fill(struct pmd_engine *e, unsigned from, unsigned to)
 {
 	struct rte_mbuf *fresh[PMD_TX_BURST];
@@ -107,8 +107,8 @@ bool pmd_engine_transmit(struct pmd_engine *e, unsigned budget, uint64_t now_ns)
 	return true;
 }
 
-/** Deliver all queued events, because nothing else would deliver an event left in the queue. The loop ends soon, since
- *  the NIC queues at most one event per source and type. */
+/** Deliver all queued events, because an event left in the queue would not cause another step. The loop ends soon,
+ *  since the NIC queues at most one event per source and type. */
 void pmd_engine_events(struct pmd_engine *e)
 {
 	struct nic_event event;
@@ -188,8 +188,8 @@ static unsigned step_rx(struct pmd_engine *e, unsigned budget, bool port, uint64
 	return links + port_check(e, budget, now_ns);
 }
 
-/** Whether new work can come only from links, the port and timers. If so, and if the last step left no work, a poll
- *  checks only the links: the port and timers can wait for QUIET_NS. */
+/** Whether polls after a step or doorbell that left no work may check only the links until QUIET_NS after the last full
+ *  step. Without links, every poll checks the port. */
 static bool is_quiet(const struct pmd_engine *e)
 {
 	return pmd_links_any(e->host.links) && !e->host.taps && !pmd_engine_is_full(e);
@@ -353,8 +353,8 @@ static void inline_step(struct pmd_engine *e)
 }
 
 /**
- * Fast path: most polls find nothing. After a step or doorbell that left no work, a poll only checks the links,
- * and every QUIET_NS a poll is a full step for timers and the port. @return false: take a step.
+ * Fast path: most polls find nothing. After a step or doorbell that left no work, a poll only checks the links, and
+ * every QUIET_NS a poll takes a full step. @return false: take a step.
  */
 static bool inline_is_quiet(struct pmd_engine *e)
 {
@@ -390,8 +390,8 @@ static bool inline_yield(struct pmd_engine *e)
 	__atomic_store_n(&e->polling.yielding_cpu, cpu, __ATOMIC_RELAXED);
 	sched_yield();
 	/* Clear yielding_cpu only if it still names this CPU: by now another thread may be yielding another CPU. If
-	 * another thread is yielding this same CPU, its value is cleared too; then the engine's thread only misses one
-	 * chance to leave packets to that thread. */
+	 * another thread is yielding this same CPU, its value is cleared too; then the engine's thread only misses
+	 * that yield. */
 	__atomic_compare_exchange_n(&e->polling.yielding_cpu, &cpu, -1, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
 	__atomic_store_n(&e->polling.yielded, idle_yield_outcome(pmd_clock_age(pmd_now_ns(), start_ns)),
 			 __ATOMIC_RELAXED);
@@ -476,7 +476,8 @@ void pmd_doorbell(struct pmd_engine *e)
 	e->steps.quiet = !nic_acks_wait(e->host.nic) && !nic_tx_pending(e->host.nic) && is_quiet(e);
 	inline_worked(e, e->steps.sent, e->host.port->stats.link_rx_references - references, now_ns);
 	/* If doorbells bring all completions, the application's polls take no steps, while the engine's thread still
-	 * stands by because the application polls. So take a step here for timers, the port and new connections. */
+	 * stands by because such doorbells count as polls. So take a step here for timers, the port and new
+	 * connections. */
 	if (found && now_ns - e->steps.full_ns >= DOORBELL_STEP_NS &&
 	    now_ns - e->polling.stepped_ns >= DOORBELL_STEP_NS)
 		inline_step(e);

@@ -52,8 +52,7 @@ static void count_up(int fd)
 {
 	const uint64_t one = 1;
 
-	/* The eventfd's counter cannot be full here; even if it were, the sleeper would wake. Do not call write(): it
-	 * is a cancellation point, and callers hold locks. */
+	/* Do not call write(): it is a cancellation point, and callers may hold locks. */
 	syscall(SYS_write, fd, &one, sizeof(one));
 }
 

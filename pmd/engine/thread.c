@@ -5,8 +5,8 @@
  *
  * On a machine with few cores, a thread that spins, or that wakes for every packet while an application thread polls,
  * costs milliseconds. So the thread has two ways to wait:
- *   serving: it blocks on the port, bell and doorbell until the next deadline, and every packet wakes it. An idle
- *            engine serves and uses no CPU.
+ *   serving: it blocks on the port, bell, doorbell and control connections until the next deadline, and packets wake
+ *            it. An idle engine serves and uses no CPU.
  *   polled:  application threads have been polling: the thread stands by. It does not block on the port. After each
  *            slice of time it checks whether application threads still poll, and serves if they have stopped.
  * This file observes which thread finds the traffic. From that, idle.c decides which of the two ways the thread uses,
@@ -15,7 +15,7 @@
  *
  * UROCE_PROGRESS overrides this: with `thread` the thread always serves; with `pinned` it serves and never sleeps (for
  * machines with cores to spare); with `inline` there is no thread, and the engine makes progress only while the
- * application polls.
+ * application polls or waits.
  *
  * Owns: engine->thread, and the thread's own state, which is on its stack.
  */
@@ -344,8 +344,9 @@ static void *thread_main(void *arg)
 			thread_serve(&s, &woken);
 			continue;
 		}
-		/* An application thread has begun to wait, and serves in place of this thread. It may have missed what
-		 * woke this thread, for example a bell whose count this thread has cleared: ring the bell again. */
+		/* If anything but the doorbell has woken this thread, an application thread has begun to wait, and
+		 * serves in place of this thread. It may have missed the wake-up, for example a bell whose count this
+		 * thread has cleared: ring the bell again. */
 		if (woken & ~(unsigned)PMD_WOKEN_DOORBELL)
 			pmd_engine_wake(s.e);
 		woken = 0;

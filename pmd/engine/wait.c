@@ -169,8 +169,8 @@ static bool wait_restarts(void)
 }
 
 /** Serve and sleep until the wait is over. @return 0 if wait_end() was called; a negative errno if the caller still has
- *  to call it. Not inline: a signal handler may leave the caller by longjmp, and compilers would warn about clobbered
- *  variables. */
+ *  to call it. Not inline: pthread_cleanup_push in the caller contains a setjmp, and compilers would warn about
+ *  clobbered variables. */
 static __attribute__((noinline)) int wait_loop(struct pmd_engine *e)
 {
 	unsigned woken = PMD_WOKEN_BELL;

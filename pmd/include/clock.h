@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * clock.h - the engine's clock (pmd-internal). The clock is read for every packet, and clock_gettime() costs about as
- * much as parsing a packet. If the kernel uses the CPU's counter as its own clocksource, this clock reads that counter,
- * and compares it with the kernel's clock every few milliseconds. The result of a comparison is called a tie.
+ * clock.h - the engine's clock (pmd-internal). The clock is read for every step and doorbell, and clock_gettime() costs
+ * about as much as parsing a packet. If the kernel uses the CPU's counter as its own clocksource, this clock reads that
+ * counter, and compares it with the kernel's clock every few milliseconds. The result of a comparison is called a tie.
  */
 #ifndef PMD_CLOCK_H
 #define PMD_CLOCK_H
@@ -59,8 +59,8 @@ uint64_t pmd_clock_monotonic_ns(void);
 void pmd_clock_init(struct pmd_clock *c, const struct pmd_clock_source *source);
 void pmd_clock_tie(struct pmd_clock *c);
 
-/** @return the kernel's time. Called when pmd_clock_fast() fails. Compares counter and kernel (makes a tie) if that is
- *  due. Never waits for another thread. */
+/** @return the kernel's time. Called when pmd_clock_fast() fails or the counter is not used. Compares counter and
+ *  kernel (makes a tie) if that is due. Never waits for another thread. */
 uint64_t pmd_clock_slow(struct pmd_clock *c);
 
 /**

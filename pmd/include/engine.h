@@ -2,8 +2,8 @@
 /*
  * engine.h - the public interface of pmd/: devices, and the engine that runs a NIC in this process.
  *
- * An engine owns one `struct nic`, one port (kernel UDP socket, or any DPDK ethdev), a lock, a background thread and
- * the DPDK memory pool of its packets. Front-ends call nic.h functions on pmd_engine_nic() between pmd_lock and
+ * An engine owns one `struct nic`, one port (kernel UDP sockets, or a DPDK ethdev), links, a lock, a background thread
+ * and the DPDK memory pool of its packets. Front-ends call nic.h functions on pmd_engine_nic() between pmd_lock and
  * pmd_unlock. DPDK is not exposed here.
  */
 #ifndef PMD_ENGINE_H
@@ -27,27 +27,27 @@ struct pmd_port_stats {
 /** A device as configured by UROCE_DEVICES (docs/configuration.md). Finding devices does not start DPDK. */
 struct pmd_device {
 	char name[PMD_DEVICE_NAME_MAX]; /* "uroce0" */
-	struct nic_gid gid;		/* the device's address */
+	struct nic_gid gid;		/* the device's first address */
 	char netdev[16];		/* interface that carries the address, "" if none */
 	uint8_t mac[6];			/* MAC address of netdev; zeroes if none */
 	uint32_t netdev_mtu;		/* MTU of netdev, bytes; 0 if unknown */
-	char port[160];			/* port specification: "udp", or "ethdev:<EAL vdev or device arguments>" */
-	uint64_t node_guid;		/* host order; made from gid and mac */
-	uint8_t prefix_len;		/* ethdev ports: on-link prefix of the address; 0: everything is on link */
-	uint32_t follow;		/* which other addresses of netdev belong to the device: enum proto_follow */
-	struct nic_gid gateway;		/* ethdev ports: next hop for off-link addresses; zeroes: none */
+	char port[160];		/* port specification: "udp", or "ethdev:<arguments of a DPDK virtual device>" */
+	uint64_t node_guid;	/* host order; made from gid and mac */
+	uint8_t prefix_len;	/* ethdev ports: on-link prefix of the address; 0: everything is on link */
+	uint32_t follow;	/* which other addresses of netdev belong to the device: enum proto_follow */
+	struct nic_gid gateway; /* ethdev ports: next hop for off-link addresses; zeroes: none */
 };
 
 /**
- * List the devices of this process: those in UROCE_DEVICES. If UROCE_DEVICES is not set, there is one device for each
- * non-loopback IPv4 address of the network namespace, or one on 127.0.0.1 if there is no such address. Fills at most
- * `max` entries. A configuration error is reported once on stderr.
+ * List the devices of this process: those in UROCE_DEVICES. If UROCE_DEVICES is not set or blank, there is one device
+ * for each IPv4 address of an interface that is up and not a loopback, or one on 127.0.0.1 if there is no such address.
+ * Fills at most `max` entries. A configuration error is reported once on stderr.
  * @return the number of devices, or a negative errno.
  */
 int pmd_devices(struct pmd_device *devices, unsigned max);
 
 /**
- * Choose the IB MTU of a device. `override` is the value of UROCE_MTU; if it is NULL or blank, the largest MTU that
+ * Choose the IB MTU of a device. `override` is the value of UROCE_MTU; if it is NULL or empty, the largest MTU that
  * fits the interface is chosen.
  * @return 0; -EINVAL with a message in err.
  */
@@ -78,7 +78,7 @@ void pmd_unlock(struct pmd_engine *engine);
 
 /**
  * Make progress in the calling thread, lock held: receive packets, run due timers, transmit what is due, deliver
- * events. Called by every polling verb; the work per call is bounded. After many empty polls in a row, no matter by
+ * events. Called by polling verbs; the work per call is bounded. After many empty polls in a row, no matter by
  * which threads, the call first yields the CPU and releases the lock meanwhile. State that the caller has read under
  * the lock before the call can therefore be out of date after the call.
  * @param completions how many completions the caller has room for, at least 1: after that many new completions, the
@@ -91,12 +91,12 @@ bool pmd_progress(struct pmd_engine *engine, unsigned completions);
  *  thread makes progress. */
 bool pmd_try_progress(struct pmd_engine *engine);
 
-/** Whether the last progress call received or sent packets: then another call is likely to find more. No lock
+/** Whether the last step of a progress call received or sent packets: then another call is likely to find more. No lock
  *  needed. */
 bool pmd_has_moved(const struct pmd_engine *engine);
 
-/** Whether UROCE_PROGRESS disables the background thread of this process's engines: only the application's polls make
- *  progress. */
+/** Whether UROCE_PROGRESS disables the background thread of this process's engines: only the application's polls and
+ *  waits make progress. */
 bool pmd_progress_is_inline(void);
 
 /** The doorbell after posting work, lock held: transmit now whatever the NIC has to send. */
@@ -118,7 +118,7 @@ void pmd_resolve(struct pmd_engine *engine, const struct nic_gid *dgid);
 void pmd_settle(struct pmd_engine *engine);
 
 /** The application has armed a CQ and is about to sleep on its completion channel: the background thread takes over at
- *  once. Lock held. Only a hint, which improves latency. */
+ *  once, unless the application uses pmd_wait. Lock held. Only a hint, which improves latency. */
 void pmd_expect_sleep(struct pmd_engine *engine);
 
 /**
@@ -126,10 +126,9 @@ void pmd_expect_sleep(struct pmd_engine *engine);
  * While it waits, the calling thread makes progress. A cancellation point.
  * @param fd the completion channel's descriptor, which the application would otherwise read; if fd is non-blocking,
  * this call does not sleep.
- * @return 0; -EAGAIN: fd is non-blocking, and *ready is not set; -EINTR: interrupted by a signal whose handler does not
- * restart calls;
- * -EBUSY: waiting here is not possible (another thread already waits here, the engine is dead, or its progress mode
- * excludes waiting): sleep on fd instead.
+ * @return 0; -EAGAIN: fd is non-blocking, and *ready is not set; -EINTR: interrupted by a signal, and the program has a
+ * handler that does not restart calls; -EBUSY: waiting here is not possible (another thread already waits here, the
+ * engine is dead, its progress mode excludes waiting, or descriptors are closed): sleep on fd instead.
  */
 int pmd_wait(struct pmd_engine *engine, int fd, const bool *ready);
 
@@ -141,7 +140,7 @@ int pmd_wait(struct pmd_engine *engine, int fd, const bool *ready);
  * @return 0, -EADDRINUSE, -EINVAL (no such port), -ENOSPC (the process serves too many ports), another negative errno.
  */
 int pmd_service_open(struct pmd_engine *engine, uint16_t *port);
-/** Stop serving the port, so that another function can serve it. No lock held. The call first receives the packets that
+/** Stop serving the port, so that another function can serve it. No lock held. The call receives the packets that
  *  processes of this host have already sent to the port. */
 void pmd_service_close(struct pmd_engine *engine, uint16_t port);
 
@@ -176,16 +175,17 @@ int pmd_check_range(const void *addr, size_t len, bool write);
 bool pmd_is_mapped_file(const void *addr, size_t len);
 
 /**
- * Fault in the pages of [addr, addr + len), for reading or for writing. If the kernel does not support this (before
- * Linux 5.14), only check the pages. @return 0, -EFAULT: some pages are not mapped, or not writable.
+ * Fault in the pages of [addr, addr + len), for reading or for writing. If the kernel cannot do this (before Linux
+ * 5.14, or for special mappings), only check the pages. @return 0, -EFAULT: some pages are not mapped, or not writable.
  */
 int pmd_populate(const void *addr, size_t len, bool write);
 
 /**
  * Install the SIGSEGV and SIGBUS handlers again. While the NIC accesses application memory, they turn a fault on
  * unmapped memory into an error; other faults go to the handler that the application had installed. A handler that the
- * application installs later replaces ours. The next pmd_open or pmd_check_range then installs ours again, in front
- * of the new one. A front-end that interposes sigaction can call this function to do so at once.
+ * application installs later replaces ours. The next pmd_open that starts an engine, or pmd_check_range, then
+ * installs ours again, in front of the new one. A front-end that interposes sigaction can call this function to do so
+ * at once.
  */
 void pmd_guard_reinstall(void);
 

@@ -41,8 +41,8 @@ int pmd_cm_open(struct pmd_engine *engine, pmd_cm_event_fn on_event, void *ctx, 
 /* ---- port spaces -------------------------------------------------------------------------------------------- */
 
 enum pmd_cm_bind_flags {
-	/** The same port may be bound more than once if every bind sets this flag, as long as nobody listens on the
-	 *  port (RDMA_OPTION_ID_REUSEADDR). */
+	/** The same port may be bound more than once if every bind sets this flag, as long as this process does not
+	 *  listen on the port (RDMA_OPTION_ID_REUSEADDR). */
 	PMD_CM_REUSE = 1 << 0,
 	/** Two ports with this flag and different families do not conflict, even if both are bound to any address
 	 *  (RDMA_OPTION_ID_AFONLY). */

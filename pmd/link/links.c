@@ -4,7 +4,7 @@
  * routes and makes links, links_rx.c and links_tx.c move packets, links_late.c ends links that the consumer does not
  * claim.
  *
- * Owns: rings, connections, the bell.
+ * Owns: rings, connections, the consumers' bells.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -212,8 +212,8 @@ static void link_visit(struct pmd_host *host, int connection, struct proto_msg *
 		l->n_in++;
 	if (proto_link_is_peers(&in->peer))
 		nic_peer_came(host->nic, in->number, &in->peer.to);
-	/* If an application thread has accepted this link while the engine's thread sleeps, the producer has to wake
-	 * the engine's thread from now on, and the ring may already have packets. */
+	/* If the serving thread sleeps, and another thread has accepted this link, the producer has to wake the serving
+	 * thread from now on, and the ring may already have packets. */
 	if (l->asleep) {
 		ring_set_asleep(&in->ring, true);
 		__atomic_thread_fence(__ATOMIC_SEQ_CST); /* (S) in ring.h */

@@ -15,7 +15,7 @@
  * make it blocking, so only processes of the consumer's own user get it; other producers knock, which costs a little
  * more. A producer rings a bell only if the bell was sent by a process of the producer's own user, and only if a write
  * can neither block nor raise a signal. If a consumer misses its bell, that only costs time: the producer sees that the
- * consumer makes no progress, and rings again with a later packet.
+ * consumer makes no progress, and rings again.
  *
  * All functions are called under the engine's lock.
  */
@@ -27,7 +27,7 @@
 
 enum { PROTO_LINK_TAKEN = PROTO_LINK + 1, PROTO_LINK_KNOCK };
 
-#define LINKS_MAX	  255		  /* links out: one per possible function */
+#define LINKS_MAX	  255		  /* links out: one for each path but path 0 */
 #define LINKS_IN_MAX	  (2 * LINKS_MAX) /* links in: to our function and to its services */
 /* Maximum number of links out to services. A link to a service transfers few packets, so such links must not use up the
  * slots of links to functions. Packets to a service without a link use the port. */

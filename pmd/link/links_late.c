@@ -106,7 +106,7 @@ static void withdrawn_ready(struct pmd_host *host, struct pmd_watch *w, uint32_t
 	withdrawn_close(host->links, out);
 }
 
-/** End the link and withdraw its ring, but keep the connection open. */
+/** End a link whose ring was withdrawn, but keep the connection open. */
 static void withdraw(struct pmd_links *l, uint32_t path)
 {
 	struct link_out *out;

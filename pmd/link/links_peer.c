@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * links_peer.c - verifies who the producer of an incoming link is, and which packets may arrive over the link.
+ * links_peer.c - verifies who the producer of an incoming link is, and tells the NIC on which link a peer's packets
+ * arrive.
  *
  * A producer claims to be a certain function of a certain device. The proof is the function's name, on which only one
  * process can listen (proto.h): that process must be the one that connected to us. If a process is invisible because it

@@ -114,7 +114,7 @@ struct link_out {
 
 #define LINK_AHEAD	 7u
 #define LINK_COPY_PIECES 32u
-#define LINK_COPY_BYTES	 (512u << 10) /* maximum per call: no payload can be used before the call ends */
+#define LINK_COPY_BYTES	 (512u << 10) /* maximum per call that reads ahead: no payload can be used before it ends */
 _Static_assert(LINK_AHEAD < NIC_FORESEEN_MAX, "the one before them is counted, too");
 
 /** A payload that was read ahead together with the payload of an earlier entry. Its last bytes are kept in `last`, and
@@ -151,7 +151,8 @@ struct link_payload {
 	struct link_piece piece[NIC_PIECES_MAX];
 };
 
-/** Arguments of one call that copies the payload of a link_payload, and perhaps payloads of the entries after it. */
+/** Arguments of one process_vm_readv, which copies the payload of a link_payload, and perhaps payloads of the entries
+ *  after it. */
 struct link_copy {
 	uint8_t *dst;	     /* destination of the first payload */
 	uint32_t len, bytes; /* bytes of the first payload, bytes of all payloads */
@@ -238,7 +239,7 @@ bool links_prove(const struct pmd_links *l, int connection, const struct proto_l
 bool links_may_take(const struct pmd_links *l, const struct proto_link *said);
 /** @return the number of this peer: the number stored in its other links, or a new number. */
 uint32_t links_number(struct pmd_links *l, const struct proto_link *said);
-/** Whether the peer of this link has another link to the same address of ours. */
+/** Whether the peer of this link has another link for its own packets to the same address of ours. */
 bool links_has_other(const struct pmd_links *l, const struct link_in *in);
 
 /* Defined in links.c. */

@@ -14,10 +14,10 @@
  * and no other process has the ring at that address: not a child (it does not inherit the mapping), not a program that
  * the producer executes (exec removes the mapping), and not a later process with the same pid.
  *
- * How we know that the memory may still be read: the producer's NIC usually keeps it unchanged until the consumer has
- * read it: see nic/refer.c. If a memory region is deregistered before that, or a request fails, the producer revokes
- * the entry: (R) in ring.h. The consumer checks the entry before it reads, and again afterwards; if the entry was
- * revoked, the read counts as failed. Bytes that were already read stay at the destination, like the first half of a
+ * How we know that the memory may still be read: it usually belongs to the producer's QP until the consumer has read
+ * it: see nic/qp/refer.c. If a memory region is deregistered before that, or a request fails, the producer revokes the
+ * entry: (R) in ring.h. The consumer checks the entry before it reads, and again afterwards; if the entry was revoked,
+ * the payload is not used. Bytes that were already read stay at the destination, like the first half of a
  * message whose second half never arrives.
  *
  * One call may fetch the payloads of several entries: links_ahead.c.

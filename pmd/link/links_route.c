@@ -7,8 +7,8 @@
  * the ring succeed even if it is stopped, and packets stay in the ring until it runs. If the peer does not claim the
  * ring, links_late.c gives it up. The only thing we wait for, with the engine locked, is another device's daemon: we
  * ask it whether its device owns an address. The answer takes until the daemon gets a CPU. If the daemon does not
- * answer, we have lost 200 ms, and count this. We do not ask that daemon again for 10 s; during that time packets to
- * the peer go through the port.
+ * answer, we have lost 200 ms, and count this. We do not ask about that address again for 10 s; during that time
+ * packets to it go through the port.
  *
  * A service has a link of its own, even if there is a link to the function that serves it: this side does not know
  * which function that is, and another function may serve it later. The function ends the link when it stops serving; an
@@ -32,7 +32,7 @@
 #define NEGATIVE_NS	 100000000u
 #define REFUSED_NS	 1000000000u  /* delay after a refused link, since packets in its ring were lost */
 #define OWNER_NS	 1000000000u  /* how long a known owner is cached: the owner of an address may change */
-#define OWNER_LATE_NS	 10000000000u /* pause before a daemon that did not answer is asked again */
+#define OWNER_LATE_NS	 10000000000u /* pause before we ask again about an address whose daemon did not answer */
 
 /* ---- owners of addresses ------------------------------------------------------------------------------------ */
 
@@ -116,7 +116,7 @@ bool links_key_of(struct pmd_links *l, const struct nic_gid *gid, struct nic_gid
 	return owner_find(l, gid, key);
 }
 
-/** No peer was found at the address: remove its owner from the cache, because the owner may have changed. */
+/** No link to the address could be made: remove its owner from the cache, because the owner may have changed. */
 static void owner_forget(struct pmd_links *l, const struct nic_gid *gid)
 {
 	for (unsigned i = 0; i < OWNERS; i++)

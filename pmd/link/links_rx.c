@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * links_rx.c - receiving packets from links. The receiving NIC copies the payload directly from the ring: one copy out.
- * It parses packets from links like any packet, but copies headers before it looks at them, because the producer could
- * still change them.
+ * Headers are copied before the NIC parses them, because the producer could still change them.
  *
  * A malformed ring is given up and counted.
  */

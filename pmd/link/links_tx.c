@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * links_tx.c - sending packets through links. The sending NIC builds a packet directly in the ring: one copy in.
- * Packets have no ICRC (shared memory does not flip bits), and packets of connected QPs have no IP and UDP headers;
- * otherwise they are what would be sent on the wire.
+ * Packets have no ICRC (shared memory does not flip bits), those of connected QPs have no IP and UDP headers, and a
+ * long payload may be passed by reference (links_refer.c); otherwise they are what would be sent on the wire.
  *
  * A ring whose consumer wrote an invalid head is given up and counted.
  */

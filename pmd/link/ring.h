@@ -2,9 +2,9 @@
 /*
  * ring.h - a single-producer, single-consumer ring of packets in memory that two processes share (pmd-internal).
  *
- * The memory is a memfd, created and written by the producer, and sealed so that it can neither shrink nor grow: a
- * control page, then RING_BYTES of data. Positions are byte counts that never wrap; an entry is stored at position %
- * RING_BYTES.
+ * The memory is a memfd, created by the producer, and sealed so that it can neither shrink nor grow: a control page,
+ * then RING_BYTES of data, which the producer writes. Positions are byte counts that never wrap; an entry is stored at
+ * position % RING_BYTES.
  *
  *   control:  0     head (8 bytes): written by the consumer for every burst, read by the producer when it needs room
  *             64    asleep (4 bytes): seldom written, read by the producer after every burst
@@ -53,7 +53,8 @@
 #define RING_SKIP	0xffffffffu
 #define RING_ENTRY_MAX	(((RING_WORD + RING_PACKET_MAX) + RING_LINE - 1) & ~(RING_LINE - 1))
 
-/** The control page in shared memory: two cache lines that the consumer writes, then one that the producer writes. */
+/** The control page in shared memory: two cache lines that mostly the consumer writes, then one that is seldom
+ *  written. */
 struct ring_control {
 	uint64_t head;
 	uint64_t unused[RING_LINE / sizeof(uint64_t) - 1];

@@ -33,7 +33,8 @@ bool pmd_strays_take(struct pmd_strays *strays, const struct nic_rx_frame *frame
 /** Whether packets are being held until their links exist. `strays` may be NULL. */
 bool pmd_strays_wait(const struct pmd_strays *strays);
 
-/** Create the links for which packets are being held, then forward or drop those packets. */
+/** Create the links for which packets are being held, then forward those packets. A packet without a link is dropped
+ *  or, if no function serves its port, handed to our NIC. */
 void pmd_strays_settle(struct pmd_strays *strays, uint64_t now_ns);
 
 #endif

@@ -12,7 +12,7 @@
 #define NEIGH_QUEUE	32  /* packets waiting for one neighbour */
 #define NEIGH_HELD_MAX	512 /* packets waiting for all neighbours together */
 #define NEIGH_ETHER_LEN 14
-#define NEIGH_FRAME_MAX 96 /* the longest frame passed to `transmit` */
+#define NEIGH_FRAME_MAX 96 /* no frame passed to `transmit` is longer */
 
 #define NEIGH_RETRY_NS	   100000000ull
 #define NEIGH_TRIES	   5
@@ -67,7 +67,8 @@ enum neigh_verdict {
 enum neigh_verdict neigh_send(struct neigh *n, const struct nic_gid *addr, void *packet, uint64_t now_ns,
 			      uint8_t mac[6]);
 
-/** Ask for the MAC of an on-link address before there are packets for it. @return whether an answer may arrive. */
+/** Ask for the MAC of an on-link address before there are packets for it. @return whether the MAC is unknown, and an
+ *  answer may arrive. */
 bool neigh_resolve(struct neigh *n, const struct nic_gid *addr, uint64_t now_ns);
 
 /** Handle a received Ethernet frame if it is ARP or ND: update the table, answer requests. @return false: it is neither

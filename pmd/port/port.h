@@ -3,8 +3,8 @@
  * port.h - the engine's interface to a port: burst receive, burst transmit, a way to sleep (pmd-internal).
  *
  * A port sends and receives the IP packets of one device. Packets to transmit are mbufs: frame->cookie is a struct
- * rte_mbuf, and frame->data points into it, with PMD_TX_HEADROOM free bytes before the data. The port sets the mbuf's
- * data_len and pkt_len. All functions are called under the engine's lock.
+ * rte_mbuf, and frame->data points into it, with PMD_TX_HEADROOM free bytes before the data. The mbuf's data_len and
+ * pkt_len are not set. All functions are called under the engine's lock.
  */
 #ifndef PMD_PORT_H
 #define PMD_PORT_H
@@ -42,8 +42,8 @@ struct pmd_port_ops {
 	 *  be sent is counted and taken. */
 	unsigned (*tx_burst)(struct pmd_port *port, struct nic_tx_frame *frames, unsigned n, uint64_t now_ns);
 	bool tx_copies; /* tx_burst copies the frames, so the engine keeps the mbufs */
-	/** Resolve the next hop to this address. @return whether an answer may still arrive. NULL: the port resolves no
-	 *  addresses. */
+	/** Resolve the next hop to this address. @return whether its MAC is unknown, and an answer may still arrive.
+	 *  NULL: the port resolves no addresses. */
 	bool (*resolve)(struct pmd_port *port, const struct nic_gid *dgid, uint64_t now_ns);
 	/** Handle expired deadlines of the port. @return the time of the next deadline; UINT64_MAX: none. May be NULL.
 	 */
@@ -69,7 +69,7 @@ struct pmd_port {
 	unsigned wait_changes; /* times that wait_fd was replaced by another descriptor, perhaps with the same number */
 	/* What the port requires of its NIC; see struct nic_config. */
 	uint16_t udp_sport;
-	uint32_t psn_window, max_inflight; /* see struct nic_config */
+	uint32_t psn_window, max_inflight;
 	uint32_t ack_delay_ns;
 	/** Set by the engine. Called for a packet for another function of the device, or for another function's
 	 *  service; see strays.h. If NULL, such packets are dropped. The frame is valid only during the call.

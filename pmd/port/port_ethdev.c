@@ -5,8 +5,8 @@
  *
  * Adds the Ethernet header to the NIC's IP packets and resolves neighbours (neigh.c), since the kernel's IP stack is
  * not involved. Received IP packets are passed on complete, so that the NIC can check the ICRC over all headers.
- * Packets to our own address never leave the port. Each flow has its own UDP source port, never 4791: so peers on
- * kernel sockets know that they must not send us segmented datagrams (port_udp_rx.c).
+ * Packets to our own address never leave the port. The UDP source port depends on the flow, and is never 4791: so
+ * peers on kernel sockets know that they must not send us segmented datagrams (port_udp_rx.c).
  *
  * The address should not be configured on a kernel interface of the same link, or the kernel would answer ARP requests
  * as well (with the same MAC, so this is harmless) and answer each packet with ICMP port unreachable (which RoCE

@@ -27,7 +27,7 @@ struct port_ethdev {
 	struct neigh neigh;
 };
 
-/** Members of struct pmd_port_ops for an ethdev port, defined in port_ethdev.c. */
+/** Defined in port_ethdev.c: members of struct pmd_port_ops, and what the neighbour table calls. */
 bool pmd_ethdev_resolve(struct pmd_port *port, const struct nic_gid *dgid, uint64_t now_ns);
 unsigned pmd_ethdev_tx_burst(struct pmd_port *port, struct nic_tx_frame *frames, unsigned n, uint64_t now_ns);
 unsigned pmd_ethdev_rx_burst(struct pmd_port *port, struct nic_rx_frame *frames, unsigned n, uint64_t now_ns);

@@ -3,9 +3,9 @@
  * port_udp.c - a port on kernel UDP sockets bound to port 4791, one for each address of the device and for each
  * multicast group that was joined. Needs no privilege and no set-up.
  *
- * Opens and closes the port, adds and removes sockets; port_udp_rx.c receives, port_udp_tx.c sends, udp_socket.c sets
- * options. In an engine the daemon makes the sockets, and the kernel distributes received packets among the sockets of
- * all functions.
+ * Opens and closes the port, adds and removes sockets; port_udp_rx.c receives, port_udp_tx.c sends, udp_socket.c
+ * creates sockets. In an engine the daemon creates the addresses' sockets, and the kernel distributes received packets
+ * among the sockets of all functions.
  *
  * As long as the port has had only one socket, port.wait_fd is this socket. When a second socket is added, or a socket
  * is removed, an epoll set of all sockets becomes wait_fd. A thread reads wait_fd without the lock and may sleep on it,
@@ -102,7 +102,7 @@ static void udp_wait_on(struct port_udp *u, int fd)
 	u->port.wait_changes++;
 }
 
-/** Make wait_fd an epoll set that watches all sockets. Called before a second socket is added, and before a socket is
+/** Make wait_fd an epoll set that watches all sockets. Called before a further socket is added, and before a socket is
  *  removed. @return 0 or a negative errno. */
 static int udp_use_epoll(struct port_udp *u)
 {
@@ -169,7 +169,8 @@ int pmd_port_udp_add(struct pmd_port *port, unsigned index, const struct nic_gid
 
 	if (s->fd >= 0)
 		pmd_port_udp_remove(port, index);
-	/* The socket may have belonged to another function: reset its options. The first packet sets the hop limit. */
+	/* The socket may have belonged to another function: reset its traffic class. The first packet sets the hop
+	 * limit. */
 	setsockopt(fd, new.v4 ? IPPROTO_IP : IPPROTO_IPV6, new.v4 ? IP_TOS : IPV6_TCLASS, &zero, sizeof(zero));
 	new.gso = pmd_udp_socket_gso(fd);
 	new.groups = !udp_is_group(index) && pmd_udp_socket_multicast(fd, gid, scope) == 0;
@@ -208,7 +209,7 @@ void pmd_port_udp_remove(struct pmd_port *port, unsigned index)
 		u->split.left = 0;
 	u->drops_gone += udp_drops(s->fd) - s->drops_before;
 	if (udp_use_epoll(u) != 0)
-		was_wait_fd = false; /* no free descriptor for an epoll set: the port has no wait_fd now */
+		was_wait_fd = false; /* no epoll set: the port has no wait_fd now */
 	udp_retire(u, s, was_wait_fd);
 	if (u->epoll_fd < 0)
 		udp_wait_on(u, -1);

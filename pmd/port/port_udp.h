@@ -25,21 +25,21 @@ struct udp_peer {
 struct udp_socket {
 	int fd; /* -1: no socket; udp_retire() may keep its descriptor number in use */
 	struct nic_gid gid;
-	uint32_t scope; /* interface index of a link-local address */
+	uint32_t scope; /* index of the device's interface, for link-local addresses and IPv6 groups; 0: not known */
 	bool v4, gso;
 	uint8_t tclass, hop_limit; /* as set on the socket */
 	uint8_t group_hops;	   /* hop limit of packets to multicast groups, as set on the socket */
 	bool groups;		   /* can send to multicast groups; such packets leave by the address's interface */
 	uint64_t drops_before;	   /* the socket's drops before it was added here; another function may have owned it */
-	uint64_t heard_ns;	   /* when a datagram was last received */
+	uint64_t heard_ns;	   /* with epoll: when the socket last had a datagram */
 };
 
 struct port_udp {
 	struct pmd_port port;
 	unsigned function;
 	struct udp_socket sockets[UDP_SOCKETS]; /* by GID table index, then those of multicast groups */
-	uint64_t open, hot;			/* bits: open sockets; sockets that every burst visits */
-	unsigned rx_last, tx_last; /* indices of the socket that last received and of the socket that last sent */
+	uint64_t open, hot;			/* bits: open sockets; sockets that bursts visit (port_udp_rx.c) */
+	unsigned rx_last, tx_last; /* index of the socket last visited, last used to send; or of one added since */
 	unsigned dropped;	   /* datagrams dropped in this burst */
 	int epoll_fd;		   /* watches all sockets; -1 until a second socket is added or a socket is removed */
 	int retired_fd;		   /* former wait_fd, now a duplicate of epoll_fd; -1: none */

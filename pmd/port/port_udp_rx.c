@@ -29,7 +29,7 @@
 #define UDP_LOOK_NS 10000
 
 /* Offset of the destination QPN, which has three bytes. If the first byte is 0xff, the other two bytes are a service
- * port; otherwise the first byte is a function's number. */
+ * port; otherwise, except in QPN 1, the first byte is a function's number. */
 #define BTH_DEST_QPN 5
 
 /** Record whether the peer runs uroce on a kernel socket. A packet from another kind of sender clears the record,
@@ -137,8 +137,8 @@ static bool udp_must_stop(const struct port_udp *u)
 	return u->port.looked_at + u->dropped >= PMD_RX_VAIN;
 }
 
-/** Receive from a socket, dropping empty and truncated datagrams, until u->split has a datagram, the socket is empty,
- *  or the burst has to stop (then `more` is set). @return whether u->split has a datagram. */
+/** Receive from a socket, dropping empty and truncated datagrams, until u->split has a datagram, a call receives
+ *  none, or the burst has to stop (then `more` is set). @return whether u->split has a datagram. */
 static bool udp_visit(struct port_udp *u, unsigned index)
 {
 	enum udp_received received = UDP_RX_DROPPED;
@@ -211,14 +211,13 @@ static bool udp_is_ours(struct port_udp *u, const struct nic_rx_frame *frame)
 	if (frame->len < BTH_DEST_QPN + 3 || qpn[0] == u->function)
 		return true; /* for our function, or too short: the NIC counts short packets */
 	if (qpn[0] == 0 && qpn[1] == 0 && qpn[2] == NIC_GSI_QPN)
-		return true; /* for queue pair 1: the CM finds the function that the message is for */
+		return true; /* for queue pair 1: the CM drops messages for other functions */
 	return qpn[0] == NIC_SERVICE_QPN >> 16 && u->port.serves &&
 	       u->port.serves(u->port.ctx, (uint16_t)(qpn[1] << 8 | qpn[2]));
 }
 
-/** Forward packets that are for other functions or their services. In legitimate traffic there are few of them (GRO may
- *  have merged packets of two functions into one datagram), but any host can send any number of them. @return the
- *  number of packets kept. */
+/** Give packets for other functions or their services to port.stray (NULL: drop them); strays.h says why there are such
+ *  packets. Any host can send any number of them. @return the number of packets kept. */
 static unsigned udp_keep_ours(struct port_udp *u, struct nic_rx_frame *frames, unsigned n)
 {
 	unsigned kept = 0;

@@ -25,11 +25,11 @@
 #define UDP_SEGMENT 103
 #endif
 
-#define UDP_GSO_BYTES 64000 /* maximum UDP payload of a run: UDP's limit of 65,507 bytes, less room for headers */
+#define UDP_GSO_BYTES 64000 /* maximum UDP payload of a run; the kernel's limit is 65,507 bytes over IPv4 */
 #define UDP_GSO_SEGS  64
 
 /* Offset of the destination QPN, which has three bytes. If the first byte is 0xff, the other two bytes are a service
- * port; otherwise the first byte is a function's number. */
+ * port; otherwise, except in QPN 1, the first byte is a function's number. */
 #define BTH_DEST_QPN 5
 
 /* BTH opcodes that this file compares with (IBTA 9.2.1). */
@@ -194,8 +194,7 @@ __attribute__((cold, noinline)) static void udp_say(bool *said, const struct nic
 	pthread_setcancelstate(cancel, NULL);
 }
 
-/** Count a packet that the kernel refuses permanently. The packet is lost, as on a wire; the transport's timers recover
- *  it. */
+/** Count a packet that the kernel refuses permanently. The packet is lost, as on a wire. */
 static void udp_count_drop(struct port_udp *u, const struct nic_tx_frame *f, int rc)
 {
 	if (rc == -EMSGSIZE) {
@@ -272,8 +271,8 @@ static unsigned udp_send_run(struct port_udp *u, const struct nic_tx_frame *f, u
 	return 1;
 }
 
-/** Whether a packet is a SEND, WRITE, READ or atomic request of RC. Responses do not count, because ACKs and other
- *  responses must stay in order. */
+/** Whether a packet is a SEND (without invalidate), WRITE, READ or atomic request of RC. Responses do not count,
+ *  because ACKs and other responses must stay in order. */
 static bool is_request(const struct nic_tx_frame *f)
 {
 	uint8_t opcode = f->data[f->bth];
@@ -283,7 +282,7 @@ static bool is_request(const struct nic_tx_frame *f)
 	       opcode == FETCH_ELEMENTS;
 }
 
-/** If the two packets are an ACK and a longer request, put the request first. Only the last packet of a run may be
+/** If the frames are just an ACK and a longer request, put the request first. Only the last packet of a run may be
  * shorter than the others, so in this order the two form one run and cost one system call. Such pairs occur when an
  * application responds to a message at once. Requests and ACKs are independent streams, so their order does not matter,
  * unless `ordered` is set. */

@@ -33,10 +33,10 @@
  *
  * PROTO_TOOL commands to the daemon: "status" (reply with the daemon's state as JSON), "stats" (reply with the daemon's
  * counters and their descriptions), "stay" (do not exit after the last function ends), "leave" (exit as soon as the
- * last function ends), "make way" (another user wants the address: exit, unless the device is in use or "stay" is set;
- * the exit ends the connection), "fault set ..." and "fault clear" (the daemon sends the command to functions that join
- * later, with PROTO_FAULT; the tool itself sends it to functions that have joined). PROTO_TOOL commands to a function:
- * see observe.h.
+ * last function ends), "make way" (another user wants the address: exit, unless the device is in use, "stay" is set or
+ * the daemon has just started; the exit ends the connection), "fault set ..." and "fault clear" (the daemon sends the
+ * command to functions that join later, with PROTO_FAULT; the tool itself sends it to functions that have joined).
+ * PROTO_TOOL commands to a function: see observe.h.
  *
  * Every receiver checks the peer's identity (SO_PEERCRED) and every byte of its messages. A message that is not exactly
  * as specified ends the connection, and its descriptors are closed. A receiver keeps descriptors only from messages
@@ -156,10 +156,10 @@ struct proto_owner {
 };
 
 /**
- * A message queued in a keeper, with a descriptor for each entry. A keeper is a socket whose receive queue contains all
- * UDP sockets of the device. Every trusted function has the keeper open, so the UDP sockets exist, in their order, as
- * long as any such function runs. A restarted daemon gets the sockets from the keeper (by peeking, so that the queue
- * stays).
+ * A message queued in a keeper, with a descriptor for each entry that is in use. A keeper is a socket whose receive
+ * queue contains all UDP sockets of the device. Every trusted function has the keeper open, so the UDP sockets exist,
+ * in their order, as long as any such function runs. A restarted daemon gets the sockets from the keeper (by peeking,
+ * so that the queue stays).
  */
 #define PROTO_KEEPER_ENTRIES 16
 struct proto_keeper {
@@ -183,7 +183,7 @@ struct proto_adopt {
 	struct nic_gid key;
 };
 
-/** A function's answer to a new daemon. Carries a descriptor: the keeper, if the function has one. */
+/** A function's answer to PROTO_ADOPT. Carries a descriptor: the keeper, if the function has one. */
 struct proto_adopted {
 	uint32_t function;
 	uint32_t keeper; /* 1: this message carries the keeper */
@@ -212,8 +212,8 @@ struct proto_msg {
 
 /**
  * Send one message without waiting. The caller still owns the descriptors. No cancellation point, no SIGPIPE.
- * @return 0; -EAGAIN: the queue is full, or the call was interrupted; another negative errno: the connection is
- * unusable.
+ * @return 0; -EAGAIN: the queue is full, memory is short, or the call was interrupted; -ETOOMANYREFS: the user has too
+ * many descriptors in flight; -EMSGSIZE: too long; another negative errno: the connection is unusable.
  */
 int proto_send(int fd, unsigned type, const void *data, size_t len, const int *fds, unsigned n_fds);
 

@@ -9,7 +9,7 @@
  * Both processes make raw system calls only.
  *
  * The daemon's stderr is a pipe. Text in the pipe is the reason why the daemon does not start; end of file without text
- * means that the daemon has started and listens.
+ * means that the daemon has started and listens, or that it could not be executed (struct spawn.error).
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -178,8 +178,8 @@ static int spawn_run(struct spawn *s)
 	return rc;
 }
 
-/** Copy the environment, without variables that make the dynamic linker load other libraries into the daemon. @return
- *  NULL: out of memory. */
+/** Copy the environment without LD_PRELOAD and LD_LIBRARY_PATH, which are meant for the application. @return NULL: out
+ *  of memory. */
 static const char **daemon_environment(void)
 {
 	const char **out;
@@ -194,8 +194,8 @@ static const char **daemon_environment(void)
 	return out;
 }
 
-/** Read the daemon's output until it closes the pipe. @return 0: no output, so the daemon listens; else a negative
- *  errno. */
+/** Read the daemon's output until it closes the pipe. @return 0: no output, so the daemon listens or could not be
+ *  executed; else a negative errno. */
 static int spawn_listen(int fd, char *err, size_t err_len)
 {
 	uint64_t end_ns = pmd_now_ns() + READY_MS * 1000000ull, now_ns;

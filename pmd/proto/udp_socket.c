@@ -55,7 +55,7 @@ static void socket_options(int fd, bool v4, bool share)
 		setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));
 }
 
-/** @return the index of the interface that has the IPv6 address `own`; 0: no interface has it. */
+/** @return `scope` or, if that is 0, the index of the interface that has the IPv6 address `own`; 0: none has it. */
 static unsigned interface_of(const struct nic_gid *own, uint32_t scope)
 {
 	struct ifaddrs *list, *i;
@@ -206,8 +206,8 @@ bool pmd_udp_socket_is(int fd, const struct nic_gid *gid)
 	       memcmp(&self.sin6_addr, &expected.sin6_addr, sizeof(self.sin6_addr)) == 0;
 }
 
-/** GRO must be on for the socket, because GSO pays only if the receiver gets the packets coalesced. The kernel must
- * also support GSO: then it lets us set UDP_SEGMENT to 0 on the socket. */
+/** GRO must be on for the socket, because GSO pays only if the receiver gets the packets coalesced; we assume that the
+ * receiver's kernel is like ours. The kernel must also support GSO: then it lets us set UDP_SEGMENT to 0. */
 bool pmd_udp_socket_gso(int fd)
 {
 	int gro = 0, off = 0;

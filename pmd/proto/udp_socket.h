@@ -17,8 +17,8 @@ int pmd_udp_socket_open(const struct nic_gid *gid, uint32_t scope, bool share, c
 /**
  * Open a socket that receives a multicast group's datagrams on the interface with address `own`: non-blocking,
  * close-on-exec. Other sockets of the group, of any user, receive the datagrams, too.
- * @param own an address of this host, IPv4 or IPv6 as the group. @param scope index of the interface of a link-local
- * address.
+ * @param own an address of this host, IPv4 or IPv6 as the group. @param scope IPv6: index of the interface; 0: the
+ * interface that has `own`.
  * @return the socket; -ENODEV: no interface has the address; another negative errno.
  */
 int pmd_udp_socket_join(const struct nic_gid *group, const struct nic_gid *own, uint32_t scope);

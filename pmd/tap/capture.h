@@ -2,10 +2,10 @@
 /*
  * capture.h - packet capture: copies of packets for tools such as `uroce capture` (pmd-internal).
  *
- * Each packet that a function sends or receives, on any path, is sent as one message to each capturing tool: a whole IP
- * packet in the form that it has on a wire, even if its path has no wire. Sends to a tool never block: if the tool's
- * socket has no room, the tool loses the packet, and the loss is counted. A capture shows what a cable would carry:
- * sent packets after injected faults, received packets before them.
+ * Each packet that a function sends or receives, on any path, is sent as one message to each tool whose filter it
+ * passes: an IP packet in the form that it has on a wire, even if its path has no wire, cut to the filter's snaplen.
+ * Sends to a tool never block: if the tool's socket has no room, the tool loses the packet, and the loss is counted. A
+ * capture shows what a cable would carry: sent packets after injected faults, received packets before them.
  */
 #ifndef PMD_CAPTURE_H
 #define PMD_CAPTURE_H

@@ -3,9 +3,9 @@
  * fault.c - see fault.h. Commands are in fault_rule.c.
  *
  * A rule's faults are applied to a packet in this order: loss, corruption, duplication, reordering, delay. A reordered
- * packet waits on a list (waiting) until `gap` other packets have passed it, and then moves to the delay line, which is
- * sorted by due time. Owns: the copies of packets on the list and in the delay line, and the copy that the NIC is
- * processing.
+ * packet waits on a list (waiting) until `gap` other packets have passed it, or for PMD_FAULT_WAIT_NS, and then moves
+ * to the delay line, which is sorted by due time. Owns: the copies of packets on the list and in the delay line, and
+ * the copy that the NIC is processing.
  *
  * Does not depend on the engine or the clock: paths are just numbers here, and the caller supplies the time.
  */

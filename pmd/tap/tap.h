@@ -38,7 +38,8 @@ bool pmd_tap_tx_pending(const struct pmd_host *host, uint64_t now_ns);
 /** @return a bitmap of the paths for which held packets are due: bit i stands for path 64 * word + i. */
 uint64_t pmd_tap_tx_paths(const struct pmd_host *host, uint32_t word, uint64_t now_ns);
 
-/** @return when the next held packet becomes due; UINT64_MAX: no packet is held. */
+/** @return when the next held packet becomes due or, if its path was full, is offered again; UINT64_MAX: no packet is
+ *  held. */
 uint64_t pmd_tap_deadline(const struct pmd_host *host);
 
 /** A path has ended: drop the packets held for sending on it. */

@@ -6,9 +6,9 @@
  *   uroced --iface INTERFACE ...
  *
  * There is one daemon per device in a network namespace. The daemon is not part of the data path: it can be killed at
- * any time, and the next daemon finds the live functions and their sockets. The command returns when functions can join
- * the device. Exit code 0: the daemon runs, or another daemon already had the device; 1: failure, with a message on
- * stderr; 2: bad options.
+ * any time, and the next daemon finds the live functions and their sockets. The command returns when processes can
+ * connect to join the device; with --foreground, when the daemon ends. Exit code 0: the daemon runs, or another daemon
+ * already had the device; 1: failure, with a message on stderr; 2: bad options.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -197,8 +197,8 @@ static int daemon_configure(struct daemon *d, const struct options *o, char *err
 	return rc;
 }
 
-/** Become the daemon of the device. @return 0; -EADDRINUSE without a message: the device has another daemon; a negative
- *  errno with a message in err. */
+/** Become the daemon of the device. @return 0; -EADDRINUSE without a message: the device has another daemon, or the
+ *  address another device; a negative errno with a message in err. */
 static int daemon_claim(struct daemon *d, char *err, size_t err_len)
 {
 	const struct timespec pause = {.tv_nsec = START_PAUSE_NS};
@@ -308,7 +308,7 @@ static bool daemon_is_done(struct daemon *d)
 		return false;
 	if (!d->leave && (int64_t)(daemon_now_ns() - d->idle_since_ns) < (int64_t)IDLE_NS)
 		return false;
-	/* Accept clients that have already connected. */
+	/* Accept a client that has already connected: the daemon then stays. */
 	clients_accept(d, d->key_fd);
 	return !clients_any(d);
 }
@@ -365,8 +365,8 @@ static void daemon_loop(struct daemon *d)
 	}
 }
 
-/** Close the UDP sockets first. The end of the process then releases the names, and a new daemon that gets a name must
- *  be able to bind the UDP port too. */
+/** Close the UDP sockets before the end of the process releases the names: a new daemon that gets a name must be able
+ *  to bind the UDP port too. */
 static void daemon_end(struct daemon *d)
 {
 	keeper_close(d);

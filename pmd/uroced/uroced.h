@@ -50,7 +50,7 @@ enum slot_state {
 struct slot {
 	enum slot_state state;
 	int fd;	    /* connection to the function (SLOT_LIVE, SLOT_ADOPTING) */
-	bool again; /* the function has joined before and has lost the connection */
+	bool again; /* the function has lost its connection to us and has not been adopted again */
 	struct ucred peer;
 	char command[16];
 	struct proto_join join;
@@ -60,7 +60,7 @@ struct slot {
 	bool untold;	      /* adopted from an earlier daemon; the function has not told us its services yet */
 	int records_fd;	      /* file that lists the function's connections, see PROTO_RECORDS; 0: none */
 	uint64_t since_ns;    /* when the function joined the device, CLOCK_REALTIME */
-	uint64_t released_ns; /* when the number last lost its function, CLOCK_MONOTONIC; 0: never used */
+	uint64_t released_ns; /* when the number last lost its function or connection, CLOCK_MONOTONIC; 0: neither */
 	uint64_t joined_ns;   /* when the function joined this daemon or was adopted, CLOCK_MONOTONIC */
 	uint64_t due_ns;      /* when to check the slot again; 0: only on an event */
 	unsigned misses;      /* consecutive times that adoption failed or did not last */
@@ -70,7 +70,7 @@ struct slot {
 	bool late; /* the function's queue was full: send the state when the connection is writable */
 };
 
-/** A connection request for a service that no function serves yet: refused at due_ns (CLOCK_MONOTONIC). */
+/** A connection request for a service that no function serves yet: kept until due_ns (CLOCK_MONOTONIC). */
 struct cm_early {
 	struct proto_mad m;
 	uint32_t service;
@@ -117,7 +117,7 @@ struct daemon {
 	bool left_out;		     /* the interface has more addresses than the table holds */
 	char fault[PROTO_FAULT_MAX]; /* fault injection command sent to functions that join; "": none */
 	int why_rc;
-	char why[256]; /* message: why a wanted address is missing */
+	char why[256]; /* message: why an address or a socket is missing; "": none */
 
 	struct slot slots[DAEMON_SLOTS];
 	/* live: functions that have joined or have been adopted, including those that we adopt again after a lost
@@ -130,7 +130,7 @@ struct daemon {
 	struct client clients[DAEMON_CLIENTS];
 
 	/* cm[n] ends the connections of function n, which has ended; cm[0] refuses requests for services that no
-	 * function serves. NULL: not needed. */
+	 * function serves, and messages for unknown connections. NULL: not needed. */
 	struct nic_cm *cm[DAEMON_SLOTS];
 	uint64_t cm_ended_ns[DAEMON_SLOTS];
 	unsigned n_cm;
@@ -145,7 +145,7 @@ struct daemon {
 	unsigned keeper_tries;	/* consecutive failures to fill the keeper; stops counting at the longest back-off */
 	bool keeper_come;	/* an adopted function has sent its keeper, perhaps an empty one */
 	unsigned whole_tries;	/* how often recovery from keepers has been retried */
-	uint64_t keeper_due_ns; /* when to try again to fill the keeper; 0: it is filled */
+	uint64_t keeper_due_ns; /* when to try again to fill the keeper; 0: no retry is needed */
 	uint64_t files_limit;	/* soft limit of open files at our start, bounds the keeper; 0: unknown, no bound */
 
 	struct {
@@ -183,7 +183,7 @@ bool slots_ready(const struct daemon *d);
 /** Write a message that names a function whose adoption is pending. */
 void slots_blame(const struct daemon *d, char *out, size_t len);
 void slots_ready_event(struct daemon *d, unsigned n, uint32_t events);
-/** Send every function the device's current state. */
+/** Send every live function the device's current state, if sockets_known. */
 void slots_tell(struct daemon *d);
 /** Handle the slots whose due_ns has passed. */
 void slots_tick(struct daemon *d);
@@ -242,7 +242,7 @@ bool find_device(const struct daemon *d, const struct nic_gid *gids, unsigned n_
 		 struct nic_gid *key);
 
 /* uroced_steer.c */
-/** Create the entry's sockets, from slot 0 to the highest slot in use. @return 0 or a negative errno with a message in
+/** Create the entry's sockets, from slot 0 to the highest live slot. @return 0 or a negative errno with a message in
  *  err. */
 int steer_open(struct daemon *d, struct entry *e, char *err, size_t err_len);
 void steer_close(struct daemon *d, struct entry *e);

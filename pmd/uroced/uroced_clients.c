@@ -4,8 +4,9 @@
  * who owns an address, and tools.
  *
  * There are at most DAEMON_CLIENTS clients. Each has at most one request in progress: the daemon answers a request
- * before it reads the next one. Further messages stay unread in the kernel, which charges them to the sender. Clients'
- * messages carry no descriptors: descriptors that arrive anyway are closed with the message.
+ * before it reads the next one, and a client that waits to join must send nothing more. Unread messages are in the
+ * kernel, which charges them to the sender. Clients' messages carry no descriptors: descriptors that arrive anyway are
+ * closed with the message.
  *
  * Owns: daemon.clients. When a client joins as a function, its connection is handed over to uroced_slots.c.
  */

@@ -17,7 +17,7 @@
  * beyond that rate. The exception is messages to a function that has ended, while we disconnect its connections: the
  * answers to our DREQs come all at once. For each of these messages we send at most one answer and keep no state.
  *
- * Owns: daemon.cm.
+ * Owns: daemon.cm, daemon.cm_early.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -89,8 +89,8 @@ static void send_mad(void *ctx, const struct nic_cm_route *route, const uint8_t 
 	PMD_POINT(daemon_cm_mad_sent);
 }
 
-/** Get the CM instance for function n, which has ended; n = 0: for services that no function serves. The instance is
- *  created if necessary. Its IDs have n as their leading byte. @return NULL: out of memory. */
+/** Get the CM instance for function n, which has ended; n = 0: the instance that refuses. The instance is created if
+ *  necessary. Its IDs have n as their leading byte. @return NULL: out of memory. */
 static struct nic_cm *instance(struct daemon *d, unsigned n)
 {
 	const struct nic_cm_config config = {.id_base = (uint32_t)n << ID_BITS,

@@ -26,7 +26,7 @@
 #include "uroced_wanted.h"
 
 #define LET_GO_NS   10000000u  /* time for functions to close their old sockets */
-#define BLOCKED_NS  500000000u /* delay until we check again whether other processes have closed the sockets */
+#define BLOCKED_NS  500000000u /* delay until we check again whether others have closed sockets of our addresses */
 #define RETRY_NS    100000000u /* delay of the first retries; a new IPv6 address is tentative for a second or two */
 #define RETRIES_MAX 50
 #define SLOW_NS	    2000000000u /* delay of later retries; another process can release the UDP port at any time */
@@ -275,9 +275,8 @@ static bool scope_sync(struct daemon *d)
 	return changed;
 }
 
-/** All functions have been adopted, but no function had a keeper with the device's sockets: the device had no keeper,
- *  or only functions of other users remain, which do not get the keeper. The order of the sockets in the kernel's
- *  SO_REUSEPORT group is lost, so functions must close their sockets and get new ones. */
+/** No adoption is pending, and no function had a usable keeper. The order of the sockets in the kernel's SO_REUSEPORT
+ *  group is lost, so functions must close their sockets and get new ones. */
 static void gids_begin_anew(struct daemon *d)
 {
 	d->sockets_known = true;

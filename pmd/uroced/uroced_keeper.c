@@ -10,8 +10,9 @@
  * when the user has more in flight than the program's limit on open files. The limit that we were started with
  * is also the limit of the user's other programs. So keepers may use only half of it. We lower our own limit to that
  * half while we send, so that the kernel does the check for us: it counts all keepers of the user and all other
- * descriptors in flight. The kernel does not apply the limit to users with CAP_SYS_RESOURCE. If the sockets do not fit,
- * the keeper stays empty, `uroce status` reports this, and we try again after a delay (AGAIN_NS).
+ * descriptors in flight. The kernel does not apply the limit to processes with CAP_SYS_RESOURCE or CAP_SYS_ADMIN. If
+ * the sockets do not fit, the keeper stays empty, `uroce status` reports this, and we try again after a delay
+ * (AGAIN_NS).
  *
  * Owns: daemon.keeper and its state.
  */
@@ -120,7 +121,7 @@ static int pair_open(int pair[2])
 	return 0;
 }
 
-/** Make this socket pair, which contains `kept` sockets, the keeper. The caller then sends it to the functions. */
+/** Make this socket pair, which contains `kept` sockets, the keeper. The next slots_tell sends it to functions. */
 static void keeper_set(struct daemon *d, const int pair[2], unsigned kept)
 {
 	keeper_close(d);

@@ -5,8 +5,8 @@
  *
  * A function that serves a port, in any port space, listens under the port's name (proto.h). Only one process can
  * listen under a name. The daemon checks what functions claim: the listener must be the process that claims the port.
- * If the daemon cannot check this (the listener and the function are outside our PID namespace, or the listener's
- * backlog is full), the first function that claims the port keeps it.
+ * If the daemon cannot check this (the listener and the function are outside our PID namespace, the listener's
+ * backlog is full, or we have no free descriptor), the first function that claims the port keeps it.
  *
  * Owns: said and services of daemon.slots.
  */

@@ -27,7 +27,7 @@
 #define STAYED_NS      10000000000u /* after this time an adoption counts as a success */
 #define LOOK_NS	       20000000	    /* delay before we try again to adopt a function; doubles each time */
 #define LOOK_DOUBLES   8	    /* up to 5 s between tries */
-#define UNASKED_MISSES 12	    /* tries (about 20 s) after which we stop waiting for a function */
+#define UNASKED_MISSES 12	    /* tries (about 20 s) after which slots_any_unasked() ignores a process */
 #define UNTOLD_NS      20000000000u /* time that functions have after our start to tell us their services */
 #define TELL_AGAIN_NS  100000000u
 

@@ -40,7 +40,8 @@
 
 #define BTH_DEST_QPN	   5
 /* Maximum number of ports of each kind that the program lists. This many ports of one kind fit into 20 KiB, the
- * kernel's usual limit for a program. If the ports of both kinds together do not fit, steer_attach() lists fewer. */
+ * default limit for a program in older kernels. If the ports of both kinds together do not fit, steer_attach() lists
+ * fewer. */
 #define STEER_SERVICES_MAX 512 /* ports of reliable datagrams */
 #define STEER_PORTS_MAX	   512 /* ports of the connection manager */
 /* Room for all instructions of the program except those for the listed ports, which take two instructions each. */
@@ -48,7 +49,7 @@
 
 #define DRAIN_BURST 64
 #define DRAIN_BYTES 4096  /* maximum bytes read of each datagram (14 merged messages fit); the rest is discarded */
-#define FLUSH_MAX   65536 /* steer_flush() stops after this many datagrams: they may arrive as fast as it reads */
+#define FLUSH_MAX   65536 /* datagrams of a socket after which steer_flush() stops: more may arrive all the time */
 
 #ifndef SO_ATTACH_REUSEPORT_CBPF
 #define SO_ATTACH_REUSEPORT_CBPF 51
@@ -168,9 +169,9 @@ static void put_messages(struct steer *p, const struct daemon *d, const struct e
 }
 
 /** Write the program. The program lists up to `ports` ports of reliable datagrams, and up to `ports` ports of the CM.
- *  It steers the following datagrams to socket 0: those for a number without a socket, those that are too short, CM
- *  requests for a service that is not listed, and, when no function serves any port of reliable datagrams, all those
- *  for such ports. */
+ *  It steers the following datagrams to socket 0: those for number 0 or a number without a socket, those that are too
+ *  short, CM requests for a service that is not listed, and, when no function serves any port of reliable datagrams,
+ *  all those for such ports. */
 static void steer_write(struct steer *p, const struct daemon *d, const struct entry *e, unsigned ports)
 {
 	unsigned jump;

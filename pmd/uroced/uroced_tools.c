@@ -2,8 +2,8 @@
 /*
  * uroced_tools.c - the daemon's answers to commands of the `uroce` tool (PROTO_TOOL in proto.h).
  *
- * Answers are JSON, and are sent without waiting: if a tool does not read its answer and the queue is full, the
- * connection is closed.
+ * Answers are JSON or an error message, and are sent without waiting: if a tool does not read its answer and the queue
+ * is full, the connection is closed.
  */
 #include <errno.h>
 #include <stdarg.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * post.c - ibv_exp_post_send and ibv_exp_post_task. ibv_exp_post_send posts all requests that ibv_post_send can post,
- * and also extended atomics, cross-channel requests and no-ops. ibv_exp_post_task posts several lists of requests.
+ * post.c - ibv_exp_post_send and ibv_exp_post_task. ibv_exp_post_send posts all requests that ibv_post_send can post
+ * except ATOMIC WRITE, and also extended atomics, cross-channel requests and no-ops. ibv_exp_post_task posts several
+ * lists of requests.
  */
 #include <string.h>
 
@@ -140,7 +141,7 @@ static int translate(const struct shim_qp *qp, const struct ibv_exp_send_wr *wr,
 	out->wr_id = wr->wr_id;
 	out->sg_list = (const struct nic_sge *)wr->sg_list;
 	out->num_sge = (uint32_t)wr->num_sge;
-	out->opcode = wr->exp_opcode; /* IBV_EXP_WR_* and NIC_WR_* have the same values (asserted below) */
+	out->opcode = wr->exp_opcode; /* the values of NIC_WR_*, as asserted below and in abi_check.c */
 	out->flags = (uint32_t)flags;
 	out->ex = wr->ex.imm_data;
 	out->srqn = wr->qp_type.xrc.remote_srqn;

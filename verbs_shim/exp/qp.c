@@ -59,7 +59,7 @@ int exp_modify_qp(struct ibv_qp *qp, struct ibv_exp_qp_attr *attr, uint64_t mask
 	struct ibv_qp_attr plain;
 
 	if (mask >> IBV_EXP_START_FLAG_LOC || attr->comp_mask)
-		return shim_errno(-EOPNOTSUPP); /* unsupported: DC keys, rate limits, entropy, placement */
+		return shim_errno(-EOPNOTSUPP); /* RSS, DC keys, entropy, placement, rate limits, bursts */
 	/* struct ibv_exp_qp_attr begins with the members of struct ibv_qp_attr, up to alt_timeout. */
 	memset(&plain, 0, sizeof(plain));
 	memcpy(&plain, attr, offsetof(struct ibv_qp_attr, alt_timeout) + sizeof(plain.alt_timeout));

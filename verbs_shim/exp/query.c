@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * query.c - ibv_exp_query_device, ibv_exp_query_gid_attr. Unsupported features are reported twice: their comp_mask bits
- * are cleared, for programs that read only comp_mask, and their fields are zero, for programs that read only the
- * fields.
+ * query.c - ibv_exp_query_device, ibv_exp_query_gid_attr. The fields of unsupported features are zero. Their comp_mask
+ * bits are cleared, too, except for those in FIELDS_ANSWERED.
  */
 #include <stddef.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * abi_check.c - compile-time checks that enums and structure layouts of nic.h equal those of the verbs ABI. The code in
- * this folder relies on that.
+ * abi_check.c - compile-time checks that enums and structure layouts of nic.h equal those of the verbs ABI, and that
+ * extended structures of the verbs begin like the plain ones. The code in this folder relies on that.
  */
 #include "shim.h"
 
@@ -28,8 +28,7 @@ SAME_PLACE(struct nic_sge, struct ibv_sge, addr, addr);
 SAME_PLACE(struct nic_sge, struct ibv_sge, length, length);
 SAME_PLACE(struct nic_sge, struct ibv_sge, lkey, lkey);
 
-/* Extended objects are used through pointers to the plain structures, and plain objects through pointers to the
- * extended ones. */
+/* verbs.h and the code here cast pointers to extended structures to pointers to the plain ones. */
 SAME_PLACE(struct ibv_cq_ex, struct ibv_cq, async_events_completed, async_events_completed);
 SAME_PLACE(struct ibv_cq_ex, struct ibv_cq, cqe, cqe);
 SAME_PLACE(struct ibv_qp_init_attr_ex, struct ibv_qp_init_attr, sq_sig_all, sq_sig_all);

@@ -29,8 +29,9 @@ static int prefetch(const struct ibv_sge *sge, uint32_t n, bool write, void *con
 	return err;
 }
 
-/* The advice is followed before the call returns, so IBV_ADVISE_MR_FLAG_FLUSH decides only whether a failure is
- * reported. PREFETCH_NO_FAULT covers only pages that are already present, and these need no work. */
+/* The advice is followed before the call returns, so IBV_ADVISE_MR_FLAG_FLUSH decides only whether the call reports
+ * that pages could not be faulted in. PREFETCH_NO_FAULT covers only pages that are already present, and these need no
+ * work. */
 int shim_advise_mr(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t flags, struct ibv_sge *sge, uint32_t n)
 {
 	struct shim_context *ctx = shim_ctx(pd->context);

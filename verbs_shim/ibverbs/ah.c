@@ -166,7 +166,7 @@ SHIM_EXPORT int ibv_init_ah_from_wc(struct ibv_context *context, uint8_t port, s
 	}
 	index = shim_gid_find(shim_ctx(context), &local);
 	if (index < 0) {
-		errno = EINVAL; /* the GID table no longer contains the destination address */
+		errno = EINVAL; /* the GID table does not contain the destination address */
 		return -1;
 	}
 	attr->grh.sgid_index = (uint8_t)index;
@@ -185,7 +185,7 @@ SHIM_EXPORT struct ibv_ah *ibv_create_ah_from_wc(struct ibv_pd *pd, struct ibv_w
 	return ibv_init_ah_from_wc(pd->context, port, wc, grh, &attr) ? NULL : ibv_create_ah(pd, &attr);
 }
 
-/* Not supported: the engine resolves Ethernet addresses, and applications cannot see them. */
+/* Not supported: the engine or the kernel resolves Ethernet addresses, and applications cannot see them. */
 SHIM_EXPORT int ibv_resolve_eth_l2_from_gid(struct ibv_context *context, struct ibv_ah_attr *attr,
 					    uint8_t eth_mac[ETHERNET_LL_SIZE], uint16_t *vid)
 {

@@ -2,8 +2,9 @@
 /*
  * child.c - contexts in a forked child, and the calls about fork. The engine of an inherited context is the parent's:
  * in the child, the objects that the parent made on it are dead. An adapter's driver can still make objects on such a
- * context. Here the first call that makes an object opens the device anew. The objects then belong to the new context,
- * so their `context` is not the one that the program passed. Closing the inherited context also closes the new one.
+ * context. Here the first call that makes an object, or queries the port or its GIDs, opens the device anew. The
+ * objects then belong to the new context, so their `context` is not the one that the program passed. Closing the
+ * inherited context also closes the new one.
  *
  * A child of the child inherits both contexts. It opens the device anew in place of the second one, so contexts form a
  * chain (`anew`, and back: `in_place_of`), and only the last of a chain can belong to this process.
@@ -87,8 +88,8 @@ void shim_anew_close(struct shim_context *ctx)
 
 	if (anew)
 		ibv_close_device(&anew->vctx.context);
-	/* The program may close a context that it knows as pd->context. The next call on the inherited one opens the
-	 * device again. */
+	/* The program may close a context that it knows as pd->context. The inherited context must not refer to it any
+	 * more: shim_context_here() then opens the device again. */
 	if (ctx->in_place_of)
 		atomic_compare_exchange_strong(&ctx->in_place_of->anew, &self, NULL);
 }

@@ -6,8 +6,8 @@
 #include "shim.h"
 
 /** The context for new objects, and for queries, when the program names `context`: that one or, if a parent of this
- * process opened it, one that this process has opened in its place. @return an inherited context if that fails: calls
- * on it then fail with EIO. */
+ * process opened it, one that this process has opened in its place. @return an inherited context if the device cannot
+ * be opened: calls on it then fail with EIO. */
 struct ibv_context *shim_context_here(struct ibv_context *context);
 /** As shim_context_here(), but opens nothing. @return an inherited context if this process has opened none in its
  * place */
@@ -15,7 +15,7 @@ struct ibv_context *shim_context_opened(struct ibv_context *context);
 /** Called when a context is closed: close the one that was opened in its place, if there is one, and forget this one
  * where it stands in the place of another. */
 void shim_anew_close(struct shim_context *ctx);
-/** Whether the machine has RDMA devices of its own. Defined in device.c. */
+/** Whether the kernel has the class infiniband_verbs (sysfs), as with real devices. Defined in device.c. */
 bool shim_kernel_has_verbs(void);
 
 #endif

@@ -5,7 +5,8 @@
  * current one are therefore still in the NIC's queue, and can be removed there.
  *
  * From a successful ibv_start_poll to ibv_end_poll the current completion belongs to the calling thread, which holds
- * poll_lock while the application reads it; other pollers wait. poll_lock is taken before the engine lock.
+ * poll_lock (unless the CQ is single-threaded) while the application reads it; other pollers wait. poll_lock is taken
+ * before the engine lock.
  */
 #include <endian.h>
 #include <time.h>

@@ -137,8 +137,8 @@ bool shim_kernel_has_verbs(void)
 	return syscall(SYS_faccessat, AT_FDCWD, sysfs_class_paths[SYSFS_VERBS], F_OK) == 0;
 }
 
-/* Get the real library's device list, and its length in *n. The library is not opened if the kernel has no RDMA
- * devices. @return NULL with *n 0: no list. */
+/* Get the real library's device list, and its length in *n. The library is not opened if the kernel has no verbs
+ * (shim_kernel_has_verbs). @return NULL with *n 0: no list. */
 static struct ibv_device **real_devices(int *n)
 {
 	*n = 0;

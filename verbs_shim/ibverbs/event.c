@@ -11,8 +11,8 @@
  * Destroying an object drops its unread events and waits until the events that were read are acknowledged. The engine
  * raises events with its lock held, so the engine lock is taken before queue locks.
  *
- * Code under a lock must contain no cancellation point: a thread cancelled there would never release the lock. Such
- * code therefore makes system calls with syscall(), not through the C library's wrappers.
+ * Code under a lock must contain no cancellation point without a cleanup handler: a thread cancelled there would never
+ * release the lock. Such code therefore makes system calls with syscall(), not through the C library's wrappers.
  */
 #include <fcntl.h>
 #include <poll.h>
@@ -117,8 +117,8 @@ static void queue_settle(struct shim_event_queue *q)
 		q->counted--;
 }
 
-/* Add an asynchronous event. @param merge do not add an event type that is already pending; false for port events,
- * which are all kept. */
+/* Add an asynchronous event; it is dropped if the source has SHIM_SOURCE_DEPTH pending ones. @param merge do not add an
+ * event type that is already pending; false for port events. */
 static void queue_add(struct shim_event_queue *q, struct shim_event_source *src, uint8_t type, bool merge)
 {
 	pthread_mutex_lock(&q->lock);

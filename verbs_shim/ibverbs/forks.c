@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * forks.c - registers the fork handlers of the verbs and of their connection manager. The handlers hold the locks
- * during a fork, so that the locks are free in the child. They are registered when the library is loaded: if they were
- * registered later, another thread could fork during the registration, and its child could find a lock taken. Owns
- * nothing.
+ * forks.c - registers the fork handlers of the verbs, of the engines and of the connection manager. The handlers hold
+ * the locks during a fork, so that the locks are free in the child. They are registered when the library is loaded: if
+ * they were registered later, another thread could fork during the registration, and its child could find a lock taken.
+ * Owns nothing.
  */
 #include "rdmacm/cma.h"
 #include "shim.h"

@@ -2,7 +2,7 @@
 /*
  * import.c - ibv_import_device, and the import of PDs, memory regions and device memory. A program opens a context with
  * a copy of another context's cmd_fd; the new context can import the objects of the other context by their handles.
- * Both contexts belong to this process: another process has a NIC function of its own, which cannot reach ours.
+ * Both contexts belong to this process: the NIC function of another process cannot reach the objects of this one.
  *
  * An imported object is an alias of the original object. Destroying or unimporting the alias leaves the original
  * intact. After an original PD is destroyed, calls that use an alias of it fail with ENOENT. The keys of a region

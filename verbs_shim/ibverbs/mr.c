@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * mr.c - memory regions (IBTA 10.6.3, 11.2.8). Memory is not pinned. Registration fails, like a kernel's, if
- * the range is not mapped. If memory is unmapped after its registration, the NIC handles accesses to it, as far as
- * possible, as if the pages were pinned (nic_mr_reg), except in on-demand regions.
+ * mr.c - memory regions (IBTA 10.6.3, 11.2.8). Memory is not pinned. Except for on-demand regions, registration fails,
+ * like a kernel's, if the range is not mapped; and if memory is unmapped later, the NIC handles accesses to it, as far
+ * as possible, as if the pages were pinned (nic_mr_reg).
  */
 #include "dmabuf.h"
 #include "shim.h"
@@ -96,7 +96,7 @@ SHIM_EXPORT struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset,
 	return shim_dmabuf_reg(pd, offset, length, iova, fd, (unsigned)access);
 }
 
-/* Whether the input passes the checks that libibverbs makes before it calls the kernel. */
+/* Whether the input passes checks that libibverbs makes before it calls the kernel. */
 static bool rereg_input_is_legal(const struct shim_mr *mr, int flags, const void *addr, size_t length, int access)
 {
 	return !mr->map && !(flags & ~IBV_REREG_MR_FLAGS_SUPPORTED) &&
@@ -104,8 +104,8 @@ static bool rereg_input_is_legal(const struct shim_mr *mr, int flags, const void
 	       (flags & IBV_REREG_MR_CHANGE_ACCESS || !access);
 }
 
-/* Change a region. On failure errno is set and the region is unchanged. @return 0; IBV_REREG_MR_ERR_INPUT: libibverbs
- * refuses the input; IBV_REREG_MR_ERR_CMD: the kernel or an adapter would refuse it. */
+/* Change a region. On failure errno is set and the region is unchanged. @return 0; IBV_REREG_MR_ERR_INPUT: see
+ * rereg_input_is_legal(); IBV_REREG_MR_ERR_CMD: another failure. */
 SHIM_EXPORT int ibv_rereg_mr(struct ibv_mr *ibv, int flags, struct ibv_pd *pd, void *addr, size_t length, int access)
 {
 	if (!shim_is_ours(ibv->context))

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * newer.c - functions that libibverbs has had since rdma-core 59 (version nodes 1.15 to 1.18). symbols.list exports
+ * newer.c - functions that rdma-core 59 to 65 added to libibverbs (version nodes 1.15 to 1.18). symbols.list exports
  * them under libibverbs's names. Their structures are declared here under our own names, so that this file compiles
  * with any verbs.h, old or new. ibv_alloc_buf returns ordinary memory on our devices.
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * ops.c - the operations that the inline functions of verbs.h find in a context. Operations for flows, work
- * queues, counters, null MRs and rate limits stay NULL; for these the inline functions return EOPNOTSUPP.
+ * queues, counters, null MRs and rate limits stay NULL; for these the inline functions fail with EOPNOTSUPP.
  */
 #include "cq.h"
 #include "shim.h"

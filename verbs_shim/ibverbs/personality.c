@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * personality.c - how atomics appear to programs: the capabilities that a device reports, and the byte order of
- * results. Every personality imitates certain hardware; the effect of the atomics is always the same (docs/atomics.md).
+ * results. The effect of the atomics is always the same (docs/atomics.md).
  */
 #include <stdio.h>
 #include <string.h>

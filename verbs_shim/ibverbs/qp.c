@@ -44,7 +44,7 @@ static int init_translate(struct shim_qp *qp, struct ibv_pd *pd, const struct ib
 			attr->cap.max_inline_data},
 		.sq_sig_all = attr->sq_sig_all,
 		/* Programs set max_atomic_arg for any QP type. It is ignored for types other than RC: their QPs
-		 * refuse atomics when these are posted. */
+		 * refuse extended atomics when these are posted. */
 		.max_atomic_arg = attr->qp_type == IBV_QPT_RC ? extra->max_atomic_arg : 0,
 		.be_replies = extra->be_replies ? SHIM_ATOMIC_SIZES : personality->be_sizes,
 		.cross_channel = extra->cross_channel,
@@ -220,7 +220,7 @@ SHIM_EXPORT int ibv_detach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, ui
 
 /* ---- attributes -------------------------------------------------------------------------------------- */
 
-/* The attributes that every provider supports. Rate limits, whose bit is above these, are optional: we have none. */
+/* The attributes that every provider knows. Rate limits, whose bit is above these, are optional: we have none. */
 #define MASK_KNOWN   ((IBV_QP_DEST_QPN << 1) - 1)
 /* Refused: RoCE has no alternate paths, and capabilities are fixed at creation. */
 #define MASK_REFUSED (IBV_QP_ALT_PATH | IBV_QP_CAP)

@@ -134,7 +134,7 @@ int shim_query_rt_values(struct ibv_context *context, struct ibv_values_ex *valu
 	return 0;
 }
 
-/* In a forked child, the context that answers queries whose results can change. */
+/* The context that answers queries whose results can change: in a forked child, the one opened there. */
 static struct shim_context *ctx_here(struct ibv_context *context)
 {
 	return shim_ctx(shim_context_here(context));

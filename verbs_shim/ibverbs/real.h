@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* real.h - interface between real.c, tramp.c and the table that symbols.py generates. */
+/* real.h - the real library, and the table of trampolines that symbols.py generates. */
 #ifndef SHIM_REAL_H
 #define SHIM_REAL_H
 
@@ -20,7 +20,7 @@ extern bool shim_data_verbs_allow_disassociate_destroy;
 
 /** The real library's handle, if the process has loaded that library; else NULL. */
 void *shim_real_loaded(void);
-/** The real library's handle, opened on first use; NULL if it is not installed. */
+/** The real library's handle, opened on first use; NULL if none is found. */
 void *shim_real_open(void);
 
 /** The `priv` of our contexts, which only the real libibverbs reads. A program may call a function that only the real

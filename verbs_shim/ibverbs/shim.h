@@ -3,7 +3,7 @@
  * shim.h - the verbs objects of uroce (private to verbs_shim/ibverbs).
  *
  * Every object embeds its public structure from verbs.h, and container_of finds the object from that structure; the
- * other members are private. Most objects have an object of the NIC (nic.h), which is used only with the engine lock
+ * other members are private. Most objects have an object of the NIC (nic.h), which is changed only with the engine lock
  * held.
  *
  * Foreign objects: the libraries built from here also serve real devices. Each exported function checks the context of
@@ -14,7 +14,7 @@
  * - the lock of an extended QP's batch and that of an extended CQ's current completion, which stay locked between calls
  *   of the application;
  * - the engine lock;
- * - the lock of the device list, then that of a device;
+ * - the lock of the device list, then that of a device; the lock of the files of XRC domains (xrc.c);
  * - the event lock of a context or channel.
  *
  * The mutexes inside the public structures guard the counts of acknowledged events; no other lock is taken while one of
@@ -75,11 +75,11 @@ void shim_event_wait_acks(pthread_mutex_t *mutex, pthread_cond_t *cond, const ui
 
 /* ---- objects ----------------------------------------------------------------------------------------- */
 
-/** Kinds of NIC objects of a context, in the order of teardown (object.c). */
+/** Kinds of objects that a context lists, in the order of teardown (object.c). */
 enum shim_kind { SHIM_QP, SHIM_SRQ, SHIM_XRCD, SHIM_CQ, SHIM_AH, SHIM_MW, SHIM_MR, SHIM_DM, SHIM_PD, SHIM_KINDS };
 
-/** An object's node in its context's list of objects of that kind. Thread domains, parent domains and imported objects
- * are in no list. The program's structure of the object must still contain this ctx and this handle (SHIM_INTACT). */
+/** An object's node in its context's list of objects of its kind. Parent domains and imported objects are in no list.
+ * The program's structure of the object must still contain this ctx and this handle (SHIM_INTACT). */
 struct shim_link {
 	struct shim_link *next, **at;
 	struct shim_context *ctx;
@@ -360,7 +360,7 @@ void shim_event_raise(void *ctx, const struct nic_event *event);
 
 /** Function `name` of the real libibverbs, or NULL. */
 void *shim_real_symbol(const char *name);
-/** shim_real_symbol() cast to the type of the function `name`. Each place of use looks the symbol up once. */
+/** shim_real_symbol() cast to the type of the function `name`. Each place of use keeps what it has found. */
 #define shim_real(name)                                                                                                \
 	({                                                                                                             \
 		static void *_Atomic shim_fn_;                                                                         \

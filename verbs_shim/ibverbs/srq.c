@@ -90,8 +90,7 @@ static int members_of(enum ibv_srq_type type)
 	}
 }
 
-/* For a basic SRQ with a PD, verbs.h calls ibv_create_srq. It calls this function for other SRQ types, and for
- * attributes without a PD. */
+/* For a basic SRQ with a PD and no further attributes, verbs.h calls ibv_create_srq; else it calls this function. */
 struct ibv_srq *shim_create_srq_ex(struct ibv_context *context, struct ibv_srq_init_attr_ex *attr)
 {
 	const uint32_t base = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * strings.c - names of enumerators, static rates, and reading sysfs files: the functions of libibverbs that need no
+ * strings.c - names of enumerators, static rates, and reading sysfs files: functions of libibverbs that need no
  * object. We implement them instead of calling the real library, so that programs run on hosts without it.
  */
 #include <fcntl.h>

@@ -20,7 +20,7 @@
 typedef void *alloc_context_fn(struct ibv_device *device, int cmd_fd, size_t size, struct verbs_context *offset,
 			       uint32_t driver_id);
 
-/** The device of that context. The real library keeps data of its own behind the public structure. */
+/** The device for which the real library makes a context. It keeps data of its own behind the public structure. */
 static union {
 	struct ibv_device ibv;
 	char room[4096];
@@ -54,8 +54,8 @@ static struct verbs_ex_private *private_new(void *library)
 	return priv;
 }
 
-/* This takes no lock: it calls dlsym(), and another thread can call it with the dynamic linker's lock held, so a lock
- * could deadlock. If two threads make the private part at the same time, one of the two is not used. */
+/* Takes no lock: it calls dlsym(), and another thread can call this function with the dynamic linker's lock held, so a
+ * lock could deadlock. If two threads make the private part at the same time, one of the two is not used. */
 struct verbs_ex_private *shim_unknown_private(void)
 {
 	static struct verbs_ex_private *_Atomic made;

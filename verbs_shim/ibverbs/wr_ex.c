@@ -10,7 +10,7 @@
 #include "shim.h"
 
 struct shim_batch_wr {
-	struct nic_send_wr wr; /* sg_list is set only when the request is posted */
+	struct nic_send_wr wr; /* sg_list is set only by batch_request() */
 	size_t data;	       /* offset in shim_batch.data of the SGEs or the inline bytes */
 	uint32_t inline_len;
 };

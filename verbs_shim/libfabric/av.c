@@ -203,7 +203,7 @@ void ufi_av_follow(struct ufi_av *av)
 	bool all = true;
 
 	if (av->following)
-		return; /* a recursive call: av_adopt calls ufi_ep_meet, which looks up the new entry */
+		return; /* a recursive call: av_adopt and av_forget call endpoints, which look up addresses */
 	av->following = true;
 	for (uint32_t i = av->pending; i < n; i++) {
 		if (i >= av->n || !av->entries[i].used)

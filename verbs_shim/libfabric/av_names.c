@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * av_names.c - inserting addresses by node and service names, for one node or for a cluster. For each further node,
- * fi_av_insertsym increments the number at the end of the node's name (or the IP address itself); for each service of a
- * node, it increments the service.
+ * fi_av_insertsym increments the number at the end of the node's name (or the IPv4 address itself); for each further
+ * service of a node, it increments the service.
  */
 #include <arpa/inet.h>
 #include <ctype.h>

@@ -4,7 +4,7 @@
  * memory. An index is assigned once, and its address is then written once. If a process dies between the two steps, the
  * index has no address. av.c keeps each process's private copy of the table. The last process that closes the table
  * removes the shared memory. If that process is killed before it does so, the next process that opens the table empties
- * it.
+ * it (or, if it opens the table read-only, removes it).
  */
 #include <fcntl.h>
 #include <sched.h>

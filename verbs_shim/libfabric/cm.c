@@ -2,7 +2,7 @@
 /*
  * cm.c - connections of FI_EP_MSG endpoints (fi_cm(3)). The NIC connects, accepts and disconnects (nic_rdm_cm_*). This
  * file checks which calls the application can make in each state, and reports events to the endpoint's event queue. The
- * passive side is in request.c.
+ * passive side is in pep.c and request.c.
  *
  * An accepting endpoint uses a port of its own, which is hidden from the application: as with sockets, fi_getname
  * returns the address that the peer connected to.
@@ -155,8 +155,9 @@ int ufi_cm_accept(struct fid_ep *fid, const void *param, size_t paramlen)
 	return begun(core, &from, rc);
 }
 
-/* Report the end of the connection once, to the application and the peer. Called after pmd_settle, which sends the ACKs
- * for received packets: a peer that still waited for an ACK would report a lost connection. Engine lock held. */
+/* End the connection and tell the peer. If the connection was up and the endpoint does not close, tell the application,
+ * too. Called after pmd_settle, which sends the ACKs for received packets: a peer that still waited for an ACK would
+ * report a lost connection. Engine lock held. */
 static void disconnect(struct ufi_core *core)
 {
 	bool was_connected = core->cm.state == UFI_CM_CONNECTED;

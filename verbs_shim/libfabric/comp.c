@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * comp.c - turns the NIC's completions into completion queue entries and counter updates. Called with the engine's lock
- * held, on the thread that makes progress.
+ * comp.c - turns the NIC's completions into completion queue entries and counter updates. All functions but
+ * ufi_comp_strerror() are called with the engine's lock held.
  */
 #include "provider.h"
 #include "requests.h"
@@ -149,8 +149,8 @@ static bool is_told(const struct ufi_core *core, const struct nic_rdm_done *d, c
 		return true;
 	if (work) /* deferred work reports to its own counter; if it has none, failures are reported in the queue */
 		return failed && !work->completion;
-	/* These are always reported: failures, a peer's RMA write with immediate data, the end of a multi-receive
-	 * buffer. */
+	/* These are reported without FI_COMPLETION: failures, a peer's RMA write with immediate data, the end of a
+	 * multi-receive buffer, and a receive of a shared context, unless the endpoint's queue is selective. */
 	if (failed || d->kind == NIC_RDM_REMOTE_WRITE)
 		return true;
 	return d->kind == NIC_RDM_RECV && (d->flags & NIC_RDM_MULTI || (core->srx && !core->rx_selective));

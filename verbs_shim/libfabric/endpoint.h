@@ -24,7 +24,7 @@ struct ufi_core {
 	struct nic_rdm *rdm; /* NULL: not enabled */
 	struct nic_rdm_addr addr;
 	bool served;  /* the endpoint holds its port */
-	bool closing; /* completions are no longer reported */
+	bool closing; /* only receives of a shared context are still reported */
 	struct ufi_cm cm;
 	struct ufi_av *av;
 	bool av_shared; /* the address vector is shared with other processes */
@@ -70,8 +70,8 @@ int ufi_ep_bind(struct fid *fid, struct fid *bfid, uint64_t flags);
 void ufi_ep_unbind(struct ufi_core *core);
 /** Recompute the request flags after op_flags or a binding has changed. */
 void ufi_ep_flags(struct ufi_ep *ep);
-/** Called when an address was inserted. A datagram endpoint then reports the source of datagrams from this address.
- * Engine lock held. */
+/** Called for each address of the vector, when it was inserted or when the endpoint is enabled. A datagram endpoint
+ * then reports the source of datagrams from this address. Engine lock held. */
 void ufi_ep_meet(struct ufi_core *core, fi_addr_t fi_addr);
 /** The peer of a fi_addr_t. Engine lock held. @return NULL: no such fi_addr_t, or no memory. */
 struct nic_rdm_peer *ufi_ep_peer(struct ufi_core *core, fi_addr_t fi_addr);
@@ -116,11 +116,11 @@ void ufi_cm_close(struct ufi_core *core);
 bool ufi_pep_exists(const struct fid *handle);
 int ufi_pep_open(struct fid_fabric *fabric, struct fi_info *info, struct fid_pep **out, void *context);
 /** Use info->handle for a new endpoint. The handle is either the connection request that the endpoint is to accept,
- * or a passive endpoint whose port the new endpoint takes over. @return 0, -FI_EINVAL: the handle is neither, or is
- * already used. */
+ * or a passive endpoint whose port the new endpoint takes over. @return 0, -FI_EINVAL: the handle is neither, belongs
+ * to another device, or is already used, or the passive endpoint listens. */
 int ufi_pep_give(struct ufi_core *core, const struct fid *handle);
-/** Accept a request with an endpoint. Engine lock held. @return 0; -FI_ECONNABORTED: already answered, or the
- * passive endpoint has closed; -FI_EINVAL. */
+/** Accept a request with an endpoint. Engine lock held. @return as nic_rdm_cm_accept; -FI_ECONNABORTED: already
+ * answered, or the passive endpoint has closed. */
 int ufi_request_accept(struct ufi_request *r, struct nic_rdm *ep, const void *data, size_t len);
 /** Called when the endpoint that was opened for the request closes. Engine lock held. */
 void ufi_request_leave(struct ufi_request *r);

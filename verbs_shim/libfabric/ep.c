@@ -61,7 +61,7 @@ static int ep_create(struct ufi_core *core)
 	};
 	int rc;
 
-	/* The size of a datagram queue is not raised: such a queue allocates all its entries at once. */
+	/* max_tx is not raised for datagrams: their send queue allocates all its entries at once. */
 	if (init.max_tx < UFI_TX_TAKEN && !init.datagrams)
 		init.max_tx = UFI_TX_TAKEN;
 	if (init.max_rx < UFI_RX_TAKEN)

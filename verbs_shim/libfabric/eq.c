@@ -19,7 +19,7 @@ struct ufi_event {
 	union {
 		struct fi_eq_err_entry err;
 		struct fi_eq_cm_entry entry;
-		char data[64]; /* more bytes are allocated if necessary */
+		char data[64]; /* event_new() allocates room for all data of the event */
 	};
 };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * fabric.c - fabrics, which only group event queues and domains; also the functions that stand for unsupported calls.
+ * fabric.c - fabrics, which only group other objects; also the functions that stand for unsupported calls.
  */
 #include "pep.h"
 #include "endpoint.h"

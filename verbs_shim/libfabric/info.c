@@ -9,11 +9,11 @@
 #include "endpoint.h"
 #include "provider.h"
 
-/* libfabric's core sets this flag when it looks for providers to layer its utility providers over. This provider
+/* libfabric's utility providers set this flag when they look for providers to layer themselves over. This provider
  * then returns no entry: such layers would add nothing, and their entries would be listed before this provider's. */
 #define GETINFO_FOR_LAYERS (1ull << 59)
 
-#define OBJECTS_MAX 16384 /* reported limit of each kind of object in a domain; in fact only memory limits them */
+#define OBJECTS_MAX 16384 /* reported limit of each kind of object in a domain; not enforced */
 #define FABRIC_NAME "uroce"
 
 /* mem_tag_format of unstructured tags: 64 fields of one bit, so applications can use any mask (fi_endpoint(3)). */

@@ -6,8 +6,9 @@
  *
  * The provider requires no memory registration mode: the application or the provider can choose keys, and addresses can
  * be virtual or offsets. An application that supports basic registration gets basic registration, because most networks
- * need that mode and the application was tested with it. If the application's mr_mode names further modes, it
- * supports all of them and checks which ones are required. The provider then reports that none is required.
+ * need that mode and the application was tested with it. If the application's mr_mode names modes besides those of
+ * basic registration and FI_MR_LOCAL, the application supports all of them and checks which ones are required. The
+ * provider then reports that none is required.
  */
 #include "provider.h"
 

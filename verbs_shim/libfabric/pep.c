@@ -7,7 +7,7 @@
 #include "pep.h"
 #include "endpoint.h"
 
-#define BACKLOG_MAX 1024 /* the NIC's limit */
+#define BACKLOG_MAX 1024 /* as many requests as the NIC remembers for a listener */
 
 static struct ufi_pep *pep_of(struct fid *fid)
 {
@@ -120,7 +120,7 @@ static int pep_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 	return 0;
 }
 
-/* As with sockets, the application's backlog does not limit pending requests. It is checked and ignored. */
+/* The application's backlog is checked and ignored: it does not limit pending requests. */
 static int pep_control(struct fid *fid, int command, void *arg)
 {
 	if (command != FI_BACKLOG)

@@ -49,8 +49,8 @@ static inline void ufi_pep_leave(const struct ufi_pep *pep)
 
 /** The unanswered request that a handle points to. Engine lock held. @return NULL: no such request. */
 struct ufi_request *ufi_request_find(const struct ufi_pep *pep, const struct fid *handle);
-/** Called when a request has been answered: remove it from the list, and free it unless an endpoint was opened for
- * it. Engine lock held. */
+/** Called when a request has been answered: remove it from the list, and free it unless it is `given`. Engine lock
+ * held. */
 void ufi_request_end(struct ufi_request *r);
 /** A nic_rdm_init.cm callback; ctx is the struct ufi_pep. */
 void ufi_request_event(void *ctx, const struct nic_rdm_cm_event *event);

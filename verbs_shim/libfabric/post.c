@@ -147,7 +147,7 @@ static int recv_from(struct ufi_core *core, fi_addr_t from, const struct nic_rdm
 	return *peer ? 0 : ufi_ep_no_peer(core, from);
 }
 
-/* Execute a peek. A message that matches is reported at the endpoint where it arrived. */
+/* Execute a peek. A message that matches is reported at the endpoint where it arrived, if that has a queue. */
 static int recv_peek(struct ufi_ep *ep, const struct ufi_recv *r, const struct nic_rdm_recv *request)
 {
 	struct ufi_core *core = ep->core, *teller = core, *owner;
@@ -219,7 +219,7 @@ ssize_t ufi_recv(struct ufi_ep *ep, const struct ufi_recv *r)
 	if (!rc)
 		rc = r->flags & FI_PEEK ? recv_peek(ep, r, &request) : nic_rdm_rq_recv(core->rq, &request);
 	if (rc == 0 && !(r->flags & FI_PEEK) && !nic_tx_pending(core->domain->nic)) {
-		/* Nothing is to be sent. Do not ring the doorbell, because that would make progress: an application
+		/* Nothing is to be sent. Do not ring the doorbell, because that can make progress: an application
 		 * that reposts several receives would get messages before it has posted all of them, and messages
 		 * without a receive would have to be buffered or fetched later. */
 		ufi_leave(core->domain);

@@ -9,8 +9,8 @@
  * counters.
  *
  * Locks: the engine's lock guards all objects of a domain (ufi_enter, ufi_leave), and is held during the NIC's
- * callbacks. An event queue, which belongs to a fabric, has its own mutex, the innermost lock. `users` counts are
- * atomic.
+ * callbacks. Fabrics, poll sets and wait sets have mutexes, which are taken before the engine's lock. An event queue,
+ * which belongs to a fabric, has a mutex that is the innermost lock. `users` counts are atomic.
  *
  * Calls return 0, a count, or a negative fi_errno, as the man pages say.
  */
@@ -90,9 +90,9 @@ extern struct ufi_params ufi_params;
 
 #define UFI_MIN_MULTI_RECV 64	 /* the default, in bytes */
 #define UFI_QUEUE_MAX	   16384 /* maximum queue size (requests in flight, or posted receives) that can be requested */
-/** The NIC accepts at least this many requests (TX) and receives (RX), even if the endpoint's queue size is smaller.
- * The memory for them is touched only on use. MPI applications assume that there is no limit: an application that first
- * posts all its receives or sends would hang at a small limit. */
+/** The NIC accepts at least this many requests (TX, except datagrams) and receives (RX), even if the endpoint's own
+ * queue is smaller. The memory for them is touched only on use. MPI applications assume that there is no limit: an
+ * application that first posts all its receives or sends would hang at a small limit. */
 #define UFI_TX_TAKEN	   8192u
 #define UFI_RX_TAKEN	   32768u
 /** A memory key is an R_Key: 4 bytes. */

@@ -109,7 +109,7 @@ static inline uint64_t ufi_msg_flags(const struct ufi_ep *ep, uint64_t flags)
 {
 	return flags | (ep->tx_msg_flags & (flags & UFI_LEVELS ? ~UFI_LEVELS : ~0ull));
 }
-/** Flags of an inject call, which reports no completion. */
+/** Flags of an inject call: without FI_COMPLETION, because a success gets no queue entry. */
 static inline uint64_t ufi_inject_flags(const struct ufi_ep *ep)
 {
 	return (ep->tx_flags & ~FI_COMPLETION) | FI_INJECT;
@@ -142,7 +142,7 @@ void ufi_done(void *ctx, const struct nic_rdm_done *done);
 void ufi_tell(struct ufi_core *core, const struct nic_rdm_done *done);
 /** The nic_rdm_init.served callback. */
 void ufi_served(void *ctx, struct nic_rdm_peer *peer, uint32_t rkey, bool read, bool write);
-/** Report the result of the peek `r`: the message `found`, or NULL if no message matches. Engine lock held. */
+/** Report the result of the peek `r`. @param found the message; NULL: none matches. Engine lock held. */
 void ufi_done_peek(struct ufi_core *core, const struct ufi_recv *r, const struct nic_rdm_done *found);
 /** The message text for a prov_errno. */
 const char *ufi_comp_strerror(int prov_errno);

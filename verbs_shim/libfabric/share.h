@@ -15,8 +15,8 @@ enum ufi_share_state {
 };
 
 /** Open the table of this name. If it is missing, create it, unless `read_only`. `count`: minimum capacity of a new
- * table. @return 0; -FI_ENOENT; -FI_EINVAL: invalid name, or not an address table; -FI_EACCES: belongs to another
- * user; -FI_ENOMEM; or a negative errno. */
+ * table. @return 0; -FI_ENOENT: missing, and `read_only`; -FI_EINVAL: the name is too long, or names no address
+ * table; -FI_EACCES: belongs to another user; -FI_ENOMEM; or a negative errno. */
 int ufi_share_open(const struct ufi_domain *domain, const char *name, bool read_only, size_t count,
 		   struct ufi_share **out);
 void ufi_share_close(struct ufi_share *share);

@@ -5,8 +5,8 @@
  * the futex word and wakes all threads; those that find no event sleep again. Applications that wait by their own means
  * get an eventfd.
  *
- * A spurious wake-up is harmless, a lost one is not. Therefore an object is armed, and its descriptor drained, only
- * with the object's lock held and no event pending.
+ * A spurious wake-up is harmless, a lost one is not. Therefore an object in use is armed, and its descriptor drained,
+ * only with the object's lock held and no event pending.
  *
  * If the engine has no thread that moves packets, a sleeper wakes every LOOK_NS to make progress, and does not sleep at
  * all while packets move.

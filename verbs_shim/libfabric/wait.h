@@ -15,13 +15,13 @@
 struct ufi_fabric;
 struct ufi_waitset;
 
-/** Wait state of a queue or counter, guarded by the lock of the queue or counter. */
+/** Wait state of a queue or counter, guarded by the lock of the queue or counter. Wait sets use only obj and fd. */
 struct ufi_wait {
 	enum fi_wait_obj obj;
 	int fd;			 /* eventfd for applications that wait by their own means; -1: not requested yet */
 	struct ufi_waitset *set; /* the wait set; NULL: none */
 	bool armed;		 /* a thread or the application waits: the next event must wake it */
-	uint64_t from;		 /* for a counter: wake only when the value is at least this */
+	uint64_t from;		 /* for a counter: smaller values wake nobody */
 	atomic_uint wakes;	 /* number of wake-ups; also the futex word that threads sleep on */
 	atomic_uint sleepers;	 /* number of threads that sleep on `wakes` now */
 };
@@ -29,20 +29,20 @@ struct ufi_wait {
 /** Initialize the wait state. @return 0, -FI_ENOSYS: unsupported wait object. */
 int ufi_wait_init(struct ufi_wait *wait, enum fi_wait_obj obj);
 void ufi_wait_fini(struct ufi_wait *wait);
-/** Whether threads sleep on this kind of wait object. If not, they poll (FI_WAIT_YIELD) or cannot wait
- * (FI_WAIT_NONE). */
+/** Whether threads sleep on this kind of wait object. If not, they poll; for completion queues with FI_WAIT_NONE,
+ * calls that wait fail. */
 static inline bool ufi_wait_sleeps(const struct ufi_wait *wait)
 {
 	return wait->obj == FI_WAIT_FD || wait->obj == FI_WAIT_UNSPEC || wait->obj == FI_WAIT_SET;
 }
-/** Clear the descriptor and let the next ufi_wait_signal make it readable. The object's lock is held. @return 0;
- * -FI_EINVAL: threads do not sleep on this kind of object; or a negative errno. */
+/** Clear the descriptor and let the next ufi_wait_signal make it readable. The object's lock is held, unless the object
+ * is being opened. @return 0; -FI_EINVAL: threads do not sleep on this kind of object; or a negative errno. */
 int ufi_wait_arm(struct ufi_wait *wait);
 /** Prepare to sleep: pass the return value to ufi_wait_sleep(). The next ufi_wait_signal() ends this sleep, even if it
  * comes before the sleep begins. The object's lock is held. */
 unsigned ufi_wait_begin(struct ufi_wait *wait);
-/** As ufi_wait_begin(), but the thread is woken only when the counter reaches `value` or counts an error. The
- * counter's lock is held. */
+/** As ufi_wait_begin(), but for a counter: only errors, and values from `value` on, must end the sleep. The counter's
+ * lock is held. */
 unsigned ufi_wait_begin_from(struct ufi_wait *wait, uint64_t value);
 void ufi_wait_wake(struct ufi_wait *wait);
 static inline void ufi_wait_signal(struct ufi_wait *wait)
@@ -82,7 +82,8 @@ struct ufi_waitset *ufi_waitset_of(struct fid *fid);
 int ufi_waitset_add(struct fid_wait *set, const struct ufi_fabric *fabric, struct fid *object, struct ufi_wait *wait);
 /** Remove an object that is being closed from its set, if it has one. */
 void ufi_waitset_remove(struct ufi_wait *wait, const struct fid *object);
-/** Call fi_trywait on all members. @return 0, -FI_EAGAIN: a member has an event. */
+/** Arm the members, up to the first that has an event (ufi_trywait). @return 0; -FI_EAGAIN: a member has an event; or
+ * another negative fi_errno. */
 int ufi_waitset_trywait(struct ufi_waitset *set);
 
 #endif

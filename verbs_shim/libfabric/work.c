@@ -5,8 +5,8 @@
  * The application names deferred work by its struct fi_deferred_work, which stores the index of the work's slot in the
  * domain. It does not store a pointer, because the application can name work that has completed long ago.
  *
- * Owns: ufi_domain.works, ufi_core.works, and a count in `users` of each counter that a work waits for, reports to or
- * changes.
+ * Owns: ufi_domain.works, the entries of ufi_core.works and ufi_core.triggered, and a count in `users` of each counter
+ * that a work waits for, reports to or changes.
  */
 #include "work.h"
 

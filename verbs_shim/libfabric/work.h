@@ -4,9 +4,9 @@
  * to verbs_shim/libfabric.
  *
  * The call that queues a request checks it as if it were posted, so the call can return errors. It also copies the
- * request with its vectors. The NIC's trigger unit later starts the copy, with the engine's lock held and not from
- * within another call of the NIC. From then on a triggered operation is an ordinary request. Deferred work is tracked
- * until it completes, because its completion can be reported to a counter that the application has named for this work.
+ * request with its vectors. The NIC's trigger unit later starts the copy, with the engine's lock held, when the NIC is
+ * processing nothing else. From then on a triggered operation is an ordinary request. Deferred work is tracked until it
+ * completes, because its completion can be reported to a counter that the application has named for this work.
  *
  * Work is started or canceled under the engine's lock, so it is always clear which of the two has happened.
  */
@@ -28,7 +28,7 @@ struct ufi_work {
 	struct list node;      /* links the work into core->works or core->triggered */
 	struct ufi_core *core; /* NULL: the work changes a counter, and posts no request */
 	struct ufi_domain *domain;
-	struct ufi_cntr *trigger;      /* NULL: the work has started */
+	struct ufi_cntr *trigger;      /* counter that the work waits for; NULL: it has started */
 	struct ufi_cntr *completion;   /* NULL: no counter */
 	struct fi_deferred_work *user; /* NULL: a triggered operation */
 	uint32_t slot;		       /* index of the work's slot in the domain; `user` stores this index too */
@@ -56,7 +56,7 @@ struct ufi_work *ufi_work_rma(struct ufi_core *core, const struct ufi_rma *r);
 struct ufi_work *ufi_work_atomic(struct ufi_core *core, const struct ufi_atomic *a);
 struct ufi_work *ufi_work_count(struct ufi_domain *domain, const struct ufi_counting *c);
 
-/** Whether the vectors of an atomic operation are within the limits, so that they can be copied. */
+/** Whether the vectors of an atomic operation can be copied: they exist and are within the limits. */
 bool ufi_work_atomic_fits(const struct ufi_atomic *a);
 
 /** Find the counter of a fid, which must belong to this domain. @return 0, -FI_EINVAL, -FI_EDOMAIN. */
@@ -66,7 +66,7 @@ int ufi_work_cntr(const struct ufi_domain *domain, struct fid_cntr *fid, struct 
  * Queue the work, or start it if the counter has already reached the threshold. Takes ownership of the work, even on
  * failure.
  * @param user, completion NULL for a triggered operation.
- * @return 0, or the error that posting the request would return.
+ * @return 0; the error that posting the request would return; -FI_ENOMEM; -FI_EIO.
  */
 int ufi_work_queue(struct ufi_work *work, struct ufi_cntr *trigger, uint64_t threshold, struct fi_deferred_work *user,
 		   struct ufi_cntr *completion);

@@ -8,8 +8,8 @@
  * Locks, outermost first: an id's `op`, held during each command on the id; the lock of the device list
  * (cma_device.c); an engine's lock (pmd_lock); cma_lock. The members of an id from `state` on change in two ways: by
  * commands, which hold the id's `op`, and by events of the id's connection, which hold only the engine's lock. These
- * members do not change while a thread holds both locks. cma_lock guards the rest: the files, the queued events, and
- * the table of ids. No thread can be cancelled while it holds cma_lock.
+ * members do not change while a thread holds both locks. cma_lock guards the rest: the files, the queued events, the
+ * table of ids, and the memberships of multicast groups. No thread can be cancelled while it holds cma_lock.
  *
  * Calls return 0 or the negative errno that the kernel would return.
  */
@@ -28,7 +28,7 @@
 #define CMA_AF_IB 27 /* AF_IB, the family of InfiniBand addresses, which are not supported */
 
 /* The kernel's values. CMA_RESPONSE_TIMEOUT and CMA_PACKET_LIFE are exponents: 4.096 us * 2^n. CMA_RETRIES is the
- * number of times that a message is resent. */
+ * maximum number of times that a message is resent. */
 #define CMA_RESPONSE_TIMEOUT 20
 #define CMA_RETRIES	     15
 #define CMA_PACKET_LIFE	     16
@@ -37,7 +37,7 @@
 #define CMA_PKEY	     0xffff
 #define CMA_BACKLOG_MAX	     1024
 
-/* A connection raises at most three events: established or refused, disconnected, end of time-wait. */
+/* A connection raises at most three events: answered, established or failed; disconnected; end of time-wait. */
 #define CMA_CONN_EVENTS 3
 
 /** States of an id, each with the commands that lead out of it. */
@@ -138,7 +138,7 @@ static inline bool cma_is_ud(const struct cma_id *id)
 /* ---- ids (cma_id.c) ---------------------------------------------------------------------------------- */
 
 /** Create an id in a file. It has one reference, which lasts until the number of the id is given up. cma_lock held.
- *  @return NULL: no memory */
+ *  @return NULL: no memory, or the file's last descriptor has been closed */
 struct cma_id *cma_id_new(struct cma_file *file, uint16_t space, uint8_t qp_type);
 /** Find an id by its number, take a reference, and lock `op`. @return 0; -ENOENT; -EINVAL: the id belongs to another
  * file */
@@ -148,9 +148,9 @@ void cma_id_put(struct cma_id *id);
 /** Take one of the CMA_CONN_EVENTS events that were allocated with the id. The caller fills the event in and queues it.
  *  cma_lock held. */
 struct cma_event *cma_id_event(struct cma_id *id);
-/** End the id's connection, release its ports, and remove the id from its file and from the table. The id is freed when
- *  its last reference is released. `op` is held before and after. @return the number of the id's events that the
- * program has read */
+/** End the id's connection and memberships, release its ports, refuse the requests that the program has not read, and
+ *  remove the id from its file and from the table. The id is freed when its last reference is released. `op` is held
+ *  before and after. @return the number of the id's events that the program has read */
 uint32_t cma_id_destroy(struct cma_id *id);
 /** Lock and unlock the device's engine. If `device` is NULL (the id has no device), do nothing. Before cma_engine_leave
  *  unlocks the engine, it rings the doorbell, so that queued messages are sent. */
@@ -292,8 +292,8 @@ uint32_t cma_psn_random(void);
 
 /** Join a group, and queue the event that reports it. The id must have a device. @param uid librdmacm's pointer, which
  *  the event carries. @param number out: the number of the membership. @return 0; -EINVAL: the id is not for datagrams
- *  or has no address, or `group` is not a multicast address of the id's family; -EOPNOTSUPP: the device has no
- * multicast; -ENOMEM */
+ *  or not in state CMA_ADDR_BOUND or CMA_ADDR_RESOLVED, or `group` is not a multicast address of the id's family;
+ *  -EOPNOTSUPP: the device has no multicast; -ENOMEM */
 int cma_join(struct cma_id *id, const struct cma_addr *group, uint64_t uid, uint32_t *number);
 /** End a membership. @param reported out: the number of its events that the program has read. @return 0; -ENOENT;
  *  -EINVAL: the membership belongs to another file */

@@ -3,7 +3,7 @@
  * cma_device.c - the devices of this process, and the search for a device by its address or by a route.
  *
  * State: the list of devices seen so far. The configuration is read again if it was last read more than a second ago,
- * or if an address is not found. A device is opened when it is first used, and stays open, because a connection can
+ * or if a search finds no device. A device is opened when it is first used, and stays open, because a connection can
  * outlive its id.
  */
 #include <errno.h>
@@ -35,7 +35,7 @@ static struct cma_device *device_find(const struct pmd_device *pmd)
 	return d;
 }
 
-/** Add a device, or mark it as present. The list is in the order of the configuration, like the verbs' device list. */
+/** Mark a device as present. New ones are appended in the order of the configuration, as in the verbs' device list. */
 static void device_add(const struct pmd_device *pmd)
 {
 	struct cma_device *d = device_find(pmd), **at = &devices;
@@ -338,8 +338,8 @@ static bool ethdev_reaches(const struct cma_device *d, const struct nic_gid *gid
 /** Find a device for a destination that is an address of this host. Prefer the device that has the address. Otherwise,
  *  take a device that uses the kernel's sockets, because the kernel delivers datagrams between the addresses of the
  * host.
- *  @param loopback whether the destination is a loopback address. If true, the device's own address must be a
- *  loopback address too. If false, a device with a loopback address is taken only as a last resort.
+ *  @param loopback whether the kernel would use a loopback address as the source. If true, the device's own address
+ *  must be a loopback address too. If false, a device with a loopback address is taken only as a last resort.
  *  devices_lock held. */
 static struct cma_device *find_local(const struct cma_addr *dst, bool loopback, struct cma_addr *src)
 {

@@ -240,7 +240,7 @@ static void on_request(struct cma_device *device, const struct nic_cm_event *eve
 
 /* ---- everything else --------------------------------------------------------------------------------- */
 
-/** The librdmacm event that the program gets for each event of a connection. UINT32_MAX: the program gets no event. */
+/** The librdmacm event that the program gets for each event of a connection. UINT32_MAX: none, or see on_request(). */
 static const struct {
 	uint32_t type;
 	int status;

@@ -2,7 +2,7 @@
 /*
  * ucma_abi.c - the commands of /dev/infiniband/rdma_cm: a table of commands and their sizes, and the checks of headers.
  * The functions of the commands are in ucma_id.c (ids, options, events), ucma_addr.c (addresses, routes, queries) and
- * ucma_conn.c (connections).
+ * ucma_conn.c (connections, multicast groups).
  *
  * A command must have all members of its structure except those that later kernels have added. A shorter command is
  * refused (EINVAL); the kernel would read beyond its end. Memory that the program names is checked before it is used

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* ucma_conn.c - commands that make, refuse and end connections, and join multicast groups. Owns nothing. */
+/* ucma_conn.c - commands on connections and multicast groups. Owns nothing. */
 #include <errno.h>
 
 #include "ucma.h"

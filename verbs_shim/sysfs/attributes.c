@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * attributes.c - the files below a device's folder infiniband/NAME and their text, in the kernel's formats. The values
- * are those that verbs report. They come from facts.h, from struct pmd_device and, if the device is open in this
- * process, from its NIC.
+ * are those that verbs report. They come from facts.h, from struct pmd_device and from struct sysfs_live (live.c,
+ * rest.c).
  */
 #include <stdio.h>
 #include <string.h>

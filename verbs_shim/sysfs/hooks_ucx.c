@@ -34,9 +34,9 @@ static void *module_open(void)
 	return module;
 }
 
-/* Find libuct's function if RTLD_NEXT has not found it, because libuct is outside the global scope (a module of MPI has
- * loaded it). If libuct is not loaded under its usual name (software bundles rename it), search the library that called
- * the hook: this library depends on libuct, and dlsym also searches a library's dependencies. */
+/* Find libuct's function if RTLD_NEXT has not found it, because libuct is outside the global scope (for example, a
+ * module of MPI has loaded it). If libuct is not loaded under its usual name (software bundles rename it), search the
+ * caller of the hook: the caller depends on libuct, and dlsym also searches a library's dependencies. */
 static void *elsewhere(void *caller)
 {
 	void *lib = dlopen("libuct.so.0", RTLD_LAZY | RTLD_NOLOAD);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * kernel.c - reads the kernel's own files below /sys and /dev. It makes system calls directly, because this
- * library may hook the C library's functions.
+ * kernel.c - reads the kernel's own files below /sys and /dev. It opens, lists and resolves paths by direct system
+ * calls, because this library may hook the C library's functions.
  */
 #include <dirent.h>
 #include <errno.h>

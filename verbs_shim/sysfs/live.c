@@ -171,7 +171,8 @@ int sysfs_live_open(const char *path, int flags)
 		errno = saved;
 		return -1;
 	}
-	/* A direct system call, because the engine wraps the C library's memfd_create for its own use. */
+	/* A direct system call, because the preload library wraps memfd_create (pmd/dpdk/eal_host.c): it fails while
+	 * DPDK starts. */
 	fd = (int)syscall(SYS_memfd_create, "uroce-sysfs", flags & O_CLOEXEC ? MFD_CLOEXEC : 0);
 	if (fd >= 0 && pwrite(fd, text, strlen(text), 0) < 0) {
 		close(fd);

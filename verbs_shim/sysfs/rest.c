@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * rest.c - the state of a device that is not open in this process. It comes from the device's daemon
- * (pmd/uroced/uroced.h), which runs while any process has the device open; without a daemon only the device's
- * configured address is known. Counters are missing, because each process that has the device open keeps its own. Owns
- * nothing.
+ * (pmd/uroced/uroced.h), which runs while any process has the device open; without a daemon, and for ethdev ports, only
+ * the device's configured address is known. Counters are missing, because each process that has the device open keeps
+ * its own. Owns nothing.
  */
 #include <errno.h>
 #include <stdio.h>

@@ -8,8 +8,7 @@
  *
  * A finished tree gets its final name by a rename. Each process that uses a tree holds a shared flock on the tree's
  * folder, which the kernel releases however the process ends. A process that writes a new tree removes all trees that
- * are not locked. When no process runs, only the tree that was written last can thus be left. No process waits for
- * another.
+ * are not locked. No process waits for another.
  *
  * Folders are created with mkdirat, because in the preload library mkdir is the engine's own function
  * (pmd/dpdk/eal_host.c).

@@ -3,10 +3,11 @@
  * sysfs.h - the sysfs and /dev files that a kernel driver would provide for our devices (private to verbs_shim/sysfs).
  *
  * tree.c, attributes.c and pci.c define the files; store.c keeps them in a folder on disk; redirect.c redirects an
- * application's paths there; hooks_*.c interpose the C library's functions that take paths. live.c gets the state of
- * devices that are open in this process, rest.c that of other devices, from the device's daemon. hooks_fd.c passes
- * commands written to the connection manager's device to rdmacm/. kernel.c bypasses all this and reads what the kernel
- * shows. mount_ns.c puts the tree into a mount namespace.
+ * application's paths there; hooks_open.c, hooks_stat.c and hooks_link.c interpose the C library's functions that take
+ * paths. live.c gets the state of devices that are open in this process, rest.c that of other devices, from the
+ * device's daemon. hooks_fd.c passes commands written to the connection manager's device to rdmacm/. hooks_ucx.c adds
+ * our transport to UCX. kernel.c bypasses all this and reads what the kernel shows. mount_ns.c puts the tree into a
+ * mount namespace.
  *
  * Until a path of the tree is first used, the library only registers a fork handler (hooks_fd.c), because it is loaded
  * into every shell and `ls`.
@@ -92,7 +93,7 @@ enum sysfs_kind {
 typedef int (*sysfs_emit_fn)(void *ctx, enum sysfs_kind kind, const char *path, const char *text);
 
 int sysfs_tree_emit(const struct sysfs_world *w, sysfs_emit_fn emit, void *ctx);
-/** Get the state of a device that is not open in this process (rest.c). */
+/** Get the state of a device without opening it (rest.c). */
 void sysfs_rest_read(const struct pmd_device *device, struct sysfs_live *live);
 /** Emit the device's folder infiniband/NAME and its files. @param place the path of this folder */
 int sysfs_device_emit(const char *place, const struct pmd_device *device, const struct sysfs_live *live,

@@ -83,7 +83,7 @@ static int folder_emit(const struct walk *k, enum sysfs_class c)
 	return err;
 }
 
-/** Emit the version of a kernel interface, unless the kernel has this file too. */
+/** Emit the version of a kernel interface, unless the kernel has this file. */
 static int abi_emit(const struct walk *k, enum sysfs_class c, const char *version)
 {
 	return sysfs_names_has(&k->w->kernel[c], "abi_version") ? 0 : put(k, SYSFS_FILE, c, "abi_version", version);

@@ -3,7 +3,8 @@
  * abi.h - what a transport shares with UCX's libuct, versions 1.13 and 1.18: structures, numbers and functions. UCX
  * installs no headers for transports. The structures that differ between the versions are in version.c alone.
  *
- * Names are UCX's; members that we never use have no names. Durations are in seconds, sizes in bytes.
+ * Names follow UCX's. Members that we never use can be merged into arrays, or omitted at the end. Durations are in
+ * seconds, sizes in bytes.
  */
 #ifndef UX_ABI_H
 #define UX_ABI_H

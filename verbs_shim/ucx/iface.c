@@ -152,9 +152,10 @@ static const struct uct_rma_limits rma_limits = {
 	.max_iov = UX_IOV_MAX,
 };
 
-/* UCX chooses between transports by these figures. They equal those that UCX assumes for rc_verbs on the same device,
- * except that the latency is lower, so that UCX prefers this transport. UCX must use it for PUT and GET as well as for
- * atomics: Open MPI's one-sided operations rely on fences, and the fences of UCX 1.13 hold only within a transport. */
+/* UCX chooses between transports by overhead, latency and bandwidth. These are near those that UCX assumes for rc_verbs
+ * on the same device, but overhead and latency are lower, so that UCX prefers this transport. UCX must use it for PUT
+ * and GET as well as for atomics: Open MPI's one-sided operations rely on fences, and the fences of UCX 1.13 hold only
+ * within a transport. */
 static ucs_status_t query(struct uct_iface *iface, struct uct_iface_attr *attr)
 {
 	ux_libs.base_query(ux_iface_of(iface)->base, attr);

@@ -155,10 +155,10 @@ ucs_status_t ux_rkey_release(void *component, uct_rkey_t rkey, void *handle)
 	return UCS_OK;
 }
 
-/* Report the device under the name that libuct_ib gives the device's port, so that UCX_NET_DEVICES selects both. Unlike
- * libuct_ib, do not report the device's PCI function (sysfs/pci.c), from which UCX would derive how far the device is
- * from memory. Without a PCI function, UCX assumes that the device is near. This is true, because the device runs on
- * the program's own CPUs. */
+/* Report the device under the name that libuct_ib gives the device's port, so that one name in UCX_NET_DEVICES selects
+ * the device for this transport and for libuct_ib's. Unlike libuct_ib, do not report the device's PCI function
+ * (sysfs/pci.c), from which UCX would derive how far the device is from memory. Without a PCI function, UCX assumes
+ * that the device is near. This is true, because the device runs on the program's own CPUs. */
 ucs_status_t ux_devices(struct uct_md *md, struct uct_device_resource **out, unsigned *n)
 {
 	*n = 0;

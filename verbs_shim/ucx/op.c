@@ -102,7 +102,8 @@ static uint32_t fence_flag(const struct ux_op *op)
 	return op->ep->fenced || op->ep->fences != op->ep->iface->fences ? NIC_RDM_FENCE : 0;
 }
 
-/** Take the engine's lock, unless the connection is lost. @return false: lock not taken, operation freed. */
+/** Take the engine's lock, unless an operation of the endpoint has failed, or a parent of this process opened the
+ * device. @return false: lock not taken, operation freed. */
 static bool post_begin(struct ux_op *op)
 {
 	struct ux_ep *ep = op->ep;

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * ucx.h - the UCX transport "uroce": memory domains, interfaces and endpoints on the NIC's reliable datagram endpoints
- * (nic_rdm.h). An active message is one message of the NIC, whose data field contains the active message's id. The
- * target's NIC executes PUT, GET and atomic operations, without the target's program. Private to verbs_shim/ucx.
+ * (nic_rdm.h). An active message is one message of the NIC, whose data field contains the token of the target's
+ * interface and the active message's id. The target's NIC executes PUT, GET and atomic operations, without the target's
+ * program. Private to verbs_shim/ucx.
  *
  * A UCX interface has one endpoint of the NIC, which receives from all peers. A UCX endpoint is a peer of that NIC
  * endpoint.
  *
- * Threads: UCX calls the functions of a worker's interfaces from one thread at a time. Any thread of the engine can
- * run the NIC's callback. The callback shares with these functions only members that the engine's lock guards; comments
- * at the members say so.
+ * Threads: UCX calls the functions of a worker's interfaces from one thread at a time. Any thread that makes progress
+ * for the engine can run the NIC's callback. The callback shares with these functions only members that the engine's
+ * lock guards; comments at the members say so.
  */
 #ifndef UX_UCX_H
 #define UX_UCX_H
@@ -69,7 +70,7 @@ struct ux_ep {
 	struct list ops;     /* operations that have not been reported, and flushes behind them, oldest first */
 	struct list pending; /* struct ux_pending, oldest first */
 	struct list waiting; /* on iface->waiting while `pending` is not empty */
-	uint32_t fences;     /* iface->fences when the endpoint's last operation was posted */
+	uint32_t fences;     /* iface->fences as far as applied: if they differ, the next operation is fenced */
 	bool fenced;	     /* the next operation starts when all earlier ones have ended */
 	bool retrying;	     /* the oldest request of `pending` is being tried again */
 	ucs_status_t failed; /* UCS_OK: no operation has been reported as failed */
@@ -98,11 +99,11 @@ struct ux_op {
 	struct uct_completion *comp;
 	uint32_t nic_status; /* guarded by the engine's lock until the operation is taken from `due` */
 	uint8_t kind;
-	uint8_t *buffer;      /* UX_BCOPY_MAX bytes, taken from iface->free_buffers; NULL: none */
-	uct_unpack_fn unpack; /* UNPACK */
+	uint8_t *buffer;      /* UX_BCOPY_MAX bytes, returned to iface->free_buffers; NULL: none */
+	uct_unpack_fn unpack; /* UX_UNPACK */
 	void *arg;
 	size_t length;
-	void *result; /* FETCH */
+	void *result; /* UX_FETCH */
 	uint32_t width;
 	union ux_word operand, compare, old;
 	uint8_t header[UX_HEADER_MAX];
@@ -128,7 +129,7 @@ struct ux_iface {
 	struct nic_rdm *rdm;
 	uint16_t port;
 	uint32_t in_flight; /* operations of all endpoints, flushes not counted */
-	uint32_t fences;    /* number of fences of all endpoints so far */
+	uint32_t fences;    /* number of fences for all endpoints so far */
 	bool full;	    /* the NIC refused an operation for lack of room; cleared when an operation ends */
 	int failure_level;  /* enum ucs_log_level: how to log the loss of a peer, if UCX handles the loss */
 	uint32_t token;	    /* random; only messages that carry this number are delivered */
@@ -146,7 +147,7 @@ struct ux_iface {
 		uint32_t size, head, n; /* size is a power of two */
 	} arrived;
 	bool armed;
-	bool lost;	  /* there was no memory for a message that arrived */
+	bool lost;	  /* no memory for a message that arrived, or to post a receive buffer */
 	uint64_t strange; /* number of messages that were not for this interface */
 };
 

@@ -303,7 +303,7 @@ static inline struct ibv_exp_dm *ibv_exp_alloc_dm(struct ibv_context *context, s
 }
 
 /** Free device memory. @return 0; ENOENT: the program has overwritten the context or the handle in *dm; EBUSY: memory
- * regions or imports still use it; ENOSYS: not supported. */
+ * regions or imports still use it; EIO: it was allocated before a fork; ENOSYS: not supported. */
 static inline int ibv_exp_free_dm(struct ibv_exp_dm *dm)
 {
 	const struct ibv_exp_ops *ops = ibv_exp_ops_of(dm->context);

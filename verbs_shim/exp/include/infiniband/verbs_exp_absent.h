@@ -2,8 +2,8 @@
 /*
  * verbs_exp_absent.h - experimental verbs that uroce does not support; part of verbs_exp.h. They are declared so that
  * programs compile, get ENOSYS at run time, and continue without the feature. Absent features: dynamically connected
- * transport, flow steering, user memory regions, receive work queues, resource domains, accelerated interfaces, tag
- * matching, clocks.
+ * transport, flow steering, user memory regions, shared regions, prefetching, receive work queues, resource domains,
+ * accelerated interfaces, tag matching, clocks, opening with attributes.
  */
 #ifndef UROCE_INFINIBAND_VERBS_EXP_ABSENT_H
 #define UROCE_INFINIBAND_VERBS_EXP_ABSENT_H

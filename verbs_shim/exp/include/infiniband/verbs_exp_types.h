@@ -6,7 +6,7 @@
 #ifndef UROCE_INFINIBAND_VERBS_EXP_TYPES_H
 #define UROCE_INFINIBAND_VERBS_EXP_TYPES_H
 
-/* Enumerators from IBV_EXP_START_ENUM on, and flags from IBV_EXP_START_FLAG on, do not exist in verbs.h. */
+/* Most enumerators and flags that verbs.h does not have begin at IBV_EXP_START_ENUM and IBV_EXP_START_FLAG. */
 enum ibv_exp_start_values {
 	IBV_EXP_START_ENUM = 0x40,
 	IBV_EXP_START_FLAG_LOC = 0x20,
