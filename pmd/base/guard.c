@@ -293,7 +293,7 @@ void pmd_guard_fork_child(void)
 
 /* ---- accesses ------------------------------------------------------------------------------------------------ */
 
-/* Never inlined: after the jump, the local variables of a function that has inlined this one could have wrong values. */
+/* Never inlined: after the jump, the local variables of a function that had inlined this one could be wrong. */
 __attribute__((noinline)) bool pmd_guard_run(void *ctx, void (*fn)(void *arg), void *arg)
 {
 	struct guard_thread *t = guard_self;
