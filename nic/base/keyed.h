@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 #define KEYED_KEY_LEN 16
-#define KEYED_TAG_LEN 8 /* bytes; layout: wire.h */
+#define KEYED_TAG_LEN 8 /* bytes; layout: keyed.md */
 
 /** The key of tags, derived from the user's key. */
 struct keyed {
