@@ -60,8 +60,8 @@ uint32_t rdm_header_get(struct rdm_header *h, const uint8_t *p, uint32_t len);
 
 enum rdm_call_kind {
 	RDM_HELLO = 1, /* connect this QP; `to` proves that the caller knows the current incarnation */
-	RDM_WHO, /* answers a HELLO with a wrong `to` or challenge, or an ASK with a wrong challenge: the caller must
-		  * call again, with the WHO's challenge; a HELLO also with the WHO's `from` as `to` */
+	RDM_WHO, /* the answer to a HELLO whose `to` or challenge is wrong, or to an ASK whose challenge is wrong: the
+		  * caller must repeat the call with this WHO's challenge; in a HELLO, `to` must be this WHO's `from` */
 	RDM_WELCOME, /* the QP in your HELLO is now connected to this one */
 	/* Between endpoints with one peer; private data of the application may follow: */
 	RDM_ASK,    /* asks the listener for a connection to an endpoint that the listener chooses */

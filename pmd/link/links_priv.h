@@ -194,8 +194,8 @@ struct pmd_links {
 	const uint64_t *pending; /* paths with pending packets: see nic_paths_pending */
 	bool asleep;
 	bool one_copy;		      /* UROCE_ONE_COPY: payloads may be sent by reference */
-	uint32_t revocations;	      /* counts revocations of a key, and of all packets of a QP */
-	uint32_t request_revocations; /* counts revocations of only the requests of a QP */
+	uint32_t revocations;	      /* number of revocations of a key, or of a QP's requests and responses */
+	uint32_t request_revocations; /* number of revocations of a QP's requests only */
 	uint32_t n_out, n_in;	      /* n_out: number of links out; n_in: one more than the last used index of `in` */
 	uint32_t turn;		      /* index in `in` where the next turn begins: after the link served last */
 	uint32_t tx_turn;	      /* path whose turn is next */

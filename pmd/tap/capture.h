@@ -44,13 +44,13 @@ struct pmd_capture;
 struct pmd_capture *pmd_capture_create(void);
 void pmd_capture_destroy(struct pmd_capture *c);
 
-/** Send packets to the tool at `fd` from now on. The caller still owns `fd`. @return 0, -EBUSY (`fd` was added before,
- *  or there are too many tools). */
+/** Send packets to the tool at `fd` from now on. They cannot fill the last part of the socket's send buffer. The caller
+ *  still owns `fd`. @return 0, -EBUSY (`fd` was added before, or there are too many tools). */
 int pmd_capture_add(struct pmd_capture *c, int fd, const struct pmd_capture_filter *filter);
 /** Get the counts of the tool at `fd`. @return false: `fd` has not been added. */
 bool pmd_capture_get(const struct pmd_capture *c, int fd, struct pmd_capture_counts *out);
-/** Stop sending packets to the tool at `fd`, if it was added. The reserved room in the socket can then be used for an
- *  answer, even if the tool has read nothing. */
+/** Stop sending packets to the tool at `fd`, if it was added. The last part of the send buffer can then be used, so an
+ *  answer to the tool fits even if it has read nothing. */
 void pmd_capture_remove(struct pmd_capture *c, int fd);
 bool pmd_capture_idle(const struct pmd_capture *c);
 
