@@ -71,39 +71,59 @@ static void tool_ready(struct pmd_host *host, struct pmd_watch *w, uint32_t even
 	}
 }
 
-/** Refuse a tool: TOOLS_MAX tools are connected, or memory or room in the epoll set is lacking. The tool is told the
- *  first reason in either case. */
-static void tool_refuse(struct pmd_host *host, int fd)
+/** Refuse a tool, and tell it why. @param error -EBUSY: TOOLS_MAX tools are connected; another negative errno: we lack
+ *  memory, or room in the epoll set. */
+static void tool_refuse(struct pmd_host *host, int fd, int32_t error)
 {
-	static const char sentence[] = "as many tools as the function serves are connected to it; end one";
-	const int32_t status = -EBUSY;
+	const char *sentence = "the process could not watch the connection of another tool; try again";
 
+	if (error == -EBUSY)
+		sentence = "as many tools as the function serves are connected to it; end one";
+	else if (error == -ENOMEM)
+		sentence = "the process has no memory for another tool; try again";
+	else if (error == -ENOSPC)
+		sentence = "the process's user has as many epoll watches as the system allows; raise "
+			   "fs.epoll.max_user_watches";
 	pmd_control_count_tool(host->control);
 	if (proto_send(fd, PROTO_TEXT, sentence, strlen(sentence), NULL, 0) == 0)
-		proto_send(fd, PROTO_END, &status, sizeof(status), NULL, 0);
+		proto_send(fd, PROTO_END, &error, sizeof(error), NULL, 0);
+}
+
+/** Make the connection one of the host's tools. @return NULL: not possible, `error` says why. */
+static struct pmd_tool *tool_new(struct pmd_host *host, int fd, int *error)
+{
+	struct pmd_tool *t;
+
+	*error = -EBUSY;
+	if (host->tools->n >= TOOLS_MAX)
+		return NULL;
+	*error = -ENOMEM;
+	t = malloc(sizeof(*t));
+	if (!t)
+		return NULL;
+	t->watch = (struct pmd_watch){.fd = fd, .ready = tool_ready};
+	*error = pmd_control_watch(host->control, &t->watch, EPOLLIN);
+	if (*error != 0) {
+		free(t);
+		return NULL;
+	}
+	t->next = host->tools->list;
+	host->tools->list = t;
+	host->tools->n++;
+	return t;
 }
 
 static void tool_visit(struct pmd_host *host, int fd, struct proto_msg *m)
 {
-	struct pmd_tool *t = host->tools->n < TOOLS_MAX ? malloc(sizeof(*t)) : NULL;
+	int error;
+	struct pmd_tool *t = tool_new(host, fd, &error);
 
-	if (!t)
-		goto no_tool;
-	t->watch = (struct pmd_watch){.fd = fd, .ready = tool_ready};
-	if (pmd_control_watch(host->control, &t->watch, EPOLLIN) != 0)
-		goto no_watch;
-	t->next = host->tools->list;
-	host->tools->list = t;
-	host->tools->n++;
-	if (!tool_request(host, fd, m))
+	if (!t) {
+		tool_refuse(host, fd, error);
+		close(fd);
+	} else if (!tool_request(host, fd, m)) {
 		tool_end(host, t);
-	return;
-
-no_watch:
-	free(t);
-no_tool:
-	tool_refuse(host, fd);
-	close(fd);
+	}
 }
 
 void pmd_tools_serve(struct pmd_host *host)

@@ -22,13 +22,16 @@
 
 #include <cmocka.h>
 
+#include "control.h"
 #include "devices.h"
 #include "ends.h"
+#include "engine_priv.h"
 #include "random.h"
 #include "sanitizer.h"
 
 static struct pmd_device device[1];
-static int epoll_error, random_error; /* the errno with which all these calls fail; 0: they work */
+static int epoll_error, random_error; /* the errno with which calls fail (epoll_ctl: those that add); 0: they work */
+static int epoll_works;		      /* calls that add a descriptor and work nevertheless */
 static bool panics;
 
 long __real_syscall(long number, long a, long b, long c, long d, long e, long f);
@@ -46,6 +49,8 @@ long __wrap_syscall(long number, long a, long b, long c, long d, long e, long f)
 {
 	int error = number == SYS_epoll_ctl ? __atomic_load_n(&epoll_error, __ATOMIC_RELAXED) : 0;
 
+	if (error && (b != EPOLL_CTL_ADD || __atomic_fetch_sub(&epoll_works, 1, __ATOMIC_RELAXED) > 0))
+		error = 0;
 	if (!error)
 		return __real_syscall(number, a, b, c, d, e, f);
 	errno = error;
@@ -94,6 +99,44 @@ static int epoll_case(void)
 	epoll_error = 0;
 	MUST(try_to_open(err, sizeof(err)) == 0);
 	return 0;
+}
+
+/** A tool is refused after its connection was accepted, for want of `error`: it is told why. */
+static int tool_case(struct pmd_engine *e, int error, const char *words)
+{
+	struct proto_name name;
+	PROTO_MSG(m);
+	int32_t status = 0;
+	char err[256] = "";
+	int tool;
+
+	pmd_name_function(&device[0].gid, pmd_control_function(e->host.control), &name);
+	epoll_works = 1; /* the visitor's connection, not yet the tool's */
+	__atomic_store_n(&epoll_error, error, __ATOMIC_RELAXED);
+	tool = proto_connect(&name);
+	MUST(tool >= 0 && proto_send(tool, PROTO_TOOL, "status", 6, NULL, 0) == 0);
+	MUST(proto_recv_wait(tool, &m, 20000) == 1 && m.type == PROTO_TEXT && m.len < sizeof(err));
+	memcpy(err, m.data, m.len);
+	MUST(strstr(err, words));
+	MUST(proto_recv_wait(tool, &m, 20000) == 1 && proto_msg_is(&m, PROTO_END, sizeof(status), 0));
+	memcpy(&status, m.data, sizeof(status));
+	MUST(status == -error);
+	close(tool);
+	__atomic_store_n(&epoll_error, 0, __ATOMIC_RELAXED);
+	return 0;
+}
+
+static int tools_case(void)
+{
+	struct pmd_engine *e;
+	char err[256] = "";
+	int rc;
+
+	MUST(pmd_open(&device[0], NULL, NULL, &e, err, sizeof(err)) == 0);
+	rc = tool_case(e, ENOSPC, "fs.epoll.max_user_watches") || tool_case(e, ENOMEM, "no memory") ||
+	     tool_case(e, EPERM, "could not watch");
+	pmd_close(e);
+	return rc;
 }
 
 static int panic_case(void)
@@ -209,6 +252,13 @@ static void open__a_failing_epoll_ctl_is_an_error(void **state)
 	run(epoll_case);
 }
 
+static void tools__a_refused_one_is_told_the_reason(void **state)
+{
+	(void)state;
+	SKIP_THREADS_AFTER_FORK();
+	run(tools_case);
+}
+
 static void open__a_dpdk_panic_is_a_permanent_error(void **state)
 {
 	(void)state;
@@ -291,6 +341,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(open__a_failing_epoll_ctl_is_an_error),
+		cmocka_unit_test(tools__a_refused_one_is_told_the_reason),
 		cmocka_unit_test(open__a_dpdk_panic_is_a_permanent_error),
 		cmocka_unit_test(open__without_random_numbers_is_an_error),
 		cmocka_unit_test(open__psns_stay_random_if_getrandom_fails_later),
