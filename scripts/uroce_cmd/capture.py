@@ -2,7 +2,6 @@
 """uroce capture: writes packets of a device or a QP into a pcapng file."""
 import argparse
 import heapq
-import json
 import os
 import select
 import signal
@@ -13,7 +12,7 @@ import time
 
 from .devices import Device, Function, choose, names, say_once, still_there, without_others
 from .pcapng import INBOUND, OUTBOUND, Writer
-from .proto import END, PACKET, TEXT, Refused, Silent, UroceError, clean, place_of
+from .proto import PACKET, Answer, Silent, UroceError, clean, closed_sentence, place_of, understood
 from .stat import number
 
 DESCRIPTION = """\
@@ -66,13 +65,21 @@ class Source:
         self.key = (function.device.key, function.number)
         self.last_ns, self.got, self.lost, self.seen = 0, 0, 0, None
         self.interface = None  # until it has identified itself
-        self.drained, self.ended, self.answer = True, False, b""
+        self.drained, self.ended, self.answer = True, False, Answer(function.who)
+        self.problem = ""  # why it is not captured, or no longer
         self.connection = function.connect(0)
         self.connection.send("status")
         self.connection.send(command)
 
     def pull(self, heap, order):
         """Take packets that have come, at most a round's; sets `drained` when there are no more, `ended` at the end."""
+        try:
+            with understood(self.function.who):
+                self.pull_round(heap, order)
+        except UroceError as error:
+            self.problem, self.drained, self.ended = str(error), True, True
+
+    def pull_round(self, heap, order):
         self.drained = False
         for _ in range(ROUND_MESSAGES):
             try:
@@ -92,16 +99,13 @@ class Source:
             self.last_ns, self.lost, length, _, direction, _ = HEADER.unpack_from(data)
             self.got += 1
             heapq.heappush(heap, (self.last_ns, direction, next(order), self.interface, length, data[HEADER.size:]))
-        elif kind == TEXT:
-            self.answer += data
-        elif kind == END:
-            text, self.answer = self.answer.decode(errors="replace"), b""
-            if struct.unpack("=i", data[:4])[0]:
-                raise UroceError(f"{self.function.who}: {clean(text)}")
+        elif self.answer.take(kind, data):
             if self.interface is None:
-                self.introduce(json.loads(text))
+                self.introduce(self.answer.value)
             else:  # the answer to `capture stop`: its final message
-                counts = json.loads(text)
+                counts = self.answer.value
+                if not 0 <= counts["lost"] <= counts["seen"] < 1 << 64:
+                    raise ValueError
                 self.seen, self.lost, self.ended = counts["seen"], counts["lost"], True
 
     def introduce(self, status):
@@ -126,6 +130,7 @@ class Capture:
         self.sources, self.known, self.heap = {}, set(), []
         self.order = iter(range(1 << 62))
         self.seen = self.lost = 0
+        self.failed = self.tried = 0  # processes
         self.device = without_others(choose(args.device, look=False))[0] if args.device else None
         if not args.device:
             for device in choose(None, look=False):
@@ -144,11 +149,9 @@ class Capture:
                 continue
             try:
                 source = Source(Function(Device(key), function), self.command, self.writer, self.snaplen)
-            except Refused as error:
-                say_once(str(error))
-                continue
             except Silent:
-                continue  # it has gone, or belongs to another user
+                continue  # it has gone
+            self.tried += 1
             self.sources[source.connection.sock.fileno()] = source
 
     def end_source(self, source):
@@ -157,11 +160,13 @@ class Capture:
         seen = source.seen if source.seen is not None else source.got + source.lost
         self.seen += seen
         self.lost += source.lost
-        if source.interface is None:
-            if still_there(source.function):
-                say_once(f"{source.function.who} refuses the capture; are you the user who runs it?")
-            return
-        self.writer.statistics(source.interface, time.time_ns(), seen, source.lost)
+        if source.interface is None and not source.problem and still_there(source.function):
+            source.problem = closed_sentence(source.function.who)
+        if source.problem:
+            say_once(source.problem)
+            self.failed += 1
+        if source.interface is not None:
+            self.writer.statistics(source.interface, time.time_ns(), seen, source.lost)
 
     def write_until(self, horizon_ns):
         while self.heap and self.heap[0][0] <= horizon_ns and not self.full():
@@ -210,7 +215,7 @@ class Capture:
             self.turn(SCAN_SECONDS)
         for source in list(self.sources.values()):
             self.end_source(source)
-        self.write_until(1 << 63)
+        self.write_until(1 << 64)  # after the time of any packet
         self.writer.flush()
 
 
@@ -242,3 +247,5 @@ def start(args):
              else ""), file=sys.stderr)
     if modes.S_ISREG(os.stat(args.file).st_mode if args.file != "-" else 0) and not capture.writer.interfaces:
         print("uroce: no process had such a device open", file=sys.stderr)
+    # Among all processes some may be of other users.
+    return 1 if capture.failed and (args.device or capture.failed == capture.tried) else 0

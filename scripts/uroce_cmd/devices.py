@@ -3,12 +3,33 @@
 import os
 import re
 import sys
+import time
 
-from .proto import PATIENCE, Connection, Refused, Silent, UroceError, clean, daemon_name, function_name, gid_text
+from .proto import PATIENCE, Connection, Refused, UroceError, clean, daemon_name, fits, function_name, gid_text, \
+    place_of, understood
 
 SAID = set()
 LISTENING = 0x10000  # __SO_ACCEPTCON, as in /proc/net/unix
 NAME = re.compile(r"@uroce/([0-9a-fA-F.:]+)(?:/(\d+))?$")
+KEY = re.compile(r"[0-9a-fA-F.:]+")
+PAGES_SECONDS = 30.0  # for a list that comes in parts
+TIME = (int, float)
+# What the commands use of the answers to "status", of a daemon and of a function.
+DAEMON_STATUS = {
+    "device": str, "interface": str, "port": str, "problem": str, "counters": dict, "gids": [{"gid": str}],
+    "daemon": {"uid": int, "uptime": TIME, "stay": bool, "allow": str},
+    "functions": [{"number": int, "state": str, "pid": int, "command": str, "uid": int, "since": TIME,
+                   "services": [int], "cm_ports": [[int]]}]}
+FUNCTION_STATUS = {"device": str, "command": str, "mtu": int, "link": str, "faults": int, "qps": int,
+                   "gids": [{"address": str}]}
+
+
+def ask_status(connection, shape):
+    status = connection.ask("status")
+    with understood(connection.who):
+        if not fits(status, shape):
+            raise ValueError
+    return status
 
 
 def names():
@@ -38,8 +59,7 @@ class Function:
         self.status = None  # its own status; None: it does not answer
         self.pid = None  # in this PID namespace; None: it is in another one, or could not be reached
         self.reached = False
-        self.problem = ""  # why it does not answer
-        self.refused = False  # because it speaks another version
+        self.problem = ""  # why it does not answer, or gives a wrong answer
 
     def connect(self, patience=PATIENCE):
         connection = Connection(function_name(self.device.key, self.number), self.who, patience)
@@ -52,21 +72,23 @@ class Function:
 
     def look(self):
         try:
-            self.status = self.ask("status")
-        except Silent as error:
-            self.problem, self.refused = str(error), isinstance(error, Refused)
+            with self.connect() as connection:
+                self.status = ask_status(connection, FUNCTION_STATUS)
+        except UroceError as error:
+            self.problem = str(error)
         return self
 
     def pages(self, what):
         """A list that the function tells in parts: "qps" or "cm"."""
-        found, start = [], 0
-        with self.connect() as connection:
-            while True:
+        found, start, end = [], 0, time.monotonic() + PAGES_SECONDS
+        with self.connect() as connection, understood(self.who):
+            while time.monotonic() < end:
                 answer = connection.ask(f"{what} {start}")
                 found += answer[what]
                 start = answer["next"]
                 if not start:
                     return found
+        raise UroceError(f"{self.who} does not come to an end with its answer")
 
     def qps(self):
         return self.pages("qps")
@@ -83,7 +105,8 @@ class Device:
         self.key = key
         self.daemon = None  # the daemon's status; None: there is no daemon
         self.functions = []
-        self.problem = ""  # why an existing daemon does not answer
+        self.claims = []  # the addresses of a daemon that does not answer
+        self.problem = ""  # why an existing daemon does not answer, or gives a wrong answer
         self.refused = False  # because the device belongs to another user, or speaks another version
 
     def tell_daemon(self, text):
@@ -97,7 +120,7 @@ class Device:
         for function in self.functions:
             if function.status:
                 return [entry["address"] for entry in function.status["gids"]]
-        return [self.key]
+        return self.claims or [self.key]
 
     @property
     def name(self):
@@ -110,26 +133,76 @@ class Device:
             (self.daemon is not None and text == self.daemon["interface"] != "")
 
 
+class Daemons:
+    """Finds the devices that daemons tell of. A daemon listens under each of its addresses: those of one process are
+    one device, whether it answers or not."""
+
+    def __init__(self, devices):
+        self.devices = devices
+        self.silent = {}  # {process: addresses}, of daemons that do not answer as they should
+        self.problems = {}  # {process: UroceError}
+        self.answered = []  # (process, Device)
+
+    def visit(self, address):
+        process = None
+        try:
+            with Connection(daemon_name(address), f"the daemon of {address}") as connection:
+                process = connection.pid
+                # Processes in other containers have no PID here.
+                if any(of == process and (of or address in device.gids) for of, device in self.answered):
+                    return
+                if process in self.problems and process:
+                    self.silent[process].append(address)
+                    return
+                status = ask_status(connection, DAEMON_STATUS)
+                self.check(address, process, status["device"])
+        except UroceError as error:
+            # The sentence of a refusal names the device: without PIDs it tells which addresses belong together.
+            process = process or str(error)
+            self.silent.setdefault(process, []).append(address)
+            self.problems.setdefault(process, error)
+            return
+        status["daemon"]["pid"] = process
+        device = self.devices.setdefault(status["device"], Device(status["device"]))
+        device.daemon = status
+        self.answered.append((process, device))
+
+    @staticmethod
+    def check(address, process, key):
+        """A daemon may tell of its own device only."""
+        with understood(f"the daemon of {address}"):
+            if not KEY.fullmatch(key):
+                raise ValueError
+        if address == key or key not in names()[0]:
+            return
+        with Connection(daemon_name(key), f"the daemon of {key}") as connection:
+            if connection.pid != process:
+                raise UroceError(f"the daemon of {address} ({place_of(process)}) says that its device is {clean(key)}, "
+                                 "which belongs to another process")
+
+    def finish(self):
+        for process, addresses in self.silent.items():
+            there = names()[0]
+            addresses = [address for address in addresses if address in there]  # others have just left
+            if not addresses:
+                continue
+            key = next((address for address in addresses if address in self.devices), addresses[0])
+            device = self.devices.setdefault(key, Device(key))
+            if not device.daemon:
+                device.claims, device.problem = addresses, str(self.problems[process])
+                device.refused = isinstance(self.problems[process], Refused)
+
+
 def find(look=True):
     """All devices; with their functions' status if `look`."""
     addresses, functions = names()
     devices = {}
     for key in {key for key, _ in functions}:
         devices[key] = Device(key)
+    daemons = Daemons(devices)
     for address in sorted(addresses):
-        if any(address in device.gids for device in devices.values() if device.daemon):
-            continue
-        try:
-            with Connection(daemon_name(address), f"the daemon of {address}") as connection:
-                status = connection.ask("status")
-                status["daemon"]["pid"] = connection.pid
-        except Silent as error:
-            if address in names()[0]:  # it has not just left
-                device = devices.setdefault(address, Device(address))
-                device.problem, device.refused = str(error), isinstance(error, Refused)
-            continue
-        device = devices.setdefault(status["device"], Device(status["device"]))
-        device.daemon = status
+        daemons.visit(address)
+    daemons.finish()
     for key, number in sorted(functions):
         device = devices[key]
         device.functions.append(Function(device, number).look() if look else Function(device, number))
@@ -148,13 +221,14 @@ def say_once(sentence):
 
 
 def without_others(devices):
-    """@return devices that this user may use. Prints who owns the others, and which functions speak another version;
+    """@return devices that this user may use. Prints who owns the others, and which functions do not answer and why;
     raises an error if there is no other device."""
     mine = [device for device in devices if not device.refused]
     others = [device.problem for device in devices if device.refused]
     if others and not mine:
         raise UroceError("; ".join(others))
-    for sentence in others + [f.problem for device in mine for f in device.functions if f.refused]:
+    mine_broken = [device.problem for device in mine if device.problem and not device.daemon]
+    for sentence in others + mine_broken + [f.problem for device in mine for f in device.functions if f.problem]:
         say_once(sentence)
     return mine
 
@@ -168,7 +242,8 @@ def choose(wanted, look=True):
     devices = find(look)
     if wanted is None:
         return devices
-    found = [device for device in devices if device.answers_to(wanted)]
+    found = [device for device in devices if wanted == device.key] or \
+        [device for device in devices if device.answers_to(wanted)]
     if len(found) == 1:
         return found
     there = ", ".join(f"{d.name or 'unnamed'} ({d.key})" for d in devices) or "none"

@@ -5,8 +5,8 @@ import json
 import random
 import re
 
-from .devices import choose, without_others
-from .proto import Silent, UroceError, clean, place_of
+from .devices import choose, say_once, still_there, without_others
+from .proto import UroceError, clean, place_of, understood
 from .stat import number
 
 DESCRIPTION = """\
@@ -103,29 +103,53 @@ def add(commands):
 
 def tell(args, text):
     """Send a command to all daemons and functions concerned. @return (devices, functions) that accepted it."""
-    devices, functions = without_others(choose(args.device)), 0
+    devices, told, functions, left = without_others(choose(args.device)), 0, 0, []
     if not devices:
         raise UroceError("no device is open in this network namespace; start the program first, or keep a device with "
                          "uroce up", 3)
     if args.device and args.qp is None and devices[0].problem:
         raise UroceError(devices[0].problem)
     for device in devices:
-        if args.qp is None and device.daemon:
-            device.tell_daemon("fault " + text)  # first: a function that joins now gets it from there
-        for function in device.functions:
-            if args.qp is not None and args.qp >> 16 != function.number:
-                continue
-            if args.qp is not None and text.startswith("set") and not has_qp(function, args.qp):
-                continue
-            try:
-                function.ask("fault " + text)
-                functions += 1
-            except Silent:
-                if function.status or (function.refused and args.device):
-                    raise
+        before = functions
+        try:
+            if args.qp is None and device.daemon:
+                device.tell_daemon("fault " + text)  # first: a function that joins now gets it from there
+        except UroceError as error:
+            left.append(error)
+            continue
+        for function in concerned(args, device):
+            functions += tell_function(args, function, text, left)
+        told += functions > before or device.daemon is not None
+    for error in left:
+        say_once(str(error))
+    # Those of all devices that do not answer are no error, they have been named: they may be of other users.
+    silent = sum(not function.status for device in devices for function in concerned(args, device))
+    if left or (silent and (not functions or (args.device and args.qp is None))):
+        raise UroceError("not everywhere: " + count(functions, "process has", "processes have") + " done it, " +
+                         count(len(left) + silent, "has", "have") + " not")
     if args.qp is not None and not functions:
         raise UroceError(f"there is no queue pair 0x{args.qp:06x}; uroce status --qps lists them", 3)
-    return len(devices), functions
+    return told, functions
+
+
+def concerned(args, device):
+    return [function for function in device.functions if args.qp is None or args.qp >> 16 == function.number]
+
+
+def tell_function(args, function, text, left):
+    """@return whether it accepted the command. Adds an error to `left` if it should have."""
+    if not function.status:
+        return False
+    try:
+        with understood(function.who):
+            if args.qp is not None and text.startswith("set") and not has_qp(function, args.qp):
+                return False
+            function.ask("fault " + text)
+        return True
+    except UroceError as error:
+        if still_there(function):  # it has not just ended
+            left.append(error)
+        return False
 
 
 def has_qp(function, qpn):
@@ -188,14 +212,30 @@ def start_show(args):
         for function in device.functions:
             if not function.status or (args.qp is not None and args.qp >> 16 != function.number):
                 continue
-            answer = function.ask("fault show")
-            rules = [rule for rule in answer["rules"] if args.qp is None or rule["qp"] == args.qp]
-            found.append({"device": device.key, "name": device.name, "function": function.number,
-                          "pid": function.pid, "command": function.status["command"], "rules": rules,
-                          "counters": {name: value for name, value, _ in answer["counters"]}})
+            try:
+                with understood(function.who):
+                    found.append(shown(args, device, function))
+            except UroceError as error:
+                if still_there(function):  # it has not just ended
+                    say_once(str(error))
     if args.json:
         print(json.dumps({"functions": found}, indent=2))
         return
+    show(found)
+
+
+def shown(args, device, function):
+    """@return the faults of a process."""
+    answer = function.ask("fault show")
+    rules = [rule for rule in answer["rules"] if args.qp is None or rule["qp"] == args.qp]
+    for rule in rules:
+        rule_text(rule)  # raises an error if it makes no sense
+    return {"device": device.key, "name": device.name, "function": function.number,
+            "pid": function.pid, "command": function.status["command"], "rules": rules,
+            "counters": {clean(name): int(value) for name, value, _ in answer["counters"]}}
+
+
+def show(found):
     for entry in found:
         if not entry["rules"] and not any(entry["counters"].values()):
             continue

@@ -6,7 +6,7 @@ import socket
 import struct
 import subprocess
 
-from .devices import choose, find, program, without_others
+from .devices import choose, find, program, say_once, without_others
 from .proto import Silent, UroceError, clean, gid_text, place_of
 
 RTM_NEWADDR, RTM_GETADDR, NLMSG_ERROR, NLMSG_DONE = 20, 22, 2, 3
@@ -151,12 +151,18 @@ def start_down(args):
     if args.device and chosen[0].problem:
         raise UroceError(chosen[0].problem)
     devices = [device for device in chosen if device.daemon]
+    failed = None
     for device in devices:
         users = sum(slot["state"] == "live" for slot in device.daemon["functions"])
         try:
             device.tell_daemon("leave")
         except Silent:
             pass  # it has left
+        except UroceError as error:
+            say_once(str(error))
+            failed = error
+            continue
         print(f"{device.key}: " + (f"{users} processes have it open; it leaves with the last" if users else "gone"))
     if not devices:
         print("No device is kept.")
+    return failed.code if failed else 0

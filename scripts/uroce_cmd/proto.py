@@ -1,16 +1,20 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Talks to daemons and functions: those messages of pmd/proto/proto.h that tools send and receive."""
+import contextlib
 import ipaddress
 import json
 import socket
 import struct
+import time
 
 HEADER = struct.Struct("=IHH")
 UCRED = struct.Struct("=iII")
 MAGIC = 0x75720008  # as in pmd/proto/proto.h
 REFUSED, TOOL, TEXT, END, PACKET = 3, 9, 10, 11, 48
 MESSAGE_MAX = 1 << 16
-PATIENCE = 3.0  # seconds for an answer
+PATIENCE = 3.0  # seconds for a message of an answer
+ANSWER_SECONDS = 10.0  # for the whole answer
+ANSWER_MAX = 1 << 24  # bytes
 
 
 class UroceError(Exception):
@@ -27,6 +31,37 @@ class Silent(UroceError):
 
 class Refused(Silent):
     """The device belongs to another user, the sentence says to whom; or it speaks another version of the protocol."""
+
+
+def closed_sentence(who):
+    return f"{who} ended the connection without an answer; it may be of another version, or another user's"
+
+
+def refused_sentence(who, data):
+    """@param data struct proto_refused: an errno and a sentence"""
+    return clean(data[4:].split(b"\0")[0].decode(errors="replace")) or f"{who} refuses to answer"
+
+
+@contextlib.contextmanager
+def understood(who):
+    """An answer that lacks something, or has something else in its place, is an error of that process alone: any
+    process can take a name that belongs to uroce, and other releases may give other answers."""
+    try:
+        yield
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError,
+            struct.error) as error:
+        raise UroceError(f"{who} gave an answer that this command does not understand; it may be of another version") \
+            from error
+
+
+def fits(value, shape):
+    """Whether an answer has all that the shape has: a dict of shapes, a list with the shape of each of its entries, or
+    the type of a value."""
+    if isinstance(shape, dict):
+        return isinstance(value, dict) and all(key in value and fits(value[key], of) for key, of in shape.items())
+    if isinstance(shape, list):
+        return isinstance(value, list) and all(fits(entry, shape[0]) for entry in value)
+    return isinstance(value, shape)
 
 
 def daemon_name(gid):
@@ -96,7 +131,8 @@ class Connection:
             raise Silent(f"{self.who} has gone", 3) from error
 
     def receive(self):
-        """@return (type, payload), or None at the end. BlockingIOError when the socket is non-blocking."""
+        """@return (type, payload), or None at the end. BlockingIOError when the socket is non-blocking. Refused if the
+        message is one of another version."""
         try:
             try:
                 data = self.sock.recv(MESSAGE_MAX)
@@ -123,22 +159,38 @@ class Connection:
         return self.answer()
 
     def answer(self):
-        parts = []
-        while True:
+        answer = Answer(self.who)
+        end = time.monotonic() + ANSWER_SECONDS
+        while time.monotonic() < end:
             message = self.receive()
             if message is None:
-                raise Silent(f"{self.who} ended the connection without an answer; are you the user who runs it?", 3)
-            kind, data = message
-            if kind == TEXT:
-                parts.append(data)
-            elif kind == END:
-                break
-            elif kind == REFUSED:  # struct proto_refused: an errno and a sentence
-                raise Refused(clean(data[4:].split(b"\0")[0].decode(errors="replace")), 3)
-        text = b"".join(parts).decode(errors="replace")
-        if struct.unpack("=i", data[:4])[0] != 0:
+                raise Silent(closed_sentence(self.who), 3)
+            if answer.take(*message):
+                return answer.value
+        raise Silent(f"{self.who} does not come to an end with its answer")
+
+
+class Answer:
+    """Made of the messages that have come so far."""
+
+    def __init__(self, who):
+        self.who, self.text, self.value = who, bytearray(), None
+
+    def take(self, kind, data):
+        """@return whether the answer is complete: its JSON, decoded, is in `value` then"""
+        if kind == TEXT:
+            self.text += data
+            if len(self.text) > ANSWER_MAX:
+                raise UroceError(f"{self.who} gives too long an answer")
+        elif kind == REFUSED:
+            raise Refused(refused_sentence(self.who, data), 3)
+        if kind != END:
+            return False
+        with understood(self.who):
+            status = struct.unpack("=i", data)[0]
+            text = self.text.decode(errors="replace")
+            self.value = json.loads(text) if status == 0 and text.strip() else {}
+        self.text = bytearray()
+        if status != 0:
             raise UroceError(f"{self.who}: {clean(text).strip()}")
-        try:
-            return json.loads(text) if text.strip() else {}
-        except ValueError as error:
-            raise UroceError(f"{self.who} gave an invalid answer") from error
+        return True

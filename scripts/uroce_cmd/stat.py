@@ -5,8 +5,8 @@ import json
 import sys
 import time
 
-from .devices import choose, without_others
-from .proto import Silent, UroceError, place_of
+from .devices import choose, say_once, still_there, without_others
+from .proto import Silent, UroceError, clean, place_of, understood
 
 DESCRIPTION = """\
 Shows the counters of a device: of all its processes together, or of one queue pair. Names are those of mlx5 and rxe
@@ -78,7 +78,7 @@ class Snapshot:
         row = (title, group, name)
         before = self.values.get(row, 0)
         self.values[row] = max(before, value) if is_most(name) else before + value
-        self.sentences[row] = sentence
+        self.sentences[row] = clean(sentence)
 
 
 def called(device):
@@ -87,22 +87,32 @@ def called(device):
 
 def title_of(device, function, apart):
     title = called(device)
-    return f"{title} function {function.number}, {function.status['command']} ({place_of(function.pid)})" if apart \
-        else title
+    if not apart:
+        return title
+    return f"{title} function {function.number}, {clean(function.status['command'])} ({place_of(function.pid)})"
 
 
 def take(args):
-    snapshot, found = Snapshot(), False
+    snapshot, found, silent = Snapshot(), False, False
     for device in without_others(choose(args.device)):
         if device.daemon and args.qp is None:
             take_daemon(snapshot, device)
         for function in device.functions:
-            if not function.status or (args.qp and args.qp >> 16 != function.number):
+            if args.qp and args.qp >> 16 != function.number:
+                continue
+            if not function.status:
+                silent = True
                 continue
             try:
-                found |= take_function(args, snapshot, device, function)
-            except Silent:
-                continue  # it has ended meanwhile
+                with understood(function.who):
+                    found |= take_function(args, snapshot, device, function)
+            except UroceError as error:
+                if still_there(function):  # it has not just ended
+                    say_once(str(error))
+                    silent = True
+    if silent and not found and not snapshot.values:
+        raise UroceError(f"no process answers that could have queue pair 0x{args.qp:06x}" if args.qp else
+                         "no process answers that has a device open")
     if args.qp and not found:
         raise UroceError(f"there is no queue pair 0x{args.qp:06x}; uroce status --qps lists them", 3)
     return snapshot
@@ -110,10 +120,13 @@ def take(args):
 
 def take_daemon(snapshot, device):
     try:
-        for name, value, sentence in device.tell_daemon("stats")["daemon"]:
-            snapshot.add(f"{called(device)} daemon", "daemon", name, value, sentence)
+        with understood(f"the daemon of {device.key}"):
+            for name, value, sentence in device.tell_daemon("stats")["daemon"]:
+                snapshot.add(f"{called(device)} daemon", "daemon", name, value, sentence)
     except Silent:
         pass  # it has left meanwhile
+    except UroceError as error:
+        say_once(str(error))
 
 
 def take_function(args, snapshot, device, function):

@@ -6,7 +6,7 @@ import pwd
 import time
 
 from .devices import choose
-from .proto import UroceError, clean, place_of
+from .proto import UroceError, clean, place_of, understood
 
 DESCRIPTION = """\
 Lists the devices of this network namespace that are open or kept, and who uses them.
@@ -41,7 +41,7 @@ def add(commands):
 def user(uid):
     try:
         return pwd.getpwuid(uid).pw_name
-    except KeyError:
+    except (KeyError, OverflowError):
         return str(uid)
 
 
@@ -126,11 +126,13 @@ def print_function(facts, now):
              f"{ago(now - facts['since']) if facts['since'] else '?':>6}"]
     if facts["answers"]:
         words.append(f"{facts['qps']:5} QPs")
-        words += ["faults"] * facts["faults"] + ["link down"] * (facts["link"] == "down")
-    else:
+        words += ["faults"] * bool(facts["faults"]) + ["link down"] * (facts["link"] == "down")
+    elif not facts.get("problem"):
         words.append("does not answer")
     words += ["in another container"] * facts["elsewhere"]
     print("  " + "  ".join(words))
+    if facts.get("problem"):
+        print(f"      problem: {clean(facts['problem'])}")
     if facts["services"]:
         print(f"      serves {numbers(facts['services'], 'port')}")
     for space, name in SPACES.items():
@@ -141,10 +143,19 @@ def print_function(facts, now):
     print_cm(facts)
 
 
+def show_or_say(context, show, *facts):
+    """Show what a process has told; or say that it makes no sense, in the context of understood()."""
+    try:
+        with context:
+            show(*facts)
+    except UroceError as error:
+        print(f"  problem: {error}")
+
+
 def print_device(facts):
     print("  ".join([facts["name"] or "(no process)", *map(clean, facts["addresses"])]
                     + [f"on {clean(facts['interface'])}"] * bool(facts["interface"])
-                    + [f"link {facts['link']}"] * bool(facts["link"])))
+                    + [f"link {clean(facts['link'])}"] * bool(facts["link"])))
     daemon = facts["daemon"]
     if daemon:
         stays = "stays until uroce down" if daemon["stay"] else "leaves with the last process"
@@ -158,7 +169,8 @@ def print_device(facts):
     if facts["functions"]:
         print("    fn       pid  command           user         open")
     for function in facts["functions"]:
-        print_function(function, time.time())
+        who = f"function {function['function']} of {facts['device']}"
+        show_or_say(understood(who), print_function, function, time.time())
 
 
 def start(args):
@@ -169,6 +181,6 @@ def start(args):
     for number, device in enumerate(facts):
         if number:
             print()
-        print_device(device)
+        show_or_say(understood(f"the daemon of {device['device']}"), print_device, device)
     if not facts:
         print("No device is open. `uroce run PROGRAM` opens those that PROGRAM uses; `uroce up` keeps one.")

@@ -9,12 +9,10 @@ import os
 import re
 import shutil
 import signal
-import socket
 import struct
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 import zlib
 
@@ -137,49 +135,6 @@ def stays(tally):
     code, out, err = uroce("down", ADDRESS)
     gone = harness.until(10, lambda: uroce("status", ADDRESS)[0] == 3)
     tally.result("down", code == 0 and gone, f"exit code {code}", out + err)
-
-
-@contextlib.contextmanager
-def daemon_of_another_version(address):
-    """Listen in the place of the address's daemon, and answer as one of another version of the protocol would."""
-    listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    listener.bind(f"\0uroce/{address}")
-    listener.listen()
-
-    def answer():
-        while True:
-            try:
-                visitor, _ = listener.accept()
-            except OSError:
-                return
-            with visitor, contextlib.suppress(OSError):  # it may have gone already
-                visitor.recv(1000)
-                visitor.send(struct.pack("=IHH", 0x757200ff, 9, 0))
-
-    thread = threading.Thread(target=answer, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        listener.shutdown(socket.SHUT_RDWR)
-        thread.join()
-        listener.close()
-
-
-def another_version(tally):
-    """A device whose processes are of another release: it is named, and the others can be used."""
-    other, words = ADDRESS[:-1] + "9", "speaks another version"
-    uroce("up", ADDRESS)
-    with daemon_of_another_version(other):
-        code, out, err = uroce("fault", ADDRESS, "--delay", "0us")
-        tally.result("beside a device of another version", code == 0 and "1 device" in out, f"exit code {code}", err)
-        code, out, err = uroce("fault", "show")
-        tally.result("it is left out", code == 0 and words in err and other in err, f"exit code {code}", out + err)
-        code, out, err = uroce("status")
-        tally.result("and shown", code == 0 and words in out and ADDRESS in out, f"exit code {code}", out + err)
-        code, out, err = uroce("fault", other, "--delay", "0us")
-        tally.result("and cannot be used", code == 1 and words in err, f"exit code {code}", out + err)
-    uroce("down", ADDRESS)
 
 
 def accounted(tally, what):
@@ -564,7 +519,6 @@ def main():
     usage(tally)
     documents(tally)
     stays(tally)
-    another_version(tally)
     other_users(tally)
     services(tally)
     looks(tally)

@@ -1,0 +1,161 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""The uroce command when processes of other releases, of other users, or with nonsense to tell have names of uroce.
+
+It runs in a network namespace of its own, because the command concerns all devices of a namespace."""
+import json
+import os
+import struct
+import subprocess
+import tempfile
+
+import fake
+import harness
+import uroce_test
+from uroce_test import ADDRESS, SIDES, functions, uroce, uroce_json
+
+CLONE_NEWNET = 0x40000000
+
+
+def own_namespace():
+    harness.need_root()
+    if harness.LIBC.unshare(CLONE_NEWNET):
+        harness.skip("a network namespace cannot be made here")
+    subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
+
+
+def another_version(tally):
+    """A device whose processes are of another release: it is named, and the others can be used."""
+    other, second, words = ADDRESS[:-1] + "9", ADDRESS[:-1] + "10", "speaks another version"
+    uroce("up", ADDRESS)
+    with fake.listening(fake.of_another_version, other, second):
+        code, out, err = uroce("fault", ADDRESS, "--delay", "0us")
+        tally.result("beside a device of another version", code == 0 and "1 device" in out, f"exit code {code}", err)
+        code, out, err = uroce("fault", "show")
+        tally.result("it is left out", code == 0 and words in err and min(other, second) in err,
+                     f"exit code {code}", out + err)
+        code, out, err = uroce("status")
+        tally.result("and shown", code == 0 and words in out and ADDRESS in out, f"exit code {code}", out + err)
+        devices = [device["addresses"] for device in uroce_json("status")["devices"]]
+        tally.result("as one device with all its addresses", sorted([second, other]) in devices and
+                     not any(other in addresses and len(addresses) == 1 for addresses in devices), str(devices))
+        for place in (other, second):
+            code, out, err = uroce("fault", place, "--delay", "0us")
+            tally.result("and cannot be used", code == 1 and words in err, f"exit code {code}", out + err)
+    functions_of_another_version(tally)
+    uroce("down", ADDRESS)
+
+
+def functions_of_another_version(tally):
+    """A daemon has been replaced, its processes go on with their old release, or another user's do: they are named."""
+    for kind, words in ((fake.of_another_version, "speaks another version"),
+                        (fake.silent, "may be of another version, or another user's")):
+        with fake.listening(kind, f"{ADDRESS}/201"):
+            who = f"function 201 of {ADDRESS}"
+            code, out, err = uroce("status", ADDRESS)
+            tally.result(f"a function that {words}: status", code == 0 and f"problem: {who} " in out and words in out,
+                         f"exit code {code}", out + err)
+            for argv in (("fault", "--loss", "1%"), ("fault", ADDRESS, "clear"), ("stat", "--qp", "0xc90001"),
+                         ("capture", "/dev/null", "--device", ADDRESS, "--seconds", "0.3")):
+                code, out, err = uroce(*argv)
+                tally.result(f"a function that {words}: {argv[0]}", code == 1 and who in err and words in err
+                             and "No process" not in out, f"exit code {code}", out + err)
+            keep = harness.Process(["ibv_asyncwatch"], SIDES[0])
+            harness.until(20, functions)
+            code, out, err = uroce("fault", "clear")
+            tally.result("the others are told", code == 0 and "1 process" in out and who in err, f"exit code {code}",
+                         out + err)
+            code, out, err = uroce("fault", ADDRESS, "clear")
+            tally.result("an error says that one is not", code == 1 and "1 has not" in err and who in err,
+                         f"exit code {code}", out + err)
+            keep.kill()
+
+
+def wrong_answers(tally, folder):
+    """One process with wrong answers, which any user can be, does not keep commands from the others."""
+    from uroce_cmd.proto import MAGIC, Connection, function_name
+    stranger = ADDRESS[:-1] + "8"
+    uroce("up", ADDRESS)
+    keep = harness.Process(["ibv_asyncwatch"], SIDES[0])
+    harness.until(20, functions)
+    number = functions()[0]["function"]
+    busy = []
+    for _ in range(32):
+        busy.append(Connection(function_name(ADDRESS, number), "it"))
+        busy[-1].ask("status")
+    code, out, err = uroce("status", ADDRESS)
+    tally.result("a function with too many tools: status", code == 0 and "as many tools" in out, f"exit code {code}",
+                 out + err)
+    for tool in busy:
+        tool.close()
+    good = {"device": stranger, "daemon": {}, "gids": [{"gid": stranger}]}
+    for what, kind, words in (
+            ("nothing", fake.says(MAGIC, "{}"), "does not understand"),
+            ("other keys", fake.says(MAGIC, json.dumps(good)), "does not understand"),
+            ("no JSON", fake.says(MAGIC, "{"), "does not understand"),
+            ("a deep list", fake.says(MAGIC, "[" * 30000), "does not understand"),
+            ("an error", fake.says(MAGIC, "go away", -16), "go away"),
+            ("a short end", lambda _: [fake.message(MAGIC, fake.END, b"x")], "does not understand"),
+            ("a stream", fake.endless(MAGIC, 30000, 0), "too long an answer"),
+            ("a slow stream", fake.endless(MAGIC, 0, 0.1), "come to an end")):
+        for name in (stranger, f"{ADDRESS}/202"):
+            with fake.listening(kind, name):
+                code, out, err = uroce("status")
+                tally.result(f"{name} answers {what}: status", code == 0 and words in out and "ibv_asyncwatch" in out,
+                             f"exit code {code}", out + err)
+                if what == "a slow stream":
+                    continue
+                code, out, err = uroce("stat")
+                tally.result(f"{name} answers {what}: stat", code == 0 and words in err and ADDRESS in out,
+                             f"exit code {code}", out + err)
+                code, out, err = uroce("fault", "clear")
+                tally.result(f"{name} answers {what}: fault", code == 0 and words in err and "on 1 device, 1 process"
+                             in out, f"exit code {code}", out + err)
+    wrong_captures(tally, folder, MAGIC, number)
+    claims = json.loads(uroce("status", "--json")[1])["devices"]  # the device of ADDRESS, said by another process
+    tally.result("the stranger has gone", len(claims) == 1, str(claims))
+    with Connection(f"\0uroce/{ADDRESS}", "it") as daemon:
+        copy = daemon.ask("status")
+    with fake.listening(fake.says(MAGIC, json.dumps(copy)), "0.0.0.1"):
+        code, out, err = uroce("status")
+        pid = uroce_json("status", ADDRESS)["devices"][0]["daemon"]["pid"]
+        tally.result("a daemon tells of its own device only", code == 0 and "belongs to another process" in out
+                     and pid == claims[0]["daemon"]["pid"], f"exit code {code}, pid {pid}", out + err)
+    keep.kill()
+    uroce("down", ADDRESS)
+
+
+def wrong_captures(tally, folder, magic, number):
+    """A process that sends nonsense in the middle of a capture ends for itself only; what it has sent is kept."""
+    path = os.path.join(folder, "wrong.pcapng")
+    for what, last, words in (
+            ("an error", fake.message(magic, fake.END, struct.pack("=i", -5)), f"function 203 of {ADDRESS}: "),
+            ("a short packet", fake.message(magic, fake.PACKET, b"x"), "does not understand"),
+            ("another version", fake.message(fake.OTHER_MAGIC, fake.TEXT), "speaks another version"),
+            ("a refusal", fake.message(magic, fake.REFUSED, struct.pack("=i", 5) + b"go away\0"), "go away")):
+        with fake.listening(fake.captured(magic, ADDRESS, [b"E" * 60] * 3, last), f"{ADDRESS}/203"):
+            code, out, err = uroce("capture", path, "--seconds", "1")
+            found = uroce_test.Pcapng(path)
+            names = {name: index for index, name in enumerate(found.names)}
+            own = next((index for name, index in names.items() if name.endswith("/203")), None)
+            real = next((index for name, index in names.items() if name.endswith(f"/{number}")), None)
+            tally.result(f"capture of a process that sends {what}", code == 0 and words in err and
+                         found.statistics.get(own) == (3, 0) and found.statistics.get(real) == (0, 0) and
+                         [packet[0] for packet in found.packets] == [own] * 3,
+                         f"exit code {code}, {found.names}, {found.statistics}, {len(found.packets)} packets",
+                         out + err)
+
+
+def main():
+    harness.options(__doc__)
+    harness.need_programs("ibv_asyncwatch", "ip")
+    own_namespace()
+    tally = harness.Tally("uroce_wrong")
+    another_version(tally)
+    with tempfile.TemporaryDirectory() as folder:
+        wrong_answers(tally, folder)
+    tally.finish()
+
+
+if __name__ == "__main__":
+    main()
