@@ -324,9 +324,10 @@ static void fork__the_child_closes_the_context_of_its_objects(void **state)
 
 /* In a forked child that cannot open the device, make objects on an inherited context. The user is told once why that
  * fails; the child can still open the device itself when the cause is gone. */
-static int fail_to_open(void *inherited)
+static int fail_to_open(void *parents)
 {
-	struct ibv_context *ctx = inherited, *own;
+	struct rig_end *end = parents;
+	struct ibv_context *ctx = end->ctx, *own;
 	struct ibv_gid_entry entry[4];
 	char said[4096];
 	FILE *file = tmpfile();
@@ -336,7 +337,9 @@ static int fail_to_open(void *inherited)
 		return 1;
 	setenv("UROCE_PROGRESS", "wrong", 1);
 	if (ibv_alloc_pd(ctx) || errno != EIO || ibv_alloc_pd(ctx) || errno != EIO ||
-	    ibv_query_gid_table(ctx, entry, 4, 0) != 0)
+	    ibv_query_gid_table(ctx, entry, 4, 0) != 0 || ibv_alloc_td(ctx, &(struct ibv_td_init_attr){0}) ||
+	    errno != EIO || ibv_alloc_parent_domain(ctx, &(struct ibv_parent_domain_init_attr){.pd = end->pd}) ||
+	    errno != EIO)
 		return 2;
 	unsetenv("UROCE_PROGRESS");
 	if (ibv_create_cq(ctx, 4, NULL, NULL, 0) || errno != EIO)
@@ -352,7 +355,7 @@ static int fail_to_open(void *inherited)
 
 static void fork__a_child_that_cannot_open_the_device_says_so_once(void **state)
 {
-	assert_int_equal(rig_in_child(fail_to_open, ((struct rig *)*state)->end[0].ctx), 0);
+	assert_int_equal(rig_in_child(fail_to_open, &((struct rig *)*state)->end[0]), 0);
 }
 
 #define T(name) cmocka_unit_test_setup_teardown(name, rig_setup, rig_teardown)

@@ -113,10 +113,12 @@ struct ibv_td *shim_alloc_td(struct ibv_context *context, struct ibv_td_init_att
 
 	if (attr->comp_mask)
 		return shim_fail(EINVAL);
+	context = shim_context_here(context);
+	if (!shim_alive(shim_ctx(context)))
+		return shim_fail(EIO);
 	td = calloc(1, sizeof(*td));
 	if (!td)
 		return shim_fail(ENOMEM);
-	context = shim_context_here(context);
 	td->ibv.context = context;
 	atomic_fetch_add(&shim_ctx(context)->objects, 1);
 	return &td->ibv;
@@ -144,6 +146,8 @@ struct ibv_pd *shim_alloc_parent_domain(struct ibv_context *context, struct ibv_
 	struct shim_pd *pd, *parent;
 
 	context = shim_context_here(context);
+	if (!shim_alive(shim_ctx(context)))
+		return shim_fail(EIO);
 	if (!attr->pd || attr->comp_mask & ~known || attr->pd->context != context ||
 	    (attr->td && attr->td->context != context))
 		return shim_fail(EINVAL);
