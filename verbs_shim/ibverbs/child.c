@@ -12,6 +12,8 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "child.h"
@@ -26,49 +28,91 @@ struct ibv_context *shim_context_opened(struct ibv_context *context)
 	return &ctx->vctx.context;
 }
 
-/* Whether a descriptor is still an eventfd: a child may have closed all descriptors that it inherited, and opened
- * files of its own at these numbers. */
-static bool is_eventfd(int fd)
-{
-	static const char eventfd[] = "anon_inode:[eventfd]";
-	char path[32], target[sizeof(eventfd)];
+/* ---- the descriptors that a child inherits ----------------------------------------------------------- */
 
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	return readlink(path, target, sizeof(target)) == (ssize_t)sizeof(eventfd) - 1 &&
-	       !memcmp(target, eventfd, sizeof(eventfd) - 1);
+/* Makes raw system calls: no cancellation point, and past the hooks of sysfs. */
+long shim_eventfd_id(int fd)
+{
+	static const char name[] = "\neventfd-id:";
+	char text[512], *found;
+	long n, info;
+
+	snprintf(text, sizeof(text), "/proc/thread-self/fdinfo/%d", fd);
+	info = syscall(SYS_openat, AT_FDCWD, text, O_RDONLY | O_CLOEXEC);
+	if (info < 0)
+		return -1;
+	n = syscall(SYS_read, info, text, sizeof(text) - 1);
+	syscall(SYS_close, info);
+	text[n > 0 ? n : 0] = '\0';
+	found = strstr(text, name);
+	return found ? strtol(found + sizeof(name) - 1, NULL, 10) : -1;
+}
+
+bool shim_holds_cmd_fd(const struct shim_context *ctx)
+{
+	struct stat now;
+
+	return !shim_is_inherited(ctx) ||
+	       (!fstat(ctx->vctx.context.cmd_fd, &now) && now.st_dev == ctx->cmd_dev && now.st_ino == ctx->cmd_ino);
+}
+
+/* The eventfd's number alone does not tell. When the last copy of an eventfd is closed, as by a daemon that closes
+ * everything after its parent has ended, the kernel gives its number to the next eventfd. The file of cmd_fd has an
+ * inode of its own, and shows whether the program has closed everything. */
+bool shim_holds_queue(const struct shim_context *ctx, const struct shim_event_queue *q)
+{
+	return !shim_is_inherited(ctx) || (shim_holds_cmd_fd(ctx) && q->id >= 0 && shim_eventfd_id(q->fd) == q->id);
 }
 
 /* Let each inherited async_fd of the chain refer to the new context's eventfd: the program polls the descriptor that it
  * knows. The parent keeps its own descriptors; each context still closes its own. */
-static void async_fds_redirect(const struct shim_context *inherited, int fd)
+static void async_fds_redirect(struct shim_context *inherited, const struct shim_event_queue *anew)
 {
-	for (const struct shim_context *c = inherited; c; c = c->in_place_of)
-		if (is_eventfd(c->async.fd))
-			dup3(fd, c->async.fd, fcntl(c->async.fd, F_GETFD) & FD_CLOEXEC ? O_CLOEXEC : 0);
+	for (struct shim_context *c = inherited; c; c = c->in_place_of) {
+		int fd = c->async.fd;
+
+		if (shim_holds_queue(c, &c->async) &&
+		    dup3(anew->fd, fd, fcntl(fd, F_GETFD) & FD_CLOEXEC ? O_CLOEXEC : 0) >= 0)
+			c->async.id = anew->id;
+	}
 }
 
-/* @return the context that this process has opened in the place of an inherited one, or `inherited` if that failed. A
- * failure is remembered, because it lasts in most cases, and each attempt would report it to the user. */
+/* ---- opening anew ------------------------------------------------------------------------------------ */
+
+/* Open the device of an inherited context. The user is told once why that fails. A cause that lasts in most cases is
+ * remembered; the lack of descriptors or memory may be over at the next call. */
+static struct ibv_context *device_open(struct shim_context *inherited)
+{
+	unsigned forks = pmd_forks();
+	struct ibv_context *opened;
+
+	if (atomic_load(&inherited->refused) == forks)
+		return NULL;
+	opened = shim_context_open(inherited->dev, atomic_load(&inherited->told) == forks);
+	if (opened)
+		return opened;
+	atomic_store(&inherited->told, forks);
+	if (errno != EMFILE && errno != ENFILE && errno != ENOMEM && errno != ENOBUFS && errno != EAGAIN)
+		atomic_store(&inherited->refused, forks);
+	return NULL;
+}
+
+/* @return the context that this process has opened in the place of an inherited one, or `inherited` if that failed */
 static struct ibv_context *open_anew(struct shim_context *inherited)
 {
+	struct ibv_context *opened = device_open(inherited);
 	struct shim_context *have = NULL, *anew;
-	struct ibv_context *opened;
 	int flags;
 
-	if (atomic_load(&inherited->refused) == pmd_forks())
+	if (!opened)
 		return &inherited->vctx.context;
-	opened = ibv_open_device(&inherited->dev->ibv);
-	if (!opened) {
-		atomic_store(&inherited->refused, pmd_forks());
-		return &inherited->vctx.context;
-	}
 	anew = shim_ctx(opened);
 	anew->in_place_of = inherited;
-	flags = is_eventfd(inherited->async.fd) ? fcntl(inherited->async.fd, F_GETFL) : -1;
+	flags = shim_holds_queue(inherited, &inherited->async) ? fcntl(inherited->async.fd, F_GETFL) : -1;
 	if (flags != -1 && flags & O_NONBLOCK)
 		fcntl(anew->async.fd, F_SETFL, flags);
 	if (atomic_compare_exchange_strong(&inherited->anew, &have, anew)) {
-		async_fds_redirect(inherited, anew->async.fd);
+		async_fds_redirect(inherited, &anew->async);
 		return opened;
 	}
 	ibv_close_device(opened); /* another thread was faster */

@@ -15,6 +15,15 @@ struct ibv_context *shim_context_opened(struct ibv_context *context);
 /** Called when a context is closed: close the one that was opened in its place, if there is one, and forget this one
  * where it stands in the place of another. */
 void shim_anew_close(struct shim_context *ctx);
+/** The kernel's number of an eventfd, by which eventfds differ while they are open. @return -1: this is no eventfd, or
+ * the kernel does not tell (before Linux 5.2). */
+long shim_eventfd_id(int fd);
+/** Whether cmd_fd, or an event queue's descriptor, still is what the library opened for this context. A forked child
+ * may have closed what it inherited, and then these numbers are its own files'. For contexts of this process: true. */
+bool shim_holds_cmd_fd(const struct shim_context *ctx);
+bool shim_holds_queue(const struct shim_context *ctx, const struct shim_event_queue *q);
+/** As ibv_open_device(). @param quiet do not tell the user why it fails. Defined in device.c. */
+struct ibv_context *shim_context_open(struct shim_device *dev, bool quiet);
 /** Whether the kernel has the class infiniband_verbs (sysfs), as with real devices. Defined in device.c. */
 bool shim_kernel_has_verbs(void);
 

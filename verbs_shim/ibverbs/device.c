@@ -251,6 +251,7 @@ SHIM_EXPORT int ibv_get_device_index(struct ibv_device *device)
 static int context_init(struct shim_context *ctx, struct shim_device *dev, int cmd_fd)
 {
 	struct ibv_context *ibv = &ctx->vctx.context;
+	struct stat cmd;
 	int err = shim_event_queue_init(&ctx->async);
 
 	if (err)
@@ -258,11 +259,13 @@ static int context_init(struct shim_context *ctx, struct shim_device *dev, int c
 	/* Programs copy this descriptor and pass it on, so it must be valid, but its file stays empty. Every context
 	 * that is not imported has a file of its own, by which context_of_fd() recognizes the context. */
 	ibv->cmd_fd = cmd_fd >= 0 ? cmd_fd : memfd_create(SHIM_CMD_FILE, MFD_CLOEXEC);
-	if (ibv->cmd_fd < 0) {
+	if (ibv->cmd_fd < 0 || fstat(ibv->cmd_fd, &cmd) < 0) {
 		err = -errno;
-		shim_event_queue_fini(&ctx->async);
+		shim_event_queue_fini(&ctx->async, true);
 		return err;
 	}
+	ctx->cmd_dev = cmd.st_dev;
+	ctx->cmd_ino = cmd.st_ino;
 	ctx->dev = dev;
 	ctx->sibling = ctx;
 	ctx->forks = pmd_forks();
@@ -279,20 +282,26 @@ static int context_init(struct shim_context *ctx, struct shim_device *dev, int c
 
 static void context_fini(struct shim_context *ctx, bool close_cmd_fd)
 {
-	if (close_cmd_fd)
+	shim_event_queue_fini(&ctx->async, shim_holds_queue(ctx, &ctx->async));
+	if (close_cmd_fd && shim_holds_cmd_fd(ctx))
 		close(ctx->vctx.context.cmd_fd);
-	shim_event_queue_fini(&ctx->async);
+}
+
+static void tell(const struct shim_device *dev, const char *sentence, bool quiet)
+{
+	if (!quiet && filesize_allows_stderr())
+		fprintf(stderr, "uroce: %s: %s\n", dev->pmd.name, sentence);
 }
 
 /* Open the device's engine. The engine reports events to the device, not to one context: port events go to all contexts
  * of the device, also to those opened later. */
-static int engine_open(struct shim_device *dev, struct pmd_engine **out)
+static int engine_open(struct shim_device *dev, bool quiet, struct pmd_engine **out)
 {
 	char sentence[256] = "";
 	int err = pmd_open(&dev->pmd, shim_event_raise, dev, out, sentence, sizeof(sentence));
 
-	if (err && filesize_allows_stderr())
-		fprintf(stderr, "uroce: %s: %s\n", dev->pmd.name, sentence);
+	if (err)
+		tell(dev, sentence, quiet);
 	return err;
 }
 
@@ -304,7 +313,7 @@ int shim_engine_open(const struct pmd_device *pmd, struct pmd_engine **out)
 	devices_enter();
 	dev = n < 0 ? NULL : device_find(pmd);
 	devices_leave();
-	return dev ? engine_open(dev, out) : -ENODEV;
+	return dev ? engine_open(dev, false, out) : -ENODEV;
 }
 
 /** Find, among the device's open contexts, one whose cmd_fd refers to the same file as `fd`. Contexts that this process
@@ -340,8 +349,9 @@ static void context_link(struct shim_context *ctx, bool import)
 	pmd_unlock(ctx->engine);
 }
 
-/** @param cmd_fd as for context_init() */
-static struct ibv_context *context_open(struct shim_device *dev, int cmd_fd)
+/** @param cmd_fd as for context_init()
+ * @param quiet do not tell the user why it fails */
+static struct ibv_context *context_open(struct shim_device *dev, int cmd_fd, bool quiet)
 {
 	struct shim_context *ctx = calloc(1, sizeof(*ctx));
 	char sentence[256] = "";
@@ -351,13 +361,15 @@ static struct ibv_context *context_open(struct shim_device *dev, int cmd_fd)
 		return shim_fail(ENOMEM);
 	err = context_init(ctx, dev, cmd_fd);
 	if (err) {
+		snprintf(sentence, sizeof(sentence), "no descriptors for a context: %s", strerror(-err));
+		tell(dev, sentence, quiet);
 		free(ctx);
 		return shim_fail(-err);
 	}
 	ctx->personality = shim_personality_find(sentence, sizeof(sentence));
-	err = ctx->personality ? engine_open(dev, &ctx->engine) : -EINVAL;
-	if (!ctx->personality && filesize_allows_stderr())
-		fprintf(stderr, "uroce: %s: %s\n", dev->pmd.name, sentence);
+	err = ctx->personality ? engine_open(dev, quiet, &ctx->engine) : -EINVAL;
+	if (!ctx->personality)
+		tell(dev, sentence, quiet);
 	if (err) {
 		context_fini(ctx, cmd_fd < 0);
 		free(ctx);
@@ -373,7 +385,12 @@ SHIM_EXPORT struct ibv_context *ibv_open_device(struct ibv_device *device)
 {
 	struct shim_device *dev = shim_device_of(device);
 
-	return dev ? context_open(dev, -1) : shim_real(ibv_open_device)(device);
+	return dev ? context_open(dev, -1, false) : shim_real(ibv_open_device)(device);
+}
+
+struct ibv_context *shim_context_open(struct shim_device *dev, bool quiet)
+{
+	return context_open(dev, -1, quiet);
 }
 
 struct ibv_context *shim_context_import(int cmd_fd)
@@ -388,7 +405,7 @@ struct ibv_context *shim_context_import(int cmd_fd)
 		pthread_mutex_unlock(&dev->lock);
 	}
 	devices_leave();
-	return found ? context_open(dev, cmd_fd) : shim_fail(ENOENT);
+	return found ? context_open(dev, cmd_fd, false) : shim_fail(ENOENT);
 }
 
 static void context_unlink(struct shim_context *ctx)

@@ -36,11 +36,12 @@ int shim_event_queue_init(struct shim_event_queue *q)
 	q->head = q->tail = NULL;
 	q->n = q->counted = q->waiting = 0;
 	q->ready = false;
+	q->id = shim_eventfd_id(q->fd);
 	q->forks = pmd_forks();
 	return 0;
 }
 
-void shim_event_queue_fini(struct shim_event_queue *q)
+void shim_event_queue_fini(struct shim_event_queue *q, bool close_fd)
 {
 	/* A forked child does not take the lock of a queue that it inherited, because the thread that holds the lock
 	 * may not exist in the child. The child needs no lock: it neither raises nor reads events of that queue. */
@@ -48,7 +49,8 @@ void shim_event_queue_fini(struct shim_event_queue *q)
 
 	if (shared)
 		pthread_mutex_lock(&q->lock);
-	syscall(SYS_close, q->fd);
+	if (close_fd)
+		syscall(SYS_close, q->fd);
 	q->fd = -1;
 	q->head = q->tail = NULL;
 	if (shared)
@@ -448,7 +450,7 @@ SHIM_EXPORT int ibv_destroy_comp_channel(struct ibv_comp_channel *channel)
 
 	if (__atomic_load_n(&channel->refcnt, __ATOMIC_ACQUIRE))
 		return EBUSY;
-	shim_event_queue_fini(&ch->events);
+	shim_event_queue_fini(&ch->events, shim_holds_queue(shim_ctx(context), &ch->events));
 	pthread_mutex_destroy(&ch->events.lock);
 	free(ch);
 	atomic_fetch_sub(&shim_ctx(context)->objects, 1);

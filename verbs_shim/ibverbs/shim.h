@@ -27,6 +27,7 @@
 #include <infiniband/verbs_exp.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <sys/types.h>
 
 #include "engine.h"
 
@@ -50,6 +51,7 @@ struct shim_event_queue {
 	uint32_t waiting; /* threads in pmd_wait(): each takes one event, which the eventfd does not count */
 	bool ready;	  /* whether n > 0; atomic: pmd_wait() reads it without the lock */
 	int fd;		  /* EFD_SEMAPHORE; -1 once closed */
+	long id;	  /* the kernel's number of the eventfd (child.c); -1: unknown */
 	unsigned forks;	  /* pmd_forks() when it was made */
 };
 
@@ -66,7 +68,8 @@ struct shim_event_source {
 };
 
 int shim_event_queue_init(struct shim_event_queue *q);
-void shim_event_queue_fini(struct shim_event_queue *q);
+/** @param close_fd false: the descriptor's number may be another file's by now; leave it open */
+void shim_event_queue_fini(struct shim_event_queue *q, bool close_fd);
 /** Drop the unread events of a source. @return how many of the source's events were handed to the application in
  * total. */
 uint32_t shim_event_purge(struct shim_event_queue *q, struct shim_event_source *src);
@@ -121,7 +124,10 @@ struct shim_context {
 	unsigned forks;			   /* pmd_forks() when it was opened */
 	struct shim_context *_Atomic anew; /* of an inherited context: where this process makes objects (child.c) */
 	struct shim_context *in_place_of;  /* the inherited context whose `anew` this one is; else NULL */
-	atomic_uint refused;		   /* pmd_forks() when `anew` could not be opened; 0: never */
+	atomic_uint refused; /* pmd_forks() when `anew` could not be opened for a cause that lasts; 0: never */
+	atomic_uint told;    /* pmd_forks() when the user was told that `anew` could not be opened; 0: never */
+	dev_t cmd_dev;	     /* with cmd_ino: the file of cmd_fd */
+	ino_t cmd_ino;
 	char zero[512]; /* newer verbs_contexts have more members at their start; vctx.sz says that these are absent */
 	struct verbs_context vctx;
 };
