@@ -27,7 +27,6 @@
 #include <infiniband/verbs_exp.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <sys/types.h>
 
 #include "engine.h"
 
