@@ -78,7 +78,7 @@ static void trim(struct tm_entry *e, uint32_t length)
 
 static void post(struct nic_qp *qp, const struct nic_send_wr *wr)
 {
-	qp->posts = WR_TYPE(NIC_QPT_RC); /* for this call only: the application may post nothing */
+	qp->posts = WR_TYPE(NIC_QPT_RC); /* in this call only, because the application must not post */
 	nic_post_send(qp, wr);		 /* cannot fail: there is room, and the request is valid */
 	qp->posts = 0;
 }

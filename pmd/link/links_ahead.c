@@ -11,15 +11,15 @@
  *
  * Payloads read ahead but not used are discarded before the lock is released, because from then on the program may
  * write to their destinations. So we read ahead only as many payloads as can be received in the link's turn, and
- * receive all of them in that turn. Two payloads that overlap without having the same destination are not fetched
- * together: the last bytes of the first would be written after the second.
+ * receive all of them in that turn. Two payloads that overlap are not fetched together unless they have the same
+ * address and length: the last bytes of the first would be written after the body of the second.
  *
  * What this changes for a program: The body of a WRITE (all but its last bytes) may become visible before an earlier
  * WRITE, as with a NIC whose writes pass each other on the bus. The last bytes of a WRITE, its completion and later
  * operations never overtake an earlier WRITE. If two WRITEs have the same destination, the call for the first may leave
  * the body of the second there, even if the second is then revoked. Destinations are compared by address: if memory is
- * mapped twice and two WRITEs overlap in it by different addresses, the last bytes of the first may overwrite those of
- * the second, and remain.
+ * mapped twice and two WRITEs overlap in it by different addresses, the last bytes of the first may overwrite a
+ * part of the second's body, and remain.
  */
 #include <string.h>
 

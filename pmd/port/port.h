@@ -34,12 +34,12 @@ struct pmd_port_ops {
 	 *  if rx_burst has examined about PMD_RX_VAIN packets without finding one to return, it returns 0 and sets
 	 *  `more`, because further packets may have arrived. Sets `looked_at` to the number of packets examined. */
 	unsigned (*rx_burst)(struct pmd_port *port, struct nic_rx_frame *frames, unsigned n, uint64_t now_ns);
-	/** Called for each received frame that an RC QP has accepted from its peer (NIC_RX_ACCEPTED). The frame shows
-	 *  what kind of sender the peer is; other frames do not, because any host can send them. May be NULL. */
+	/** Called for each received frame that an RC or XRC QP has accepted from its peer (NIC_RX_ACCEPTED). The frame
+	 * shows what kind of sender the peer is; other frames do not, because any host can send them. May be NULL. */
 	void (*rx_accepted)(struct pmd_port *port, const struct nic_rx_frame *frame);
-	/** Transmit frames in order. @return the number of frames taken; the port then owns their mbufs. If the port
-	 *  took fewer than n frames, it has no room now: offer the remaining frames again later. A frame that can never
-	 *  be sent is counted and taken. */
+	/** Transmit frames in order. @return the number of frames taken; unless tx_copies, the port then owns their
+	 * mbufs. If the port took fewer than n frames, it has no room now: offer the remaining frames again later. A
+	 * frame that can never be sent is counted and taken. */
 	unsigned (*tx_burst)(struct pmd_port *port, struct nic_tx_frame *frames, unsigned n, uint64_t now_ns);
 	bool tx_copies; /* tx_burst copies the frames, so the engine keeps the mbufs */
 	/** Resolve the next hop to this address. @return whether its MAC is unknown, and an answer may still arrive.

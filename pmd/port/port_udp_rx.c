@@ -33,8 +33,8 @@
 #define BTH_DEST_QPN 5
 
 /** Record whether the peer runs uroce on a kernel socket. A packet from another kind of sender clears the record,
- *  because an address can pass to another host. Called only for packets that an RC QP accepted from its peer, because
- *  any other packet can be forged. */
+ *  because an address can pass to another host. Called only for packets that an RC or XRC QP accepted from its peer,
+ * because any other packet can be forged. */
 void udp_rx_accepted(struct pmd_port *port, const struct nic_rx_frame *frame)
 {
 	struct port_udp *u = (struct port_udp *)port;

@@ -197,8 +197,8 @@ static int daemon_configure(struct daemon *d, const struct options *o, char *err
 	return rc;
 }
 
-/** Become the daemon of the device. @return 0; -EADDRINUSE without a message: the device has another daemon, or the
- *  address another device; a negative errno with a message in err. */
+/** Become the daemon of the device. @return 0; -EADDRINUSE without a message: the device already has a daemon, or
+ *  the address belongs to another device; a negative errno with a message in err. */
 static int daemon_claim(struct daemon *d, char *err, size_t err_len)
 {
 	const struct timespec pause = {.tv_nsec = START_PAUSE_NS};

@@ -8,7 +8,7 @@
  * kernel, which charges them to the sender. Clients' messages carry no descriptors: descriptors that arrive anyway are
  * closed with the message.
  *
- * Owns: daemon.clients. When a client joins as a function, its connection is handed over to uroced_slots.c.
+ * Owns: daemon.clients. When a client joins as a function, its connection is handed over to uroced_join.c (slots_join).
  */
 #include <errno.h>
 #include <pwd.h>
