@@ -12,7 +12,8 @@ import time
 
 from .devices import Device, Function, choose, names, say_once, still_there, without_others
 from .pcapng import INBOUND, OUTBOUND, Writer
-from .proto import PACKET, Answer, Silent, UroceError, clean, closed_sentence, place_of, understood
+from .proto import PACKET, Answer, Silent, UroceError, clean, closed_sentence, place_of, \
+    silent_sentence, understood
 from .stat import number
 
 DESCRIPTION = """\
@@ -66,6 +67,7 @@ class Source:
         self.last_ns, self.got, self.lost, self.seen = 0, 0, 0, None
         self.interface = None  # until it has identified itself
         self.drained, self.ended, self.answer = True, False, Answer(function.who)
+        self.closed = False  # by the process
         self.problem = ""  # why it is not captured, or no longer
         self.connection = function.connect(0)
         self.connection.send("status")
@@ -88,7 +90,7 @@ class Source:
                 self.drained = True
                 return
             if message is None:
-                self.drained = self.ended = True
+                self.drained = self.ended = self.closed = True
                 return
             if not self.ended:  # after its unsolicited final message an answer to `capture stop` may follow
                 self.take(message, heap, order)
@@ -96,8 +98,10 @@ class Source:
     def take(self, message, heap, order):
         kind, data = message
         if kind == PACKET and self.interface is not None:
-            self.last_ns, self.lost, length, _, direction, _ = HEADER.unpack_from(data)
-            self.got += 1
+            self.last_ns, lost, length, _, direction, _ = HEADER.unpack_from(data)
+            if self.got + 1 + lost >= 1 << 64:
+                raise ValueError
+            self.got, self.lost = self.got + 1, lost
             heapq.heappush(heap, (self.last_ns, direction, next(order), self.interface, length, data[HEADER.size:]))
         elif self.answer.take(kind, data):
             if self.interface is None:
@@ -161,7 +165,7 @@ class Capture:
         self.seen += seen
         self.lost += source.lost
         if source.interface is None and not source.problem and still_there(source.function):
-            source.problem = closed_sentence(source.function.who)
+            source.problem = (closed_sentence if source.closed else silent_sentence)(source.function.who)
         if source.problem:
             say_once(source.problem)
             self.failed += 1

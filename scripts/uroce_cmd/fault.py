@@ -5,7 +5,7 @@ import json
 import random
 import re
 
-from .devices import choose, say_once, still_there, without_others
+from .devices import choose, names, say_once, still_there, without_others
 from .proto import UroceError, clean, place_of, understood
 from .stat import number
 
@@ -103,30 +103,26 @@ def add(commands):
 
 def tell(args, text):
     """Send a command to all daemons and functions concerned. @return (devices, functions) that accepted it."""
-    devices, told, functions, left = without_others(choose(args.device)), 0, 0, []
+    devices, told, functions, missed, left = without_others(choose(args.device)), 0, 0, False, []
     if not devices:
         raise UroceError("no device is open in this network namespace; start the program first, or keep a device with "
                          "uroce up", 3)
     if args.device and args.qp is None and devices[0].problem:
         raise UroceError(devices[0].problem)
     for device in devices:
-        before = functions
-        try:
-            if args.qp is None and device.daemon:
-                device.tell_daemon("fault " + text)  # first: a function that joins now gets it from there
-        except UroceError as error:
-            left.append(error)
-            continue
-        for function in concerned(args, device):
-            functions += tell_function(args, function, text, left)
-        told += functions > before or device.daemon is not None
+        # First the daemon: a function that joins now gets it from there.
+        daemon = args.qp is None and device.daemon is not None and tell_daemon(device, text, left)
+        took = sum(tell_function(args, function, text, left) for function in concerned(args, device))
+        missed = missed or (daemon and not took and bool(silent(args, device)))
+        told += took > 0 or daemon
+        functions += took
     for error in left:
         say_once(str(error))
     # Those of all devices that do not answer are no error, they have been named: they may be of other users.
-    silent = sum(not function.status for device in devices for function in concerned(args, device))
-    if left or (silent and (not functions or (args.device and args.qp is None))):
+    others = sum(silent(args, device) for device in devices)
+    if left or missed or (others and (not told or (args.device and args.qp is None))):
         raise UroceError("not everywhere: " + count(functions, "process has", "processes have") + " done it, " +
-                         count(len(left) + silent, "has", "have") + " not")
+                         count(len(left) + others, "has", "have") + " not")
     if args.qp is not None and not functions:
         raise UroceError(f"there is no queue pair 0x{args.qp:06x}; uroce status --qps lists them", 3)
     return told, functions
@@ -134,6 +130,22 @@ def tell(args, text):
 
 def concerned(args, device):
     return [function for function in device.functions if args.qp is None or args.qp >> 16 == function.number]
+
+
+def silent(args, device):
+    """@return how many functions of the device do not answer"""
+    return sum(not function.status for function in concerned(args, device))
+
+
+def tell_daemon(device, text, left):
+    """@return whether it accepted the command. Adds an error to `left` if it did not, and has not left."""
+    try:
+        device.tell_daemon("fault " + text)
+        return True
+    except UroceError as error:
+        if device.key in names()[0]:
+            left.append(error)
+        return False
 
 
 def tell_function(args, function, text, left):

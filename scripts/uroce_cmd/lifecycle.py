@@ -6,7 +6,7 @@ import socket
 import struct
 import subprocess
 
-from .devices import choose, find, program, say_once, without_others
+from .devices import choose, find, names, program, say_once, without_others
 from .proto import Silent, UroceError, clean, gid_text, place_of
 
 RTM_NEWADDR, RTM_GETADDR, NLMSG_ERROR, NLMSG_DONE = 20, 22, 2, 3
@@ -156,13 +156,15 @@ def start_down(args):
         users = sum(slot["state"] == "live" for slot in device.daemon["functions"])
         try:
             device.tell_daemon("leave")
-        except Silent:
-            pass  # it has left
         except UroceError as error:
-            say_once(str(error))
-            failed = error
-            continue
+            if device.key in names()[0]:
+                say_once(str(error))
+                failed = error
+                continue
+            users = 0  # it has left
         print(f"{device.key}: " + (f"{users} processes have it open; it leaves with the last" if users else "gone"))
+    if any(device.problem and not device.daemon for device in chosen):
+        return 1  # the problems have been named
     if not devices:
         print("No device is kept.")
     return failed.code if failed else 0

@@ -37,6 +37,10 @@ def closed_sentence(who):
     return f"{who} ended the connection without an answer; it may be of another version, or another user's"
 
 
+def silent_sentence(who):
+    return f"{who} does not answer; its process is stopped, or neither polls nor has a thread (UROCE_PROGRESS=inline)"
+
+
 def refused_sentence(who, data):
     """@param data struct proto_refused: an errno and a sentence"""
     return clean(data[4:].split(b"\0")[0].decode(errors="replace")) or f"{who} refuses to answer"
@@ -92,6 +96,15 @@ def clean(text):
     return "".join(c if c.isprintable() else "?" for c in str(text))
 
 
+def cleaned(value):
+    """@return JSON from other processes, all its texts made safe for a terminal."""
+    if isinstance(value, dict):
+        return {clean(key): cleaned(entry) for key, entry in value.items()}
+    if isinstance(value, list):
+        return [cleaned(entry) for entry in value]
+    return clean(value) if isinstance(value, str) else value
+
+
 class Connection:
     """A connection to a daemon or a function. `who` is for messages to the user."""
 
@@ -141,8 +154,7 @@ class Connection:
         except BlockingIOError:
             raise
         except TimeoutError as error:
-            raise Silent(f"{self.who} does not answer; its process is stopped, or neither polls nor has a thread "
-                         "(UROCE_PROGRESS=inline)") from error
+            raise Silent(silent_sentence(self.who)) from error
         except OSError:
             return None
         if len(data) < HEADER.size:
@@ -189,7 +201,7 @@ class Answer:
         with understood(self.who):
             status = struct.unpack("=i", data)[0]
             text = self.text.decode(errors="replace")
-            self.value = json.loads(text) if status == 0 and text.strip() else {}
+            self.value = cleaned(json.loads(text)) if status == 0 and text.strip() else {}
         self.text = bytearray()
         if status != 0:
             raise UroceError(f"{self.who}: {clean(text).strip()}")

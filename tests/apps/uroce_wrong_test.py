@@ -95,6 +95,7 @@ def wrong_answers(tally, folder):
             ("no JSON", fake.says(MAGIC, "{"), "does not understand"),
             ("a deep list", fake.says(MAGIC, "[" * 30000), "does not understand"),
             ("an error", fake.says(MAGIC, "go away", -16), "go away"),
+            ("no text", fake.says(MAGIC, '{"nic": [["\\ud800", 1, ""]]}'), "does not understand"),
             ("a short end", lambda _: [fake.message(MAGIC, fake.END, b"x")], "does not understand"),
             ("a stream", fake.endless(MAGIC, 30000, 0), "too long an answer"),
             ("a slow stream", fake.endless(MAGIC, 0, 0.1), "come to an end")):
@@ -131,6 +132,7 @@ def wrong_captures(tally, folder, magic, number):
     for what, last, words in (
             ("an error", fake.message(magic, fake.END, struct.pack("=i", -5)), f"function 203 of {ADDRESS}: "),
             ("a short packet", fake.message(magic, fake.PACKET, b"x"), "does not understand"),
+            ("a packet with too many lost", fake.message(magic, fake.PACKET, b"\xff" * 24), "does not understand"),
             ("another version", fake.message(fake.OTHER_MAGIC, fake.TEXT), "speaks another version"),
             ("a refusal", fake.message(magic, fake.REFUSED, struct.pack("=i", 5) + b"go away\0"), "go away")):
         with fake.listening(fake.captured(magic, ADDRESS, [b"E" * 60] * 3, last), f"{ADDRESS}/203"):

@@ -124,7 +124,8 @@ def build(modules_folder, programs, out, newer=None, more=()):
         cpio.add(folder, stat.S_IFDIR | 0o755)
     busybox = program_path("busybox")
     cpio.file("bin/busybox", busybox)
-    for path in map(program_path, [*PROGRAMS, *programs]):
+    for name in [*PROGRAMS, *programs]:
+        path = name if os.path.isabs(name) else program_path(name)
         # busybox's shell prefers its own ip and tc unless called as /bin/ip, /bin/tc
         program_add(cpio, path, libraries)
     for name, path in more:

@@ -103,6 +103,28 @@ static int destroy_channels(void *inherited)
 	return fcntl(number[0], F_GETFD) == -1 || fcntl(number[1], F_GETFD) != -1;
 }
 
+/* As that, after its context has been closed. */
+static int close_then_destroy(void *inherited)
+{
+	struct ibv_comp_channel **channel = inherited;
+	int number = channel[1]->fd;
+
+	if (ibv_close_device(channel[1]->context) || ibv_destroy_comp_channel(channel[1]))
+		return 1;
+	return fcntl(number, F_GETFD) != -1;
+}
+
+/* As that, when the child has no free descriptor. */
+static int destroy_without_descriptors(void *inherited)
+{
+	struct ibv_comp_channel **channel = inherited;
+	int number = channel[1]->fd;
+
+	while (dup(2) >= 0)
+		;
+	return ibv_destroy_comp_channel(channel[1]) || fcntl(number, F_GETFD) != -1;
+}
+
 static void fork__the_child_destroys_inherited_channels(void **state)
 {
 	struct rig *rig = *state;
@@ -113,6 +135,8 @@ static void fork__the_child_destroys_inherited_channels(void **state)
 		assert_non_null(channel[i]);
 	}
 	assert_int_equal(rig_in_child(destroy_channels, channel), 0);
+	assert_int_equal(rig_in_child(close_then_destroy, channel), 0);
+	assert_int_equal(rig_in_child(destroy_without_descriptors, channel), 0);
 	for (int i = 0; i < 2; i++)
 		assert_int_equal(ibv_destroy_comp_channel(channel[i]), 0);
 }

@@ -40,7 +40,7 @@ long shim_eventfd_id(int fd)
 	snprintf(text, sizeof(text), "/proc/thread-self/fdinfo/%d", fd);
 	info = syscall(SYS_openat, AT_FDCWD, text, O_RDONLY | O_CLOEXEC);
 	if (info < 0)
-		return -1;
+		return errno == ENOENT ? -1 : SHIM_EVENTFD_UNKNOWN;
 	n = syscall(SYS_read, info, text, sizeof(text) - 1);
 	syscall(SYS_close, info);
 	text[n > 0 ? n : 0] = '\0';
@@ -52,8 +52,10 @@ bool shim_holds_cmd_fd(const struct shim_context *ctx)
 {
 	struct stat now;
 
-	return !shim_is_inherited(ctx) ||
-	       (!fstat(ctx->vctx.context.cmd_fd, &now) && now.st_dev == ctx->cmd_dev && now.st_ino == ctx->cmd_ino);
+	if (shim_is_closed(ctx))
+		return ctx->held; /* cmd_fd is closed */
+	return !shim_is_inherited(ctx) || (!fstat(ctx->vctx.context.cmd_fd, &now) && now.st_dev == ctx->cmd.st_dev &&
+					   now.st_ino == ctx->cmd.st_ino);
 }
 
 /* The eventfd's number alone does not tell. When the last copy of an eventfd is closed, as by a daemon that closes
@@ -61,7 +63,14 @@ bool shim_holds_cmd_fd(const struct shim_context *ctx)
  * inode of its own, and shows whether the program has closed everything. */
 bool shim_holds_queue(const struct shim_context *ctx, const struct shim_event_queue *q)
 {
-	return !shim_is_inherited(ctx) || (shim_holds_cmd_fd(ctx) && q->id >= 0 && shim_eventfd_id(q->fd) == q->id);
+	long id;
+
+	if (!shim_is_inherited(ctx))
+		return true;
+	if (q->id < 0 || !shim_holds_cmd_fd(ctx))
+		return false;
+	id = shim_eventfd_id(q->fd);
+	return id == q->id || id == SHIM_EVENTFD_UNKNOWN; /* without a free descriptor, cmd_fd alone decides */
 }
 
 /* Let each inherited async_fd of the chain refer to the new context's eventfd: the program polls the descriptor that it

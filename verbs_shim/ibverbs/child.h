@@ -15,8 +15,9 @@ struct ibv_context *shim_context_opened(struct ibv_context *context);
 /** Called when a context is closed: close the one that was opened in its place, if there is one, and forget this one
  * where it stands in the place of another. */
 void shim_anew_close(struct shim_context *ctx);
+#define SHIM_EVENTFD_UNKNOWN (-2)
 /** The kernel's number of an eventfd, by which eventfds differ while they are open. @return -1: this is no eventfd, or
- * the kernel does not tell (before Linux 5.2). */
+ * the kernel does not tell (before Linux 5.2); SHIM_EVENTFD_UNKNOWN: no descriptor is free to find out. */
 long shim_eventfd_id(int fd);
 /** Whether cmd_fd, or an event queue's descriptor, still is what the library opened for this context. A forked child
  * may have closed what it inherited, and then these numbers are its own files'. For contexts of this process: true. */

@@ -251,7 +251,6 @@ SHIM_EXPORT int ibv_get_device_index(struct ibv_device *device)
 static int context_init(struct shim_context *ctx, struct shim_device *dev, int cmd_fd)
 {
 	struct ibv_context *ibv = &ctx->vctx.context;
-	struct stat cmd;
 	int err = shim_event_queue_init(&ctx->async);
 
 	if (err)
@@ -259,13 +258,11 @@ static int context_init(struct shim_context *ctx, struct shim_device *dev, int c
 	/* Programs copy this descriptor and pass it on, so it must be valid, but its file stays empty. Every context
 	 * that is not imported has a file of its own, by which context_of_fd() recognizes the context. */
 	ibv->cmd_fd = cmd_fd >= 0 ? cmd_fd : memfd_create(SHIM_CMD_FILE, MFD_CLOEXEC);
-	if (ibv->cmd_fd < 0 || fstat(ibv->cmd_fd, &cmd) < 0) {
+	if (ibv->cmd_fd < 0 || fstat(ibv->cmd_fd, &ctx->cmd) < 0) {
 		err = -errno;
 		shim_event_queue_fini(&ctx->async, true);
 		return err;
 	}
-	ctx->cmd_dev = cmd.st_dev;
-	ctx->cmd_ino = cmd.st_ino;
 	ctx->dev = dev;
 	ctx->sibling = ctx;
 	ctx->forks = pmd_forks();
@@ -470,8 +467,11 @@ SHIM_EXPORT int ibv_close_device(struct ibv_context *context)
 
 	struct shim_context *ctx = shim_ctx(context);
 
+	const bool held = shim_holds_cmd_fd(ctx);
+
 	if (atomic_exchange(&ctx->closed, true))
 		return EINVAL;
+	ctx->held = held;
 	shim_anew_close(ctx);
 	context_unlink(ctx);
 	if (!shim_is_inherited(ctx)) {

@@ -26,7 +26,7 @@
 #include <errno.h>
 #include <infiniband/verbs_exp.h>
 #include <stdatomic.h>
-#include <stdlib.h>
+#include <sys/stat.h>
 
 #include "engine.h"
 
@@ -125,8 +125,8 @@ struct shim_context {
 	struct shim_context *in_place_of;  /* the inherited context whose `anew` this one is; else NULL */
 	atomic_uint refused; /* pmd_forks() when `anew` could not be opened for a cause that lasts; 0: never */
 	atomic_uint told;    /* pmd_forks() when the user was told that `anew` could not be opened; 0: never */
-	dev_t cmd_dev;	     /* with cmd_ino: the file of cmd_fd */
-	ino_t cmd_ino;
+	struct stat cmd;     /* of the file of cmd_fd: st_dev and st_ino */
+	bool held;	     /* of a closed context: cmd_fd was still that file when it was closed */
 	char zero[512]; /* newer verbs_contexts have more members at their start; vctx.sz says that these are absent */
 	struct verbs_context vctx;
 };
