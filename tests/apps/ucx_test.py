@@ -104,6 +104,10 @@ def main():
         for transport in ("rc", "ud"):
             for test in UCP_TESTS:
                 perftest(tally, f"{transport}, {case}", sides, dict(environment(transport), **ring), test, "-n", "500")
+    for transports in ("uroce", "rc,uroce", "ud,uroce"):
+        for test in ("ucp_fadd", "ucp_swap", "ucp_cswap"):
+            perftest(tally, f"{transports}, the target does nothing", harness.one_device_sides(8),
+                     environment(transports), test, "-n", "500", "-o")
     connect(tally, "all transports", harness.one_device_sides(7), environment("all"))
     lossy(tally)
     tally.finish()
