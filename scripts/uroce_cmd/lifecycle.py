@@ -7,7 +7,7 @@ import struct
 import subprocess
 
 from .devices import choose, find, names, program, say_once, without_others
-from .proto import Silent, UroceError, clean, gid_text, place_of
+from .proto import UroceError, clean, gid_text, place_of
 
 RTM_NEWADDR, RTM_GETADDR, NLMSG_ERROR, NLMSG_DONE = 20, 22, 2, 3
 NLM_F_REQUEST, NLM_F_DUMP = 0x1, 0x300
