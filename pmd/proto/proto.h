@@ -50,12 +50,12 @@
 
 #include "nic.h"
 
-#define PROTO_VERSION	   8
+#define PROTO_VERSION	   9
 #define PROTO_MAGIC	   (0x75720000u | PROTO_VERSION) /* "ur" */
 #define PROTO_FUNCTION_MAX 254	 /* leading byte 255 of a QPN is for services and the multicast QPN, 0xFFFFFF */
 #define PROTO_FDS_MAX	   24	 /* descriptors per message */
-#define PROTO_STRUCT_MAX   1024	 /* maximum bytes of a struct below, and of a list of services */
-#define PROTO_SERVICES_MAX 256	 /* per function */
+#define PROTO_STRUCT_MAX   2048	 /* maximum bytes of a struct below, and of a list of services */
+#define PROTO_SERVICES_MAX 512	 /* per function */
 #define PROTO_COMMAND_MAX  4096	 /* bytes of a PROTO_TOOL text */
 #define PROTO_FAULT_MAX	   512	 /* buffer for a PROTO_FAULT text and a terminating zero, which is not sent */
 #define PROTO_TEXT_MAX	   32768 /* bytes of a PROTO_TEXT chunk */

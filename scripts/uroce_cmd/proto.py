@@ -9,7 +9,7 @@ import time
 
 HEADER = struct.Struct("=IHH")
 UCRED = struct.Struct("=iII")
-MAGIC = 0x75720008  # as in pmd/proto/proto.h
+MAGIC = 0x75720009  # as in pmd/proto/proto.h
 REFUSED, TOOL, TEXT, END, PACKET = 3, 9, 10, 11, 48
 MESSAGE_MAX = 1 << 16
 PATIENCE = 3.0  # seconds for a message of an answer
