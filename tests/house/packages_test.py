@@ -89,9 +89,9 @@ def unknown(folder):
     machine = Machine(folder, release("other", "7"), [*NEEDS, "pkg-config"], 1000)
     check(machine.run("install", "build", "programs", "demo") == (0, ""), "unknown distribution, all is there")
     os.unlink(os.path.join(machine.bin, "meson"))
-    machine.program("pkg-config", '[ "$2" != libdpdk ]')
+    machine.program("pkg-config", '[ "$2" != libisal ]')
     code, out = machine.run("install", "build", "programs")
-    check(code == 1 and "other 7" in out and out.rstrip().endswith("please install them: meson pc:libdpdk"),
+    check(code == 1 and "other 7" in out and out.rstrip().endswith("please install them: meson pc:libisal"),
           f"unknown distribution, two are missing: {out!r}")
     check(machine.run("install", "mpi", "peers")[0] == 0, "unknown distribution, nothing is needed of groups for tests")
 
