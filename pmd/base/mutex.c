@@ -5,9 +5,16 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <rte_pause.h>
-
 #include "mutex.h"
+
+/* What the CPU offers a loop that waits for memory. */
+#if defined(__x86_64__) || defined(__i386__)
+#define PAUSE() __builtin_ia32_pause()
+#elif defined(__aarch64__)
+#define PAUSE() __asm__ volatile("yield" ::: "memory")
+#else
+#define PAUSE() __asm__ volatile("" ::: "memory")
+#endif
 
 #define SPINS 100 /* tries before sleeping: most calls hold the lock for less than a microsecond */
 
@@ -18,7 +25,7 @@ void pmd_mutex_wait(struct pmd_mutex *m)
 	for (unsigned i = 0; i < SPINS; i++) {
 		if (__atomic_load_n(&m->state, __ATOMIC_RELAXED) == 0 && pmd_mutex_trylock(m))
 			return;
-		rte_pause();
+		PAUSE();
 	}
 	/* From here on this thread takes the mutex with state 2, because other threads may sleep on it. */
 	while (__atomic_exchange_n(&m->state, 2, __ATOMIC_ACQUIRE) != 0)

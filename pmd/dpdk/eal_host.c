@@ -27,8 +27,6 @@
 /* Long enough for the EAL to calibrate the TSC. */
 #define EAL_CALIBRATION_NS 1000000
 
-#define FD_HIGH 512
-
 int __real_nanosleep(const struct timespec *req, struct timespec *rem);
 int __wrap_nanosleep(const struct timespec *req, struct timespec *rem);
 int __real_mkdir(const char *path, mode_t mode);
@@ -50,22 +48,6 @@ long get_mempolicy(int *mode, unsigned long *mask, unsigned long bits, void *add
 long set_mempolicy(int mode, const unsigned long *mask, unsigned long bits);
 size_t strlcpy(char *dst, const char *src, size_t size);
 size_t strlcat(char *dst, const char *src, size_t size);
-
-int pmd_fd_high(int fd)
-{
-	struct rlimit limit;
-	int high;
-
-	if (fd < 0)
-		return fd;
-	if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur < FD_HIGH + 64)
-		return fd;
-	high = fcntl(fd, F_DUPFD_CLOEXEC, FD_HIGH);
-	if (high < 0)
-		return fd;
-	close(fd);
-	return high;
-}
 
 /** The EAL measures the TSC's rate over a sleep of 100 ms. It reads both clocks before and after the sleep, so a short
  *  sleep suffices. */

@@ -87,6 +87,12 @@ int pcap_dump_flush(pcap_dumper_t *d)
 	return fn ? fn(d) : -1;
 }
 
+int pcap_datalink(pcap_t *p)
+{
+	PCAP_REAL(pcap_datalink);
+	return fn ? fn(p) : PCAP_ERROR;
+}
+
 int pcap_setdirection(pcap_t *p, pcap_direction_t direction)
 {
 	PCAP_REAL(pcap_setdirection);

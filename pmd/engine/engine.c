@@ -11,9 +11,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include <rte_errno.h>
-#include <rte_mbuf.h>
-
 #include "devices.h"
 #include "eal.h"
 #include "engine_priv.h"
@@ -21,11 +18,12 @@
 #include "local.h"
 #include "nic_rdm.h"
 #include "points.h"
+#include "pool.h"
 #include "strays.h"
 
 #define ETHDEV_FUNCTION 1 /* function number of an ethdev device, which has one function and no daemon */
 
-/* mbufs for one TX burst and a few more; on an ethdev also for frames in the device's ring and frames that wait for
+/* Buffers for one TX burst and a few more; on an ethdev also for frames in the device's ring and frames that wait for
  * neighbour resolution. */
 #define TX_POOL_SIZE	    127
 #define ETHDEV_TX_POOL_SIZE 1023
@@ -33,11 +31,10 @@
 static struct {
 	pthread_mutex_t lock;
 	struct pmd_engine *engines;
-	unsigned serial; /* number of the next packet pool: pool names must be unique */
-	bool handlers;	 /* fork handlers are registered */
-	bool flushes;	 /* the exit handler is registered */
-	bool counts;	 /* pmd_forks_count() was called: count forks even if no engine is open */
-	unsigned forks;	 /* the result of pmd_forks() */
+	bool handlers;	/* fork handlers are registered */
+	bool flushes;	/* the exit handler is registered */
+	bool counts;	/* pmd_forks_count() was called: count forks even if no engine is open */
+	unsigned forks; /* the result of pmd_forks() */
 } process = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* Disable cancellation and take the list's lock. Opening and closing an engine passes dozens of cancellation points,
@@ -292,19 +289,10 @@ static int engine_open_links(struct pmd_engine *e, char *err, size_t err_len)
 	return 0;
 }
 
-static struct rte_mempool *engine_create_pool(bool ethdev)
-{
-	char name[32];
-
-	snprintf(name, sizeof(name), "uroce_tx_%u", process.serial++);
-	return rte_pktmbuf_pool_create(name, ethdev ? ETHDEV_TX_POOL_SIZE : TX_POOL_SIZE, 0, 0,
-				       RTE_PKTMBUF_HEADROOM + NIC_FRAME_MAX, 0);
-}
-
 static void engine_free_slots(struct pmd_engine *e)
 {
 	for (unsigned i = e->tx.first; i < e->tx.ready; i++)
-		rte_pktmbuf_free(e->tx.slots[i].cookie);
+		pmd_pool_give(e->pool, e->tx.slots[i].cookie);
 }
 
 bool pmd_progress_is_inline(void)
@@ -349,11 +337,9 @@ static int engine_start(struct pmd_engine *e, char *err, size_t err_len)
 		snprintf(err, err_len, "the kernel gives no random numbers for keys (getrandom): %s", strerror(-rc));
 		return rc;
 	}
-	e->pool = engine_create_pool(ethdev);
+	e->pool = pmd_pool_open(ethdev ? ETHDEV_TX_POOL_SIZE : TX_POOL_SIZE);
 	if (!e->pool || !pmd_engine_tx_refill(e)) {
-		snprintf(err, err_len,
-			 "DPDK's heap of " PMD_HEAP_MIB
-			 " MiB has no room for the packets of one more device; close some");
+		snprintf(err, err_len, "%s", pmd_pool_shortage);
 		rc = -ENOMEM;
 		goto no_pool;
 	}
@@ -392,7 +378,7 @@ no_nic:
 no_port:
 	engine_free_slots(e);
 no_pool:
-	rte_mempool_free(e->pool);
+	pmd_pool_close(e->pool);
 	return rc;
 }
 
@@ -483,7 +469,7 @@ void pmd_close(struct pmd_engine *engine)
 	nic_destroy(engine->host.nic);
 	engine_close_port(engine);
 	engine_free_slots(engine);
-	rte_mempool_free(engine->pool);
+	pmd_pool_close(engine->pool);
 	pmd_sleep_close(engine);
 	process_unlock(cancel_state);
 	pmd_random_forget(&engine->random);

@@ -20,7 +20,7 @@
 /** Values of UROCE_PROGRESS; see thread.c. */
 enum pmd_progress_mode { PMD_PROGRESS_AUTO, PMD_PROGRESS_THREAD, PMD_PROGRESS_PINNED, PMD_PROGRESS_INLINE };
 
-/** Packets to transmit through the port. Slots [first, ready) have one mbuf each; the port has taken the packets of
+/** Packets to transmit through the port. Slots [first, ready) have one buffer each; the port has taken the packets of
  *  the slots before. If first < end, slots [first, end) hold packets for which the port had no room. Accessed under the
  *  lock. */
 struct pmd_tx {
@@ -113,7 +113,7 @@ struct pmd_waiter {
 struct pmd_engine {
 	struct pmd_mutex lock;
 	struct pmd_host host; /* what the lower layers see of the engine */
-	struct rte_mempool *pool;
+	struct pmd_pool *pool;
 	pmd_event_fn on_event;
 	void *event_ctx;
 
@@ -262,7 +262,7 @@ void pmd_engine_bell_drain(struct pmd_engine *e);
  *  @return enum pmd_woken bits. */
 unsigned pmd_engine_wait(struct pmd_engine *e, uint64_t timeout_ns);
 
-/** Give every TX slot an mbuf. @return false: the pool has too few mbufs. */
+/** Give every TX slot a buffer. @return false: the pool has too few. */
 bool pmd_engine_tx_refill(struct pmd_engine *e);
 
 /** An application thread has polled or waited: for the next microseconds it counts as polling. Lock held. */

@@ -12,10 +12,9 @@
  */
 #include <sched.h>
 
-#include <rte_mbuf.h>
-
 #include "control.h"
 #include "engine_priv.h"
+#include "pool.h"
 #include "strays.h"
 #include "tap.h"
 
@@ -39,20 +38,10 @@ bool pmd_engine_port_pending(const struct pmd_engine *e)
 	return nic_paths_pending(e->host.nic)[0] & 1 && nic_tx_pending(e->host.nic);
 }
 
-/** Fill slots [from, to) with mbufs. @return false: the pool has too few mbufs. */
+/** Give slots [from, to) buffers. @return false: the pool has too few. */
 static bool tx_fill(struct pmd_engine *e, unsigned from, unsigned to)
 {
-	struct rte_mbuf *fresh[PMD_TX_BURST];
-
-	if (from == to)
-		return true;
-	if (rte_pktmbuf_alloc_bulk(e->pool, fresh, to - from) != 0)
-		return false;
-	for (unsigned i = from; i < to; i++) {
-		e->tx.slots[i].cookie = fresh[i - from];
-		e->tx.slots[i].data = rte_pktmbuf_mtod(fresh[i - from], uint8_t *);
-	}
-	return true;
+	return pmd_pool_take(e->pool, e->tx.slots + from, to - from);
 }
 
 bool pmd_engine_tx_refill(struct pmd_engine *e)
@@ -63,8 +52,8 @@ bool pmd_engine_tx_refill(struct pmd_engine *e)
 	return true;
 }
 
-/** Offer the filled slots to the port, and put new mbufs into the slots whose mbufs the port took. @return false: the
- *  port has no room. */
+/** Offer the filled slots to the port, and put new buffers into the slots whose buffers the port took. @return false:
+ * the port has no room. */
 static bool tx_drain(struct pmd_engine *e, uint64_t now_ns)
 {
 	e->tx.first +=

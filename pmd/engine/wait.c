@@ -174,7 +174,7 @@ static bool wait_restarts(void)
 static __attribute__((noinline)) int wait_loop(struct pmd_engine *e)
 {
 	unsigned woken = PMD_WOKEN_BELL;
-	uint64_t timeout, since_ns, slept_ns;
+	uint64_t timeout = 0, since_ns, slept_ns;
 
 	for (bool first = true; wait_step(e, first, woken, &timeout); first = false) {
 		since_ns = pmd_now_ns();

@@ -2,9 +2,9 @@
 /*
  * port.h - the engine's interface to a port: burst receive, burst transmit, a way to sleep (pmd-internal).
  *
- * A port sends and receives the IP packets of one device. Packets to transmit are mbufs: frame->cookie is a struct
- * rte_mbuf, and frame->data points into it, with PMD_TX_HEADROOM free bytes before the data. The mbuf's data_len and
- * pkt_len are not set. All functions are called under the engine's lock.
+ * A port sends and receives the IP packets of one device. Packets to transmit are in buffers of a pool (pool.h), with
+ * PMD_TX_HEADROOM free bytes before the data. With DPDK they are mbufs: frame->cookie is a struct rte_mbuf, whose
+ * data_len and pkt_len are not set. All functions are called under the engine's lock.
  */
 #ifndef PMD_PORT_H
 #define PMD_PORT_H
@@ -14,7 +14,7 @@
 #include "address.h"
 #include "engine.h"
 
-struct rte_mempool;
+struct pmd_pool;
 struct pmd_port;
 
 #define PMD_RX_BURST	64 /* maximum number of frames that an rx_burst can be asked for */
@@ -38,10 +38,10 @@ struct pmd_port_ops {
 	 * shows what kind of sender the peer is; other frames do not, because any host can send them. May be NULL. */
 	void (*rx_accepted)(struct pmd_port *port, const struct nic_rx_frame *frame);
 	/** Transmit frames in order. @return the number of frames taken; unless tx_copies, the port then owns their
-	 * mbufs. If the port took fewer than n frames, it has no room now: offer the remaining frames again later. A
+	 * buffers. If the port took fewer than n frames, it has no room now: offer the remaining frames again later. A
 	 * frame that can never be sent is counted and taken. */
 	unsigned (*tx_burst)(struct pmd_port *port, struct nic_tx_frame *frames, unsigned n, uint64_t now_ns);
-	bool tx_copies; /* tx_burst copies the frames, so the engine keeps the mbufs */
+	bool tx_copies; /* tx_burst copies the frames, so the engine keeps the buffers */
 	/** Resolve the next hop to this address. @return whether its MAC is unknown, and an answer may still arrive.
 	 *  NULL: the port resolves no addresses. */
 	bool (*resolve)(struct pmd_port *port, const struct nic_gid *dgid, uint64_t now_ns);
@@ -104,11 +104,11 @@ int pmd_port_udp_add(struct pmd_port *port, unsigned index, const struct nic_gid
 void pmd_port_udp_remove(struct pmd_port *port, unsigned index);
 /** Open a port without a daemon, for tests and benchmarks of the port alone. No other process may use the device's
  *  address. @return as pmd_port_ethdev_open. */
-int pmd_port_udp_open(const struct pmd_device *device, enum nic_mtu mtu, struct rte_mempool *pool,
-		      struct pmd_port **out, char *err, size_t err_len);
-/** Open a port on a DPDK ethdev. @param pool mbufs for frames that the port itself sends. @return 0 or a negative
- *  errno, with an error message in err. */
-int pmd_port_ethdev_open(const struct pmd_device *device, enum nic_mtu mtu, struct rte_mempool *pool,
+int pmd_port_udp_open(const struct pmd_device *device, enum nic_mtu mtu, struct pmd_pool *pool, struct pmd_port **out,
+		      char *err, size_t err_len);
+/** Open a port on a DPDK ethdev. @param pool buffers for frames that the port itself sends. @return 0 or a negative
+ *  errno, with an error message in err; -ENOTSUP: built without DPDK. */
+int pmd_port_ethdev_open(const struct pmd_device *device, enum nic_mtu mtu, struct pmd_pool *pool,
 			 struct pmd_port **out, char *err, size_t err_len);
 
 #endif

@@ -170,7 +170,7 @@ static int ethdev_start(struct port_ethdev *p, const char *netdev, char *err, si
 	return 0;
 }
 
-int pmd_port_ethdev_open(const struct pmd_device *device, enum nic_mtu mtu, struct rte_mempool *pool,
+int pmd_port_ethdev_open(const struct pmd_device *device, enum nic_mtu mtu, struct pmd_pool *pool,
 			 struct pmd_port **out, char *err, size_t err_len)
 {
 	static const struct nic_gid none;
@@ -190,7 +190,7 @@ int pmd_port_ethdev_open(const struct pmd_device *device, enum nic_mtu mtu, stru
 	p->has_gateway = memcmp(&p->gateway, &none, sizeof(none)) != 0;
 	p->prefix_len = device->prefix_len;
 	p->v4 = pmd_gid_is_v4(&p->gid);
-	p->tx_pool = pool;
+	p->tx_pool = (struct rte_mempool *)pool;
 	rc = ethdev_probe(p, device, err, err_len);
 	if (rc != 0)
 		goto no_device;

@@ -270,8 +270,8 @@ int pmd_port_udp_create(unsigned function, struct pmd_port **out, char *err, siz
 	return 0;
 }
 
-int pmd_port_udp_open(const struct pmd_device *device, enum nic_mtu mtu, struct rte_mempool *pool,
-		      struct pmd_port **out, char *err, size_t err_len)
+int pmd_port_udp_open(const struct pmd_device *device, enum nic_mtu mtu, struct pmd_pool *pool, struct pmd_port **out,
+		      char *err, size_t err_len)
 {
 	uint32_t scope = device->netdev[0] ? if_nametoindex(device->netdev) : 0;
 	int fd = pmd_fd_high(pmd_udp_socket_open(&device->gid, scope, false, err, err_len)), rc;

@@ -261,7 +261,7 @@ def main():
     harness.need_root()
     harness.need_programs("ib_write_bw", "ibv_devinfo", "unshare", "nsenter", "ip")
     if not shutil.which("podman"):
-        harness.skip("podman is not installed; apt-get install --no-install-recommends podman runc")
+        harness.skip("podman is not installed; scripts/packages install containers")
     build = os.path.abspath(args.build)
     host = podman.Host(build, [*PROGRAMS, harness.verify_path(),
                                os.path.join(build, "tests", "apps", "open_device")])

@@ -10,11 +10,10 @@
  *                                            with 4 KiB of payload; like the engine, hands over at most 64 packets at
  *                                            once
  */
-#include <rte_mbuf.h>
-
 #include "bench_util.h"
 #include "devices.h"
 #include "eal.h"
+#include "pool.h"
 #include "port.h"
 #include "udp_socket.h"
 
@@ -63,17 +62,16 @@ static void side_open(struct side *s, int id)
 {
 	struct pmd_device devices[2];
 	char err[512];
-	struct rte_mempool *pool;
-	struct rte_mbuf *mbufs[PMD_TX_BURST];
+	struct pmd_pool *pool;
 
 	if (pmd_devices_parse("127.0.0.1 127.0.0.2", devices, 2, err, sizeof(err)) != 2 ||
 	    pmd_eal_start(err, sizeof(err)) != 0) {
 		fprintf(stderr, "udp_port: %s\n", err);
 		exit(1);
 	}
-	pool = rte_pktmbuf_pool_create("bench", 1023, 0, 0, RTE_PKTMBUF_HEADROOM + NIC_FRAME_MAX, 0);
-	if (!pool || rte_pktmbuf_alloc_bulk(pool, mbufs, PMD_TX_BURST) != 0)
-		bench_die("mempool");
+	pool = pmd_pool_open(1023);
+	if (!pool || !pmd_pool_take(pool, s->tx, PMD_TX_BURST))
+		bench_die("pool");
 	if (pmd_port_udp_open(&devices[id], NIC_MTU_4096, pool, &s->port, err, sizeof(err)) != 0) {
 		fprintf(stderr, "udp_port: %s\n", err);
 		exit(1);
@@ -81,7 +79,6 @@ static void side_open(struct side *s, int id)
 	for (unsigned i = 0; i < PMD_TX_BURST; i++) {
 		struct nic_tx_frame *f = &s->tx[i];
 
-		*f = (struct nic_tx_frame){.cookie = mbufs[i], .data = rte_pktmbuf_mtod(mbufs[i], uint8_t *)};
 		f->bth = HEADERS;
 		f->hop_limit = 64;
 		f->sgid = devices[id].gid;

@@ -8,22 +8,15 @@ import harness
 import initramfs
 import kernel
 
-PACKAGES = ("qemu-system-x86 seabios ipxe-qemu busybox-static ibverbs-providers ibverbs-utils iproute2 "
-            "rdmacm-utils perftest").split()
 # For what this machine's Debian lacks: a release, and the libraries of rdma-core in it.
 NEWER = "trixie", "libc6 libibverbs1 ibverbs-providers libnl-3-200 libnl-route-3-200".split()
 
 
 def packages_install():
-    if all(os.path.exists(f"/var/lib/dpkg/info/{name}.list") for name in PACKAGES):
-        return
-    command = ["apt-get", "install", "-y", "--no-install-recommends", *PACKAGES]
-    for _ in range(2):
-        if subprocess.run(command, env=dict(os.environ, DEBIAN_FRONTEND="noninteractive"),
-                          stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode == 0:
-            return
-        subprocess.run(["apt-get", "update", "-qq"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    harness.skip("cannot install: " + " ".join(PACKAGES))
+    installed = subprocess.run([kernel.PACKAGES, "install", "interop"], stdout=subprocess.DEVNULL,
+                               stderr=subprocess.PIPE, text=True)
+    if installed.returncode:
+        harness.skip(installed.stderr.strip())
 
 
 def enter(script, build, image, inside, programs, release=None, newer=(), libraries=()):

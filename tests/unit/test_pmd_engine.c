@@ -369,12 +369,16 @@ static int open_without_sys(void)
 	return WEXITSTATUS(status);
 }
 
-/** With an empty /sys, opening fails with an error message. This test comes first, because later DPDK is already
- * running. */
+/** With an empty /sys, opening fails with an error message, since DPDK needs /sys. This test comes first, because later
+ *  DPDK is already running. */
 static void engine__starting_without_sys_returns_an_error_message(void **state)
 {
 	(void)state;
+#ifdef WITHOUT_DPDK
+	assert_int_equal(open_without_sys(), 0);
+#else
 	assert_int_equal(open_without_sys(), 1);
+#endif
 }
 
 static void engine__opening_needs_no_sys_once_dpdk_runs(void **state)

@@ -207,10 +207,10 @@ static void error_fill(struct ufi_cq *cq, const struct ufi_comp *comp, const str
 		out->err_data = len ? &cq->err_data : NULL;
 	if (has_size)
 		out->err_data_size = room && room < len ? room : len;
-#if FI_VERSION(FI_MAJOR_VERSION, FI_MINOR_VERSION) >= FI_VERSION(1, 20)
+	/* From 1.20 on one more field, which the headers of this build may lack: src_addr. */
 	if (FI_VERSION_GE(cq->domain->fabric->fabric.api_version, FI_VERSION(1, 20)))
-		out->src_addr = comp->source;
-#endif
+		memcpy((char *)out + UFI_SIZE_1_17(struct fi_cq_err_entry, err_data_size), &comp->source,
+		       sizeof(fi_addr_t));
 }
 
 static ssize_t cq_readerr(struct fid_cq *fid, struct fi_cq_err_entry *buf, uint64_t flags)

@@ -84,7 +84,7 @@ int ufi_eq_put_cm(struct ufi_eq *eq, uint32_t event, const struct fi_eq_cm_entry
 static void event_drop(struct ufi_event *e)
 {
 	if (e->cm)
-		fi_freeinfo(e->entry.info);
+		ufi_info_free(e->entry.info);
 	free(e);
 }
 

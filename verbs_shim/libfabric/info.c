@@ -136,15 +136,15 @@ static struct fi_info *info_new(uint32_t version, const struct ufi_type *type, c
 				const struct wanted *w, const struct fi_info *hints)
 {
 	struct nic_rdm_addr src = {.gid = device->gid, .port = w->have_src ? w->src.port : 0};
-	struct fi_info *info = fi_allocinfo();
+	struct fi_info *info = ufi_info_dup(NULL);
 
 	if (!info)
 		return NULL;
 	info->addr_format = ufi_gid_is_ipv4(&device->gid) ? FI_SOCKADDR_IN : FI_SOCKADDR_IN6;
-	*info->tx_attr = tx_default;
-	*info->rx_attr = rx_default;
-	*info->ep_attr = ep_default;
-	*info->domain_attr = domain_default;
+	memcpy(info->tx_attr, &tx_default, UFI_SIZE_1_17(struct fi_tx_attr, tclass));
+	memcpy(info->rx_attr, &rx_default, UFI_SIZE_1_17(struct fi_rx_attr, iov_limit));
+	memcpy(info->ep_attr, &ep_default, UFI_SIZE_1_17(struct fi_ep_attr, auth_key));
+	memcpy(info->domain_attr, &domain_default, UFI_SIZE_1_17(struct fi_domain_attr, tclass));
 	info->tx_attr->size = ufi_params.tx_size;
 	info->rx_attr->size = ufi_params.rx_size;
 	ufi_hints_apply(version, type, hints, info);
@@ -157,7 +157,7 @@ static struct fi_info *info_new(uint32_t version, const struct ufi_type *type, c
 	if (!info->domain_attr->name || !info->fabric_attr->name ||
 	    ufi_addr_dup(&src, &info->src_addr, &info->src_addrlen) ||
 	    (w->have_dest && ufi_addr_dup(&w->dest, &info->dest_addr, &info->dest_addrlen))) {
-		fi_freeinfo(info);
+		ufi_info_free(info);
 		return NULL;
 	}
 	return info;
@@ -284,7 +284,7 @@ int ufi_getinfo(uint32_t version, const char *node, const char *service, uint64_
 	}
 	*out = entries_join(entries);
 	if (rc) {
-		fi_freeinfo(*out);
+		ufi_info_free(*out);
 		*out = NULL;
 		return rc;
 	}

@@ -239,7 +239,7 @@ static int pep_close(struct fid *fid)
 		atomic_fetch_sub(&pep->eq->users, 1);
 	}
 	atomic_fetch_sub(&pep->fabric->users, 1);
-	fi_freeinfo(pep->info);
+	ufi_info_free(pep->info);
 	free(pep);
 	return 0;
 }
@@ -278,12 +278,12 @@ static int pep_init(struct ufi_pep *pep, const struct fi_info *info)
 		rc = ufi_addr_local(info->src_addr, info->src_addrlen, &pep->addr.gid, &pep->addr.port);
 	if (rc)
 		return rc;
-	pep->info = fi_dupinfo(info);
+	pep->info = ufi_info_dup(info);
 	if (!pep->info)
 		return -FI_ENOMEM;
 	rc = ufi_device_open(&pep->device, &pep->engine, &pep->pd);
 	if (rc)
-		fi_freeinfo(pep->info);
+		ufi_info_free(pep->info);
 	return rc;
 }
 

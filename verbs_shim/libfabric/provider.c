@@ -19,7 +19,6 @@ static void provider_cleanup(void)
 
 struct fi_provider ufi_provider = {
 	.version = FI_VERSION(0, 1),
-	.fi_version = FI_VERSION(FI_MAJOR_VERSION, FI_MINOR_VERSION),
 	.name = "uroce",
 	.getinfo = ufi_getinfo,
 	.fabric = provider_fabric,
@@ -77,6 +76,10 @@ FI_EXT_INI;
 
 FI_EXT_INI
 {
+	if (ufi_library_find())
+		return NULL;
+	/* libfabric does not use a provider of a version before the program's. */
+	ufi_provider.fi_version = fi_version();
 	params_read();
 	return &ufi_provider;
 }

@@ -57,6 +57,20 @@ struct ufi_params {
 };
 extern struct ufi_params ufi_params;
 
+/* ---- the libfabric that runs (library.c) ------------------------------------------------------- */
+
+/** Find the running libfabric's functions; the ones below need them. @return 0, -FI_ENOSYS: it lacks them. */
+int ufi_library_find(void);
+
+/** fi_dupinfo() of the running libfabric: its structures may be larger than those of this build's headers, or smaller.
+ *  @return a copy that the caller frees with ufi_info_free(); of NULL, an empty one; NULL: no memory. */
+struct fi_info *ufi_info_dup(const struct fi_info *info);
+/** fi_freeinfo() of the running libfabric. */
+void ufi_info_free(struct fi_info *info);
+
+/** The size of a structure whose last field in libfabric 1.17 is `last`. */
+#define UFI_SIZE_1_17(type, last) (offsetof(type, last) + sizeof(((type *)NULL)->last))
+
 /* ---- capabilities (info.c, match.c) ------------------------------------------------------------ */
 
 #define UFI_TX_PRIMARY (FI_MSG | FI_RMA | FI_TAGGED | FI_ATOMIC)

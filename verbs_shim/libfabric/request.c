@@ -51,7 +51,7 @@ void ufi_request_leave(struct ufi_request *r)
 
 static struct fi_info *request_info(const struct ufi_pep *pep, struct ufi_request *r)
 {
-	struct fi_info *info = fi_dupinfo(pep->info);
+	struct fi_info *info = ufi_info_dup(pep->info);
 
 	if (!info)
 		return NULL;
@@ -60,7 +60,7 @@ static struct fi_info *request_info(const struct ufi_pep *pep, struct ufi_reques
 	info->dest_addr = NULL;
 	if (ufi_addr_dup(&pep->addr, &info->src_addr, &info->src_addrlen) ||
 	    ufi_addr_dup(&r->from, &info->dest_addr, &info->dest_addrlen)) {
-		fi_freeinfo(info);
+		ufi_info_free(info);
 		return NULL;
 	}
 	info->handle = &r->handle;
@@ -85,7 +85,7 @@ void ufi_request_event(void *ctx, const struct nic_rdm_cm_event *e)
 	}
 	if (!r || !entry.info || ufi_eq_put_cm(pep->eq, FI_CONNREQ, &entry, e->data, e->len)) {
 		UFI_WARN(EP_CTRL, "no memory for a connection request\n");
-		fi_freeinfo(entry.info);
+		ufi_info_free(entry.info);
 		free(r);
 		return;
 	}
