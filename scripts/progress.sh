@@ -85,8 +85,9 @@ progress_of_build() {
 	awk '/^\[[0-9]+\/[0-9]+\]/ {split(substr($1, 2), part, /[\/\]]/)}
 		/^ninja: no work to do/ {idle = 1}
 		END {
-			if (part[2]) print part[1], "of", part[2]
-			else print idle ? "nothing to do" : "configuring"
+			if (idle) print "nothing to do"
+			else if (part[2]) print part[1], "of", part[2]
+			else print "configuring"
 		}' "$1"
 }
 
@@ -104,7 +105,10 @@ progress_of_tests() {
 		}
 		END {
 			if (!total) print "no test is done yet"
-			else print done, "tests done,", failed + 0, "failed" (names ? " (" names ")" : "") ",", total - done, "left"
+			else {
+				if (names) names = " (" names ")"
+				print done, "tests done,", failed + 0, "failed" names ",", total - done, "left"
+			}
 		}' "$1"
 }
 
@@ -114,5 +118,5 @@ progress_of_packages() {
 		/^Get:[0-9]+ / {what = "downloading " ++got " of " total of ": " $5}
 		/^Unpacking / {what = "unpacking " ++unpacked " of " total ": " $2}
 		/^Setting up / {what = "setting up " ++set " of " total ": " $3}
-		END {print what ? what : "reading the lists of packages"}' "$1"
+		END {print what ? what : "preparing"}' "$1"
 }

@@ -129,9 +129,10 @@ def readers(_, work):
     path = os.path.join(work, "log")
     for reader, text, want in (
             ("build", "The Meson build system\n", "configuring"), ("build", NINJA_LOG, "120 of 470"),
-            ("build", "ninja: no work to do.\n", "nothing to do"), ("tests", "ninja: Entering\n", "no test is done yet"),
+            ("build", "[0/1] Regenerating build files.\nninja: no work to do.\n", "nothing to do"),
+            ("tests", "ninja: Entering\n", "no test is done yet"),
             ("tests", TESTS_LOG, "4 tests done, 2 failed (test_icrc seeds_1), 114 left"),
-            ("packages", "Reading package lists...\n", "reading the lists of packages"),
+            ("packages", "Reading package lists...\n", "preparing"),
             ("packages", APT_LOG, "downloading 2 of 97: meson"),
             ("packages", APT_LOG + "Unpacking meson (1.0.1-5) ...\n", "unpacking 1 of 97: meson"),
             ("packages", APT_LOG + "Setting up libnuma1:amd64 (2.0) ...\n", "setting up 1 of 97: libnuma1:amd64")):
