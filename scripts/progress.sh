@@ -9,7 +9,7 @@ PROGRESS_TICKER=
 
 # progress_run LABEL LOG READER COMMAND...: run a command or a function, its output in the file LOG.
 # READER is a function that prints what LOG (its argument) says of the progress. Returns the command's exit code.
-# SIGINT and SIGTERM end the command with all its processes, then do to the script what they would have done.
+# SIGHUP, SIGINT and SIGTERM end the command with all its processes, then do to the script what they would have done.
 progress_run() {
 	local label=$1 log=$2 reader=$3 code=0 traps fd signal
 	shift 3
@@ -20,17 +20,17 @@ progress_run() {
 	"$@" </dev/null >"$log" 2>&1 {fd}>&- &
 	PROGRESS_PID=$!
 	set +m
-	traps=$(trap -p INT TERM)
+	traps=$(trap -p HUP INT TERM)
 	# shellcheck disable=SC2064 # as they are now
-	for signal in INT TERM; do
-		trap "progress_stop; trap - INT TERM; $traps
+	for signal in HUP INT TERM; do
+		trap "progress_stop; trap - HUP INT TERM; $traps
 			kill -s $signal \$BASHPID" "$signal"
 	done
 	progress_tick "$label" "$log" "$reader" "$fd" $$ &
 	PROGRESS_TICKER=$!
 	wait "$PROGRESS_PID" || code=$?
 	PROGRESS_PID=
-	trap - INT TERM
+	trap - HUP INT TERM
 	eval "$traps"
 	progress_tick_stop
 	exec {fd}>&-
@@ -61,7 +61,7 @@ progress_stop() {
 # Show the progress until killed, or until the script has gone.
 progress_tick() {
 	local label=$1 log=$2 reader=$3 fd=$4 script=$5 every=$PROGRESS_EVERY
-	trap - INT TERM EXIT
+	trap - HUP INT TERM EXIT
 	[ ! -t 1 ] || every=1
 	while [ -e "/proc/$script/exe" ]; do # not so of a zombie
 		read -r -t "$every" -u "$fd" || true

@@ -146,8 +146,8 @@ def readers(_, work):
 
 
 def signals(_, work):
-    """SIGINT and SIGTERM end the script, and all that it started; its own handlers run."""
-    for name, handler, want in (("INT", "", -signal.SIGINT), ("TERM", "", -signal.SIGTERM),
+    """SIGHUP, SIGINT and SIGTERM end the script, and all that it started; its own handlers run."""
+    for name, handler, want in (("INT", "", -signal.SIGINT), ("TERM", "", -signal.SIGTERM), ("HUP", "", -signal.SIGHUP),
                                 ("INT", "trap 'exit 130' INT", 130), ("TERM", "trap 'exit 143' TERM", 143)):
         pids = os.path.join(work, f"pids-{name}-{want}")
         text = (f'. "{ROOT}/scripts/lib.sh"\nset -e\ntrap "echo cleaned up" EXIT\n{handler}\n'
@@ -178,7 +178,8 @@ def running(pid):
 
 def main():
     failed = 0
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell cannot catch what it started with ignored
+    for name in (signal.SIGHUP, signal.SIGINT):
+        signal.signal(name, signal.SIG_DFL)  # a shell cannot catch what was ignored when it started
     with tempfile.TemporaryDirectory() as work:
         for case in (without_tests, gets_tests_later, failing_build, lines_in_a_log, readers, signals):
             try:
