@@ -8,6 +8,9 @@ ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 # shellcheck source=scripts/packages
 . "$ROOT/scripts/packages"
 
+# shellcheck source=scripts/progress.sh
+. "$ROOT/scripts/progress.sh"
+
 say() { printf '%s\n' "$*"; }
 
 die() {
@@ -26,19 +29,32 @@ is_root() { [ "$(id -u)" -eq 0 ]; }
 # Print the build folder: UROCE_BUILD, else build/ in the checkout.
 build_folder() { printf '%s\n' "${UROCE_BUILD:-$ROOT/build}"; }
 
-# build_make FOLDER [meson options]: configure (once) and compile. Quiet unless it fails.
+# build_make FOLDER [meson options]: configure (once) and compile. Shows the progress; the output only if it fails.
+# -Dtests=true also applies to a folder that was configured without tests.
 build_make() {
 	local folder=$1 log
-	shift
 	mkdir -p "$folder" 2>/dev/null || true
 	if [ ! -w "$folder" ] || { [ -e "$folder/.ninja_log" ] && [ ! -w "$folder/.ninja_log" ]; }; then
 		die "cannot write to $folder (has root built there?); name another build folder with UROCE_BUILD"
 	fi
 	log=$folder/build-log.txt
-	if [ -e "$folder/build.ninja" ]; then
-		ninja -C "$folder" >"$log" 2>&1 || { tail -n 40 "$log" >&2; die "the build failed; see $log"; }
-		return
-	fi
-	{ meson setup "$folder" "$ROOT" "$@" && ninja -C "$folder"; } >"$log" 2>&1 ||
+	progress_run building "$log" progress_of_build build_steps "$@" ||
 		{ tail -n 40 "$log" >&2; die "the build failed; see $log"; }
+}
+
+build_steps() { # FOLDER [meson options]
+	local folder=$1
+	shift
+	if [ ! -e "$folder/build.ninja" ]; then
+		meson setup "$folder" "$ROOT" "$@"
+	elif [[ " $* " = *" -Dtests=true "* ]] && ! build_has_tests "$folder"; then
+		meson configure "$folder" -Dtests=true
+	fi && NINJA_STATUS="[%f/%t] " exec ninja -C "$folder"
+}
+
+build_has_tests() {
+	python3 -c 'import json, sys
+with open(sys.argv[1]) as f:
+    sys.exit(any(option["name"] == "tests" and not option["value"] for option in json.load(f)))' \
+		"$1/meson-info/intro-buildoptions.json"
 }

@@ -4,9 +4,14 @@
 
 Nothing here checks how long anything took.
 """
+import contextlib
+import importlib.machinery
+import importlib.util
+import io
 import os
 import subprocess
 import sys
+import tempfile
 import xml.etree.ElementTree
 
 import comparisons
@@ -198,6 +203,42 @@ def test_triggers():
     with open(program, "rb") as f:
         names = f.read()
     assert b"plain_requests" in names and b"triggered_requests" in names
+
+
+def bench():
+    """@return scripts/bench as a module."""
+    path = os.path.join(harness.ROOT, "scripts", "bench")
+    loader = importlib.machinery.SourceFileLoader("bench_script", path)
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader("bench_script", loader))
+    loader.exec_module(module)
+    return module
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def test_progress():
+    """A terminal has one line, which is rewritten; a log has a line each SAY_EVERY seconds, the first at once."""
+    for every, terminal, wanted in ((0, False, "a\nb\n"), (1e9, False, "a\n"),
+                                    (1e9, True, "\r\033[Ka\r\033[Kb\r\033[K")):
+        script, out = bench(), Terminal() if terminal else io.StringIO()
+        script.SAY_EVERY = every
+        with contextlib.redirect_stderr(out):
+            for text in ("a", "b", ""):
+                script.say(text)
+        equal(out.getvalue(), wanted)
+
+
+def test_folder_without_tests():
+    with tempfile.TemporaryDirectory() as folder:
+        for name, said in ((None, "is not a build folder"), ("build.ninja", "-Dtests=true")):
+            if name:
+                open(os.path.join(folder, name), "w", encoding="utf-8").close()
+            done = subprocess.run([os.path.join(harness.ROOT, "scripts", "bench"), "--build", folder], text=True,
+                                  capture_output=True, timeout=60)
+            assert done.returncode == 1 and said in done.stderr, done
 
 
 def main():
