@@ -24,6 +24,12 @@ PACKAGES_CONTAINERS="podman runc"
 # For the demonstration, and for the developer's checks.
 PACKAGES_DEMO="tcpdump"
 PACKAGES_CHECK="clang clang-tidy clang-format git"
+# To build for other architectures and to run what was built; then what is unpacked for them (tests/cross/sysroot), for
+# nic/ alone and for the whole tree.
+PACKAGES_CROSS="gcc-aarch64-linux-gnu gcc-s390x-linux-gnu libc6-dev-arm64-cross libc6-dev-s390x-cross qemu-user-static"
+PACKAGES_TARGET_NIC="libcmocka-dev libisal-dev libsodium-dev"
+PACKAGES_TARGET="$PACKAGES_TARGET_NIC libdpdk-dev libibverbs-dev libnuma-dev libbsd-dev libpcap-dev libfabric-dev
+	librdmacm-dev"
 
 say() { printf '%s\n' "$*"; }
 
