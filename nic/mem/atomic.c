@@ -85,12 +85,6 @@ static inline void next_words(const struct nic_atomic *a, unsigned n, const uint
 
 /* ---- by size ------------------------------------------------------------------------------------------------ */
 
-/** Index in memory of word i of n. */
-static inline unsigned place(unsigned i, unsigned n)
-{
-	return __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__ ? n - 1 - i : i;
-}
-
 DMA static void execute_4(const struct nic_atomic *a, uint32_t *target, uint64_t *orig)
 {
 	uint32_t old = __atomic_load_n(target, __ATOMIC_RELAXED);
@@ -138,8 +132,9 @@ DMA static void execute_16(const struct nic_atomic *a, uint128 *target, uint64_t
 {
 	uint64_t next[2];
 
-	orig[0] = __atomic_load_n((uint64_t *)target + place(0, 2), __ATOMIC_RELAXED); /* if torn, cas16() fails */
-	orig[1] = __atomic_load_n((uint64_t *)target + place(1, 2), __ATOMIC_RELAXED);
+	orig[0] =
+		__atomic_load_n((uint64_t *)target + atomic_place(0, 2), __ATOMIC_RELAXED); /* if torn, cas16() fails */
+	orig[1] = __atomic_load_n((uint64_t *)target + atomic_place(1, 2), __ATOMIC_RELAXED);
 	do
 		next_words(a, 2, orig, next);
 	while (!cas16(target, orig, next));
@@ -154,12 +149,12 @@ DMA static void execute_32(const struct nic_atomic *a, uint64_t *target, uint64_
 	bool goes = true;
 
 	for (unsigned i = 0; i < NIC_ATOMIC_WORDS; i++) {
-		orig[i] = __atomic_load_n(&target[place(i, NIC_ATOMIC_WORDS)], __ATOMIC_ACQUIRE);
+		orig[i] = __atomic_load_n(&target[atomic_place(i, NIC_ATOMIC_WORDS)], __ATOMIC_ACQUIRE);
 		goes &= next_word(a, i, orig[i], &carry, &next);
 	}
 	carry = 0;
 	for (unsigned i = 0; i < NIC_ATOMIC_WORDS; i++) {
-		uint64_t *word = &target[place(i, NIC_ATOMIC_WORDS)], old = orig[i];
+		uint64_t *word = &target[atomic_place(i, NIC_ATOMIC_WORDS)], old = orig[i];
 		unsigned out;
 
 		do {

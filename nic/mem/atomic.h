@@ -14,6 +14,30 @@
 
 #include "nic.h"
 
+/** Index in memory of word i of n; word 0 is the least significant. */
+static inline unsigned atomic_place(unsigned i, unsigned n)
+{
+	return __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__ ? n - 1 - i : i;
+}
+
+/** Rearrange the words of a number of `size` bytes as it lies in memory. @return where it begins in `words`. */
+static inline const void *atomic_in_memory(uint64_t *words, uint32_t size)
+{
+	unsigned n = size / 8;
+
+	if (__BYTE_ORDER__ != __ORDER_BIG_ENDIAN__)
+		return words;
+	if (size == 4)
+		return (const uint8_t *)words + 4;
+	for (unsigned i = 0; i < n / 2; i++) {
+		uint64_t low = words[i];
+
+		words[i] = words[n - 1 - i];
+		words[n - 1 - i] = low;
+	}
+	return words;
+}
+
 /**
  * Execute an atomic operation. Up to 16 bytes this is one atomic step with respect to all atomic instructions on the
  * same memory, by CPUs and NICs of this and other processes. On 32 bytes it is atomic only with respect to 32-byte

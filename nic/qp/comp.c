@@ -8,6 +8,7 @@
  * no READ or atomic: if an unanswered READ or atomic precedes p, its response was lost (implied NAK).
  */
 #include "aeth.h"
+#include "atomic.h"
 #include "comp.h"
 #include "cq.h"
 #include "cross.h"
@@ -252,7 +253,7 @@ static void atomic_response(struct nic_qp *qp, const struct packet *p)
 	const struct swqe *w = sq_at(qp, qp->sq.tail);
 	uint64_t orig[NIC_ATOMIC_WORDS];
 	uint8_t network[NIC_ATOMIC_SIZE_MAX];
-	const void *result = orig;
+	const void *result;
 
 	if (!atomic_result(w, p, orig)) {
 		comp_finish(qp, ERR_bad_response);
@@ -261,6 +262,8 @@ static void atomic_response(struct nic_qp *qp, const struct packet *p)
 	if (qp->be_replies & w->length) {
 		extended_put_words(network, orig, w->length);
 		result = network;
+	} else {
+		result = atomic_in_memory(orig, w->length);
 	}
 	if (mem_scatter(qp->nic, qp->pd, w->sge, w->num_sge, 0, result, w->length) != MEM_OK)
 		comp_finish(qp, ERR_response_key);

@@ -111,7 +111,7 @@ static void run_all(struct rig *rig, uint32_t be_sizes)
 		if (a.op == NIC_ATOMIC_MCS)
 			model_swap(expected, &a);
 		else
-			model_add(expected, size * 8, a.swap_add, a.boundary);
+			model_add_words(expected, size, a.swap_add, a.boundary);
 		wc = exp_run(rig, &wr);
 		assert_int_equal(wc.status, IBV_WC_SUCCESS);
 		assert_int_equal(wc.opcode, i % 3 ? IBV_EXP_WC_MASKED_COMP_SWAP : IBV_EXP_WC_MASKED_FETCH_ADD);

@@ -24,22 +24,23 @@ static bool is_atomic(const struct wr *wr)
 	       wr->opcode == NIC_WR_ELEMENTS;
 }
 
-/** Apply an operation to one element. Numbers are little-endian. */
+/** Apply an operation to one element. */
 static void model_element(const struct wr *wr, uint8_t *target, const uint8_t *operand, const uint8_t *compare)
 {
 	uint8_t negative[NIC_ATOMIC_SIZE_MAX];
-	const uint8_t one[NIC_ATOMIC_SIZE_MAX] = {1};
+	uint8_t one[NIC_ATOMIC_SIZE_MAX] = {0};
 	bool equal = memcmp(target, compare, wr->elem.size) == 0;
 
 	switch (wr->elem.op) {
 	case NIC_ELEM_SUM:
-		model_add(target, wr->elem.size * 8, operand, NULL);
+		model_add(target, wr->elem.size, operand);
 		break;
 	case NIC_ELEM_DIFF:
 		for (unsigned i = 0; i < wr->elem.size; i++)
 			negative[i] = (uint8_t)~operand[i];
-		model_add(negative, wr->elem.size * 8, one, NULL);
-		model_add(target, wr->elem.size * 8, negative, NULL);
+		one[model_byte(wr->elem.size, 0)] = 1;
+		model_add(negative, wr->elem.size, one);
+		model_add(target, wr->elem.size, negative);
 		break;
 	case NIC_ELEM_BXOR:
 		for (unsigned i = 0; i < wr->elem.size; i++)
@@ -47,8 +48,8 @@ static void model_element(const struct wr *wr, uint8_t *target, const uint8_t *o
 		break;
 	case NIC_ELEM_MSWAP:
 		for (unsigned i = 0; i < wr->elem.size * 8; i++)
-			if (model_bit(compare, i))
-				model_bit_set(target, i, model_bit(operand, i));
+			if (model_bit(compare, wr->elem.size, i))
+				model_bit_set(target, wr->elem.size, i, model_bit(operand, wr->elem.size, i));
 		break;
 	case NIC_ELEM_ATOMIC_READ:
 		break;
@@ -75,7 +76,7 @@ static void model(const struct wr *wr, uint8_t *target)
 		model_elements(wr, target);
 		break;
 	case NIC_WR_ATOMIC_FETCH_AND_ADD:
-		model_add(target, 64, &wr->compare_add, NULL);
+		model_add(target, 8, &wr->compare_add);
 		break;
 	case NIC_WR_ATOMIC_CMP_AND_SWP:
 		memcpy(&value, target, 8);
@@ -83,7 +84,7 @@ static void model(const struct wr *wr, uint8_t *target)
 			memcpy(target, &wr->swap, 8);
 		break;
 	case NIC_WR_MASKED_FETCH_AND_ADD:
-		model_add(target, wr->len * 8, wr->masked.swap_add, wr->masked.boundary);
+		model_add_words(target, wr->len, wr->masked.swap_add, wr->masked.boundary);
 		break;
 	default:
 		model_swap(target, &wr->masked);

@@ -8,6 +8,7 @@
  * reset_silent, drained (QS-08), resend_needless (without network faults and with a patient timer no packet is sent
  * twice), send_after_completion.
  */
+#include "../atomic_model.h"
 #include "sim.h"
 
 #include <stdlib.h>
@@ -173,7 +174,7 @@ static const char *elements_fault(const struct wr *wr, const struct decoded *d, 
 	if (d->payload_len != wr_elements_data(wr))
 		return "length of operands";
 	for (unsigned i = 0; i < d->payload_len; i++)
-		if (wire[i] != wr->elem.data[i / part * part + part - 1 - i % part])
+		if (wire[i] != wr->elem.data[i / part * part + model_byte(part, part - 1 - i % part)])
 			return "operands";
 	return NULL;
 }

@@ -3,6 +3,7 @@
  * work.c - the workload: a random mix of send WRs on every QP, posted in bursts while the run has operations left.
  * Everything an oracle needs to know about a WR is in struct wr before it is posted.
  */
+#include "../atomic_model.h"
 #include "sim.h"
 
 #include <stdlib.h>
@@ -408,7 +409,7 @@ static void choose_masked(struct wr *wr, struct rng *rng)
 		a->compare[i] = rng_u64(rng) & half;
 	}
 	if (rng_chance(rng, 700)) /* compare with the current value: the operation mostly succeeds */
-		memcpy(a->compare, wr->remote->bank[BANK_CELLS].mem + wr->cell * 8 + wr->cell_byte, a->size);
+		model_to_words(a->compare, wr->remote->bank[BANK_CELLS].mem + wr->cell * 8 + wr->cell_byte, a->size);
 }
 
 static bool post_masked(struct qp *qp, uint32_t opcode)

@@ -17,7 +17,7 @@
 #include "sanitizer.h"
 #include "wire_util.h"
 
-#if defined(__SANITIZE_ADDRESS__) || TEST_TSAN
+#if defined(__SANITIZE_ADDRESS__) || TEST_TSAN || defined(TEST_EMULATED)
 #define CASES 40000
 #else
 #define CASES 1250000 /* for each operation and size: ten million in all */
@@ -83,17 +83,18 @@ static void random_memory(uint64_t memory[NIC_ATOMIC_WORDS + 1])
 static void check(const struct nic_atomic *a, const uint64_t *before)
 {
 	_Alignas(32) uint64_t target[NIC_ATOMIC_WORDS + 1], expect[NIC_ATOMIC_WORDS + 1];
-	uint64_t orig[NIC_ATOMIC_WORDS] = {0};
+	uint64_t orig[NIC_ATOMIC_WORDS] = {0}, was[NIC_ATOMIC_WORDS];
 
 	memcpy(target, before, sizeof(target));
 	memcpy(expect, before, sizeof(expect));
 	if (a->op == NIC_ATOMIC_MCS)
 		model_swap(expect, a);
 	else
-		model_add(expect, a->size * 8, a->swap_add, a->boundary);
+		model_add_words(expect, a->size, a->swap_add, a->boundary);
 	atomic_execute(a, target, orig);
+	model_from_words(was, orig, a->size);
 	changes += memcmp(target, before, a->size) != 0;
-	if (memcmp(target, expect, sizeof(target)) || memcmp(orig, before, a->size))
+	if (memcmp(target, expect, sizeof(target)) || memcmp(was, before, a->size))
 		fail_msg("op %d, %u bytes: %016llx became %016llx, not %016llx", a->op, a->size,
 			 (unsigned long long)before[0], (unsigned long long)target[0], (unsigned long long)expect[0]);
 }
@@ -114,8 +115,11 @@ static void masked_compare_and_swap_is_the_models(void **state)
 		/* Random values seldom compare equal. Half of the time, make those bits equal that the mask
 		 * compares, and in a quarter of these cases flip one bit. */
 		if (random_word() & 1) {
+			uint64_t words[NIC_ATOMIC_WORDS];
+
+			model_to_words(words, before, a.size);
 			for (unsigned i = 0; i * 8 < a.size; i++)
-				a.compare[i] = (before[i] & a.compare_mask[i]) | (a.compare[i] & ~a.compare_mask[i]);
+				a.compare[i] = (words[i] & a.compare_mask[i]) | (a.compare[i] & ~a.compare_mask[i]);
 			if (random_word() % 4 == 0)
 				a.compare[random_word() % ((a.size + 7) / 8)] ^= 1ull << random_word() % 32;
 			if (a.size == 4)
@@ -151,7 +155,7 @@ static void standard_operations_are_special_masked_ones(void **state)
 		operand(a.swap_add, 8);
 		target = expect = before;
 		atomic_execute(&a, &target, &orig);
-		model_add(&expect, 64, a.swap_add, NULL);
+		model_add_words(&expect, 8, a.swap_add, NULL);
 		assert_int_equal(target, expect);
 		assert_int_equal(orig, before);
 
@@ -166,9 +170,15 @@ static void standard_operations_are_special_masked_ones(void **state)
 	}
 }
 
+/** The lower half of a word in memory. */
+static uint32_t *lower_half(uint64_t *word)
+{
+	return (uint32_t *)word + model_byte(2, 0);
+}
+
 /* ---- operations that programs build from masked atomics ------------------------------------------------------ */
 
-static uint64_t mcs(uint64_t *target, uint32_t size, uint64_t swap, uint64_t swap_mask)
+static uint64_t mcs(void *target, uint32_t size, uint64_t swap, uint64_t swap_mask)
 {
 	struct nic_atomic a = {.op = NIC_ATOMIC_MCS, .size = size, .swap_add = {swap}, .swap_mask = {swap_mask}};
 	uint64_t orig;
@@ -177,7 +187,7 @@ static uint64_t mcs(uint64_t *target, uint32_t size, uint64_t swap, uint64_t swa
 	return orig;
 }
 
-static uint64_t mfa(uint64_t *target, uint32_t size, uint64_t add, uint64_t boundary)
+static uint64_t mfa(void *target, uint32_t size, uint64_t add, uint64_t boundary)
 {
 	struct nic_atomic a = {.op = NIC_ATOMIC_MFA, .size = size, .swap_add = {add}, .boundary = {boundary}};
 	uint64_t orig;
@@ -223,7 +233,7 @@ static void ucx_swap_is_a_swap_of_all_without_a_comparison(void **state)
 	(void)state;
 	assert_int_equal(mcs(&target, 8, VALUE, UINT64_MAX), BEFORE);
 	assert_int_equal(target, VALUE);
-	assert_int_equal(mcs(&target, 4, 0x11223344, UINT32_MAX), (uint32_t)VALUE);
+	assert_int_equal(mcs(lower_half(&target), 4, 0x11223344, UINT32_MAX), (uint32_t)VALUE);
 	assert_int_equal(target, (VALUE & ~(uint64_t)UINT32_MAX) | 0x11223344);
 }
 
@@ -232,7 +242,7 @@ static void ucx_32_bit_addition_does_not_reach_the_other_half(void **state)
 	uint64_t target = 0x00000001ffffffff;
 
 	(void)state;
-	assert_int_equal(mfa(&target, 4, 2, 0), UINT32_MAX);
+	assert_int_equal(mfa(lower_half(&target), 4, 2, 0), UINT32_MAX);
 	assert_int_equal(target, 0x0000000100000001);
 }
 
@@ -249,24 +259,28 @@ static void sherman_boundary_at_the_top_bit_is_an_addition(void **state)
 
 static void carries_cross_words_where_no_field_ends(void **state)
 {
-	_Alignas(16) uint64_t target[2] = {UINT64_MAX, 7};
+	_Alignas(16) uint64_t target[2];
+	const unsigned low = model_byte(2, 0), high = model_byte(2, 1);
 	struct nic_atomic a = {.op = NIC_ATOMIC_MFA, .size = 16, .swap_add = {1, 0}};
 	uint64_t orig[NIC_ATOMIC_WORDS];
 
 	(void)state;
+	target[low] = UINT64_MAX;
+	target[high] = 7;
 	atomic_execute(&a, target, orig);
-	assert_int_equal(target[0], 0);
-	assert_int_equal(target[1], 8);
-	target[0] = UINT64_MAX;
+	assert_int_equal(target[low], 0);
+	assert_int_equal(target[high], 8);
+	target[low] = UINT64_MAX;
 	a.boundary[0] = 1ull << 63;
 	atomic_execute(&a, target, orig);
-	assert_int_equal(target[0], 0);
-	assert_int_equal(target[1], 8);
+	assert_int_equal(target[low], 0);
+	assert_int_equal(target[high], 8);
 }
 
 /* ---- several threads ----------------------------------------------------------------------------------------- */
 
 static _Alignas(32) uint64_t shared[NIC_ATOMIC_WORDS];
+#define WORD_3 model_byte(NIC_ATOMIC_WORDS, 3) /* the most significant one's place in `shared` */
 /* Accessed atomically. Set if an operation returned a value that memory never had. */
 static int torn;
 
@@ -341,14 +355,17 @@ static void no_update_is_lost_among_threads(void **state)
 			{sizes[s], NIC_ATOMIC_MFA, 0},
 			{sizes[s], NIC_ATOMIC_MCS, 0},
 		};
+		uint64_t words[NIC_ATOMIC_WORDS];
 
 		memset(shared, 0, sizeof(shared));
 		torn = 0;
 		run_threads(hammer, kinds, sizeof(kinds[0]), THREADS);
 		assert_int_equal(torn, 0);
-		assert_int_equal(shared[0], sizes[s] == 4 ? all : all << 32 | all);
-		for (unsigned i = 1; i < NIC_ATOMIC_WORDS; i++)
-			assert_int_equal(shared[i], i * 8 < sizes[s] ? all << 32 | all : 0);
+		model_to_words(words, shared, sizes[s]);
+		for (unsigned i = 0; i * 8 < sizes[s]; i++)
+			assert_int_equal(words[i], sizes[s] == 4 ? all : all << 32 | all);
+		for (unsigned i = sizes[s]; i < sizeof(shared); i++)
+			assert_int_equal(((uint8_t *)shared)[i], 0);
 	}
 }
 
@@ -357,7 +374,7 @@ static void *repeat(void *arg)
 {
 	uint64_t orig[NIC_ATOMIC_WORDS];
 	const struct nic_atomic *a = arg;
-	uint64_t *target = a->size == NIC_ATOMIC_SIZE_MAX ? shared : &shared[3];
+	uint64_t *target = a->size == NIC_ATOMIC_SIZE_MAX ? shared : &shared[WORD_3];
 
 	for (unsigned n = 0; n < PER_CHILD; n++)
 		execute_shared(a, target, orig);
@@ -379,9 +396,9 @@ static void additions_to_a_part_of_32_bytes_stay(void **state)
 	(void)state;
 	memset(shared, 0, sizeof(shared));
 	/* Adding 2^192 - 1 to the lower three words carries into word 3 nearly every time. */
-	shared[0] = 1;
+	shared[model_byte(NIC_ATOMIC_WORDS, 0)] = 1;
 	run_threads(repeat, ops, sizeof(ops[0]), THREADS);
-	assert_int_equal(shared[3] >> 32, 2 * PER_CHILD);
+	assert_int_equal(shared[WORD_3] >> 32, 2 * PER_CHILD);
 }
 
 /** A 32-byte compare-and-swap whose comparison fails changes nothing: concurrent additions to one of its words stay. */
@@ -405,7 +422,7 @@ static void a_failed_comparison_of_32_bytes_undoes_nothing(void **state)
 	(void)state;
 	memset(shared, 0, sizeof(shared));
 	run_threads(repeat, ops, sizeof(ops[0]), THREADS);
-	assert_int_equal(shared[3], 2 * PER_CHILD);
+	assert_int_equal(shared[WORD_3], 2 * PER_CHILD);
 }
 
 int main(void)

@@ -20,7 +20,7 @@
 #include "sanitizer.h"
 #include "wire_util.h"
 
-#if defined(__SANITIZE_ADDRESS__) || TEST_TSAN
+#if defined(__SANITIZE_ADDRESS__) || TEST_TSAN || defined(TEST_EMULATED)
 #define ROUNDS 60
 #else
 #define ROUNDS 600 /* vectors tested for each operation, datatype and form */
