@@ -80,7 +80,7 @@ progress_show() {
 	fi
 }
 
-# Readers of the logs of ninja (NINJA_STATUS="[%f/%t] "), of meson test, and of apt-get install -q.
+# Readers of the logs of ninja (NINJA_STATUS="[%f/%t] "), of meson test, and of an installation.
 progress_of_build() {
 	awk '/^\[[0-9]+\/[0-9]+\]/ {split(substr($1, 2), part, /[\/\]]/)}
 		/^ninja: no work to do/ {idle = 1}
