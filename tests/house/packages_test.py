@@ -122,7 +122,8 @@ def others():
             for name in files:
                 path = os.path.relpath(os.path.join(folder, name), ROOT)
                 if path in ("scripts/packages", "scripts/distribution", "tests/cross/sysroot",
-                            "tests/house/packages_test.py") or name.endswith((".pyc", ".c", ".h")) or "/corpus/" in path:
+                            "tests/house/packages_test.py") or "/corpus/" in path or \
+                        name.endswith((".pyc", ".c", ".h")):
                     continue
                 try:
                     lines = open(os.path.join(ROOT, path)).read().splitlines()
