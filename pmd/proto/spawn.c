@@ -75,11 +75,13 @@ static bool path_is_trusted(const char *path, const struct stat *object)
 	return stat(path, &it) == 0 && (it.st_uid == object->st_uid || it.st_uid == geteuid() || it.st_uid == 0);
 }
 
-/** Find uroced in the build tree that contains `object`. A library's folder is two or three levels below the tree's
- *  root, that of a test or benchmark two. */
+/** Find uroced in the tree that contains `object`. In a build tree a library's folder is two or three levels below the
+ *  root, that of a test or benchmark two. An installed library's folder is lib/uroce or, with multiarch,
+ *  lib/TRIPLET/uroce: so an installed tree can be moved, and DESTDIR be tried in place. */
 static bool path_beside(const char *object, char *out, size_t len)
 {
-	static const char *const ways[] = {"/../../pmd/uroced", "/../../../pmd/uroced"};
+	static const char *const ways[] = {"/../../pmd/uroced", "/../../../pmd/uroced", "/../../bin/uroced",
+					   "/../../../bin/uroced"};
 	char real[PATH_MAX], *slash;
 	struct stat its;
 

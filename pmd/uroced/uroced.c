@@ -75,18 +75,16 @@ static const char usage_text[] =
 	"  --stay            do not leave when the last program has closed the device\n"
 	"  --allow WHOM      besides this user and root: user=NAME, group=NAME or all\n"
 	"  --foreground      do not go into the background\n"
-	"  --help            this text\n";
+	"  --help            this text\n"
+	"  --version         the version of uroce\n";
 
 static int options_parse(int argc, char **argv, struct options *o)
 {
 	static const struct option names[] = {
-		{"device", required_argument, NULL, 'd'},
-		{"iface", required_argument, NULL, 'i'},
-		{"allow", required_argument, NULL, 'a'},
-		{"stay", no_argument, NULL, 's'},
-		{"foreground", no_argument, NULL, 'f'},
-		{"help", no_argument, NULL, 'h'},
-		{NULL, 0, NULL, 0},
+		{"device", required_argument, NULL, 'd'}, {"iface", required_argument, NULL, 'i'},
+		{"allow", required_argument, NULL, 'a'},  {"stay", no_argument, NULL, 's'},
+		{"foreground", no_argument, NULL, 'f'},	  {"help", no_argument, NULL, 'h'},
+		{"version", no_argument, NULL, 'v'},	  {NULL, 0, NULL, 0},
 	};
 	int c;
 
@@ -109,6 +107,9 @@ static int options_parse(int argc, char **argv, struct options *o)
 			break;
 		case 'h':
 			fputs(usage_text, stdout);
+			exit(0);
+		case 'v':
+			puts("uroced " UROCE_VERSION);
 			exit(0);
 		default:
 			fputs(usage_text, stderr);

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Reads the command line. Each command is a module with add(subparsers) and a function that runs it."""
 import argparse
+import os
+import re
 import signal
 import sys
 
@@ -31,9 +33,26 @@ class Parser(argparse.ArgumentParser):
         self.exit(2, f"{self.prog}: {message}; see {self.prog} --help\n")
 
 
+class Version(argparse.Action):
+    """--version: read only when asked for. It has one source, meson.build; installed, a file made of that."""
+
+    def __call__(self, parser, *_):
+        above = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+        installed, source = os.path.join(above, "version"), os.path.join(above, os.pardir, "meson.build")
+        try:
+            with open(installed if os.path.exists(installed) else source, encoding="utf-8") as f:
+                text = f.read()
+        except OSError as error:
+            parser.exit(1, f"uroce: cannot tell the version: {error}\n")
+        found = re.search(r"^  version: '(.*)',$", text, re.M)
+        print("uroce", found.group(1) if found else text.strip())
+        parser.exit(0)
+
+
 def parser_make():
     parser = Parser(prog="uroce", description=DESCRIPTION, epilog=EPILOG,
                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--version", action=Version, nargs=0, help="the version of uroce")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", parser_class=Parser)
     for module in (lifecycle, status, run, stat, capture, fault):
         module.add(commands)

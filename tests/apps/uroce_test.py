@@ -66,6 +66,12 @@ class Pair:
         self.client.kill()
 
 
+def version():
+    """@return what meson.build says: everything else has to agree with it."""
+    with open(os.path.join(harness.ROOT, "meson.build"), encoding="utf-8") as f:
+        return re.search(r"version: '(.*?)'", f.read()).group(1)
+
+
 # ---- by itself --------------------------------------------------------------------------------------------------
 
 
@@ -73,6 +79,8 @@ def usage(tally):
     for argv, code, pattern in (
             ([], 2, r"usage: uroce"),
             (["--help"], 0, r"uroce fault --loss 1%"),
+            (["--version"], 0, rf"\Auroce {re.escape(version())}\n\Z"),
+            (["run", "--version"], 0, rf"\Auroce-run {re.escape(version())}\n\Z"),
             (["nonsense"], 2, r"invalid choice"),
             (["status", "127.0.0.250"], 3, r"^uroce: no device '127.0.0.250' is open .*; there are: "),
             (["stat", "--qp", "1"], 2, r"is not a queue pair number; uroce status --qps lists them"),
