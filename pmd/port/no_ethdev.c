@@ -11,10 +11,7 @@ int pmd_port_ethdev_open(const struct pmd_device *device, enum nic_mtu mtu, stru
 	(void)mtu;
 	(void)pool;
 	(void)out;
-	snprintf(err, err_len,
-		 "this uroce was built without DPDK, which '%s' needs; build it with -Ddpdk=enabled, or leave ethdev= "
-		 "out "
-		 "of UROCE_DEVICES",
+	snprintf(err, err_len, "'%s' needs DPDK, and this uroce was built without DPDK; build it with -Ddpdk=enabled",
 		 device->port);
 	return -ENOTSUP;
 }
