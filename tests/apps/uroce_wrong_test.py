@@ -6,22 +6,12 @@ It runs in a network namespace of its own, because the command concerns all devi
 import json
 import os
 import struct
-import subprocess
 import tempfile
 
 import fake
 import harness
 import uroce_test
 from uroce_test import ADDRESS, SIDES, functions, uroce, uroce_json
-
-CLONE_NEWNET = 0x40000000
-
-
-def own_namespace():
-    harness.need_root()
-    if harness.LIBC.unshare(CLONE_NEWNET):
-        harness.skip("a network namespace cannot be made here")
-    subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
 
 
 def another_version(tally):
@@ -151,7 +141,7 @@ def wrong_captures(tally, folder, magic, number):
 def main():
     harness.options(__doc__)
     harness.need_programs("ibv_asyncwatch", "ip")
-    own_namespace()
+    harness.own_namespace()
     tally = harness.Tally("uroce_wrong")
     another_version(tally)
     with tempfile.TemporaryDirectory() as folder:
