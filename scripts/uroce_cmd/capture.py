@@ -15,6 +15,7 @@ from .pcapng import INBOUND, OUTBOUND, Writer
 from .proto import PACKET, Answer, Silent, UroceError, clean, closed_sentence, place_of, \
     silent_sentence, understood
 from .stat import number
+from .words import add_device
 
 DESCRIPTION = """\
 Writes the packets of a device, or of one queue pair, to a pcapng file that Wireshark and tshark read; those between
@@ -46,8 +47,7 @@ def add(commands):
     parser = commands.add_parser("capture", help="write packets to a file for Wireshark", description=DESCRIPTION,
                                  epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("file", metavar="FILE", help="the file to write; - for standard output")
-    parser.add_argument("--device", metavar="DEV", help="an address of the device, its interface, or its name; "
-                        "without it: all devices")
+    add_device(parser)
     parser.add_argument("--qp", type=number, metavar="N", help="only packets of this queue pair")
     parser.add_argument("--direction", choices=("both", "tx", "rx"), default="both",
                         help="packets sent, received, or both")

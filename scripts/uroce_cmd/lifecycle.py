@@ -8,6 +8,7 @@ import subprocess
 
 from .devices import choose, find, names, program, say_once, without_others
 from .proto import UroceError, clean, gid_text, place_of
+from .words import add_device
 
 RTM_NEWADDR, RTM_GETADDR, NLMSG_ERROR, NLMSG_DONE = 20, 22, 2, 3
 NLM_F_REQUEST, NLM_F_DUMP = 0x1, 0x300
@@ -35,14 +36,13 @@ def add(commands):
     parser = commands.add_parser("up", help="start devices and keep them", description=UP, epilog=UP_EPILOG,
                                  formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("places", nargs="*", metavar="ADDR|IFACE", help="an address of this host, or an interface")
+    parser.add_argument("--device", action="append", default=[], metavar="ADDR|IFACE", help="the same")
     parser.add_argument("--allow", metavar="WHOM", help="who may use the device besides you and root: user=NAME, "
                         "group=NAME, all (default: nobody)")
     parser.set_defaults(start=start_up)
     parser = commands.add_parser("down", help="stop keeping devices", description=DOWN,
                                  formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("device", nargs="?", metavar="DEV",
-                        help="an address of the device, its interface, or its name; "
-                        "without it: all devices")
+    add_device(parser)
     parser.set_defaults(start=start_down)
 
 
@@ -141,7 +141,7 @@ def interface_flags(name):
 
 
 def start_up(args):
-    for place in args.places or defaults():
+    for place in args.places + args.device or defaults():
         device = up(args, place)
         print(f"{' '.join(device.gids)}: daemon ({place_of(device.daemon['daemon']['pid'])}) stays until uroce down")
 

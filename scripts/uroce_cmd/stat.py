@@ -9,6 +9,7 @@ from . import listen, metrics
 from .devices import choose, say_once, still_there, without_others
 from .metrics import is_most
 from .proto import Silent, UroceError, clean, place_of, understood
+from .words import add_device
 
 DESCRIPTION = """\
 Shows the counters of a device: of all its processes together, or of one queue pair. Names are those of mlx5 and rxe
@@ -55,7 +56,7 @@ def number(text):
 def add(commands):
     parser = commands.add_parser("stat", help="show counters, their meaning and their growth", description=DESCRIPTION,
                                  epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("device", nargs="?", metavar="DEV", help="an address of the device, its interface, or its name")
+    add_device(parser)
     parser.add_argument("--qp", type=number, metavar="N", help="only this queue pair, 0x010a51 or decimal")
     parser.add_argument("--functions", action="store_true", help="each process separately")
     parser.add_argument("--all", action="store_true", help="also counters that are 0")

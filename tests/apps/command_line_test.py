@@ -1,0 +1,143 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""What the uroce command understands, and says of itself: what was mistyped, where devices are named, and that help,
+manual, completion and documents have the same commands and options."""
+import glob
+import os
+import re
+import subprocess
+import sys
+
+import harness
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.join(harness.ROOT, "scripts"))
+NOBODY = "127.0.0.250"  # an address that no device has
+NO_DEVICE = f"no device '{NOBODY}' is open"
+
+
+def text_of(*path):
+    with open(os.path.join(harness.ROOT, *path), encoding="utf-8") as file:
+        return file.read()
+
+
+def said(tally, argv, code, *words):
+    done = harness.uroce(*argv)
+    text = done.stdout + done.stderr
+    tally.result(f"uroce {' '.join(argv)}", done.returncode == code and all(word in text for word in words),
+                 f"exit code {done.returncode}, expected {code} and {words}", text)
+
+
+def mistyped(tally):
+    for argv, words in ((["stats"], "uroce: no command 'stats'; did you mean stat or status?"),
+                        (["hlep"], "no command 'hlep'; did you mean help?"),
+                        (["nothing"], "no command 'nothing'; there are: up, down, "),
+                        (["help", "cpature"], "no command 'cpature'; did you mean capture?"),
+                        (["fault", "claer"], "uroce fault: no command 'claer'; did you mean clear?"),
+                        (["stat", "--jsn"], "uroce stat: unknown option --jsn; did you mean --json?"),
+                        (["fault", "--lss", "1%"], "uroce fault set: unknown option --lss; did you mean --loss?"),
+                        (["fault", "--link", "dwn"], "no --link value 'dwn'; did you mean down?"),
+                        (["status", "a", "b"], "uroce status: unknown argument b; see uroce status --help")):
+        said(tally, argv, 2, words)
+    from uroce_cmd.words import nearest
+    for word, known, answer in (("abc", ["abd", "xyz"], "abd"), ("abc", ["xyz"], ""), ("ab", [], ""),
+                                ("loss", ["lsos"], "lsos"), ("abcd", ["cdab"], "")):
+        wanted = f"; did you mean {answer}?" if answer else ""
+        tally.result(f"nearest to {word} of {known}", nearest(word, known) == wanted, nearest(word, known))
+
+
+def helps(tally):
+    for argv, same in ((["help"], ["--help"]), (["help", "stat"], ["stat", "--help"]),
+                       (["help", "fault", "set"], ["fault", "set", "--help"]), (["help", "run"], ["run", "--help"])):
+        one, other = harness.uroce(*argv), harness.uroce(*same)
+        tally.result(f"uroce {' '.join(argv)} is uroce {' '.join(same)}",
+                     one.returncode == 0 and one.stdout == other.stdout != "", f"exit code {one.returncode}",
+                     one.stderr)
+
+
+def devices_named(tally):
+    """By argument, or --device, in all commands."""
+    for argv in (["status"], ["stat"], ["stat", "--openmetrics"], ["stat", "--listen", "127.0.0.1:0"], ["down"],
+                 ["fault"], ["fault", "--loss", "1%"], ["fault", "clear"], ["fault", "show"], ["fault", "--json"],
+                 ["capture", "/dev/null"]):
+        said(tally, [*argv, NOBODY], 3, NO_DEVICE)
+        said(tally, [*argv, "--device", NOBODY], 3, NO_DEVICE)
+    said(tally, ["up", "--device", "127.0.0.1x"], 1, "'127.0.0.1x' is neither an address")
+    said(tally, ["stat", "127.0.0.251", "--device", NOBODY], 2, f"two devices are named, 127.0.0.251 and {NOBODY}")
+
+
+def all_parsers(parser, name="uroce"):
+    from uroce_cmd import words
+    yield name, parser
+    for word, deeper in words.subparsers(parser).items():
+        yield from all_parsers(deeper, f"{name} {word}")
+
+
+def synopsis(page):
+    """@return {command: its long options} by the SYNOPSIS of a manual page"""
+    found = {}
+    block = re.search(r"^\.Sh SYNOPSIS\n(.*?)^\.Sh ", page, re.M | re.S)[1]
+    for part in re.split(r"^\.Nm.*\n", block, flags=re.M)[1:]:
+        command = re.match(r"\.Cm (.*)\n(\.Op Cm set\n)?", part)
+        name = f"uroce {command[1]}" + (" set" if command[2] else "") if command else "uroce"
+        found.setdefault(name, set()).update(f"--{word}" for word in re.findall(r"Fl Fl (\w[\w-]*)", part))
+    return found
+
+
+def alike(tally):
+    """--help, the manual and the completion have the same options; documents name no others."""
+    from uroce_cmd import main, words
+    parsers = dict(all_parsers(main.parser_make()))
+    manual = synopsis(text_of("docs", "uroce.1"))
+    own = {name: {option for option in words.options(parser) if option.startswith("--")} - {"--help"}
+           for name, parser in parsers.items()}
+    for name in own:
+        if words.subparsers(parsers[name]) and name != "uroce":
+            continue  # fault: its verbs have the options
+        tally.result(f"{name}: the manual has the options of --help", manual.get(name) == own[name],
+                     f"{manual.get(name)}, --help {own[name]}")
+        argv = name.split()[1:]
+        if argv in (["run"], ["bench"]):
+            continue
+        done = harness.uroce("words", str(len(argv)), *argv, "--")
+        tally.result(f"{name}: completion has the options of --help",
+                     set(done.stdout.split()) == own[name] | {"--help"}, done.stdout, done.stderr)
+        done = harness.uroce(*argv, "--help")
+        tally.result(f"{name}: --help has them", own[name] <= set(re.findall(r"--\w[\w-]*", done.stdout)), done.stdout)
+    tally.result("the manual has no other commands", set(manual) <= set(own), str(set(manual) - set(own)))
+
+
+def documents(tally):
+    """Commands and options of uroce in README.md and docs/ exist."""
+    from uroce_cmd import fault, main, words
+    parser, wrong, seen = main.parser_make(), [], 0
+    for path in ["README.md", "CHANGELOG.md"] + glob.glob("docs/*.md", root_dir=harness.ROOT):
+        text = text_of(path)
+        for line in re.findall(r"(?:^scripts/uroce|`(?:scripts/)?uroce) ([a-z]+(?![\w.])[^`\n#|&;]*)", text, re.M):
+            argv = fault.rewrite(line.split())
+            deepest = words.deepest(parser, argv)
+            known = set(words.options(deepest))
+            if argv[0] not in words.subparsers(parser):
+                wrong.append(f"{path}: uroce {line}")
+            elif argv[0] not in ("run", "bench"):
+                wrong += [f"{path}: uroce {line}: {word}" for word in argv if word.startswith("-") and word != "-"
+                          and word not in known]
+            seen += 1
+    tally.result("documents: commands and options exist", seen > 15 and not wrong, f"{seen} seen", *wrong)
+
+
+def main():
+    harness.options(__doc__)
+    if os.geteuid() == 0:
+        harness.own_namespace()
+    tally = harness.Tally("command_line")
+    mistyped(tally)
+    helps(tally)
+    devices_named(tally)
+    alike(tally)
+    documents(tally)
+    tally.finish()
+
+
+if __name__ == "__main__":
+    main()
