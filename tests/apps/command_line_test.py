@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 
 import harness
 
@@ -126,6 +127,69 @@ def documents(tally):
     tally.result("documents: commands and options exist", seen > 15 and not wrong, f"{seen} seen", *wrong)
 
 
+def runs(tally, folder):
+    """uroce run speaks as what was typed, and ends as a shell does where there is no command to run."""
+    plain = os.path.join(folder, "plain")
+    with open(plain, "w", encoding="utf-8") as file:
+        file.write("#!/bin/sh\nexit 7\n")
+    run = os.path.join(harness.ROOT, "scripts", "uroce-run")
+    for argv, code, words in ((["nosuch"], 127, "nosuch: command not found"),
+                              (["./nosuch/x"], 127, "./nosuch/x: command not found"),
+                              (["plain"], 126, f"{plain}: permission denied"),
+                              ([folder], 126, f"{folder}: is a folder"),
+                              (["--bad"], 2, "unknown option --bad; see "), (["-d"], 2, "-d needs a list"),
+                              (["-b", "/nonexistent", "true"], 1, "uroce is not built here (looked in /nonexistent)"),
+                              (["--device", "127.0.0.1", "sh", "-c", "exit $((7 + ${UROCE_COMMAND:+1}0))"], 7, ""),
+                              (["--help"], 0, "")):
+        for name, start in (("uroce run", [harness.UROCE, "run"]), ("uroce-run", [run])):
+            done = subprocess.run([*start, *argv], capture_output=True, text=True, timeout=60, check=False,
+                                  env=dict(os.environ, PATH=f"{folder}:{os.environ['PATH']}"))
+            right = done.stderr.startswith(f"{name}: {words}") if words else f"usage: {name} " in done.stdout or code
+            tally.result(f"{name} {' '.join(argv)}", done.returncode == code and right, f"exit code {done.returncode}",
+                         done.stdout, done.stderr)
+    os.chmod(plain, 0o755)
+    tally.result("uroce run of a command in PATH", subprocess.run(
+        [run, "plain"], check=False, env=dict(os.environ, PATH=f"{folder}:{os.environ['PATH']}")).returncode == 7,
+        "another exit code")
+
+
+def run_options(tally):
+    """--help, the manual page and both completions of uroce-run have the same options."""
+    done = subprocess.run([os.path.join(harness.ROOT, "scripts", "uroce-run"), "--help"], capture_output=True,
+                          text=True, check=True)
+    helped = set(re.findall(r"--[a-z][a-z-]+", done.stdout))
+    manual = {f"--{word}" for word in re.findall(r"Fl Fl (\w[\w-]+)", text_of("docs", "uroce-run.1"))}
+    zsh = set(re.findall(r"--[a-z][a-z-]+", text_of("scripts", "completion", "_uroce")))
+    tally.result("uroce-run: the same options", len(helped) > 6 and helped == manual == zsh,
+                 f"{helped ^ manual}, {helped ^ zsh}")
+    completed = completion("uroce", "run", "--")
+    tally.result("uroce run: completion of options", set(completed) == helped, str(completed))
+
+
+def completion(*words):
+    """@return what bash offers for the last word"""
+    script = os.path.join(harness.ROOT, "scripts", "completion", "uroce.bash")
+    done = subprocess.run(["bash", "-c", '. "$0"; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _uroce; '
+                           'printf "%s\\n" "${COMPREPLY[@]}"', script, *words], capture_output=True, text=True,
+                          timeout=60, check=False, cwd=harness.ROOT,
+                          env=dict(os.environ, PATH=f"{harness.ROOT}/scripts:{os.environ['PATH']}"))
+    return done.stdout.split()
+
+
+def completions(tally):
+    for words, offered, not_offered in (
+            (("uroce", "run", "ibv_rc_pi"), "ibv_rc_pingpong", ""), (("uroce-run", "ibv_rc_pi"), "ibv_rc_pingpong", ""),
+            (("uroce", "run", "-d", "x", "ibv_rc_pi"), "ibv_rc_pingpong", ""),
+            (("uroce", "run", "--", "ibv_rc_pi"), "ibv_rc_pingpong", ""),
+            (("uroce", "run", "--preload", "cat", "READ"), "README.md", ""),
+            (("uroce", "run", "-b", "doc"), "docs", ""),
+            (("uroce", "run", "-b", "READ"), "", "README.md"), (("uroce", "he"), "help", ""),
+            (("uroce", "capture", "READ"), "README.md", ""), (("uroce", "help", "ru"), "run", "")):
+        found = completion(*words)
+        tally.result(f"completion of {' '.join(words)}", (not offered or offered in found)
+                     and not_offered not in found, f"offers {found[:9]}")
+
+
 def main():
     harness.options(__doc__)
     if os.geteuid() == 0:
@@ -136,6 +200,10 @@ def main():
     devices_named(tally)
     alike(tally)
     documents(tally)
+    with tempfile.TemporaryDirectory() as folder:
+        runs(tally, folder)
+    run_options(tally)
+    completions(tally)
     tally.finish()
 
 

@@ -80,7 +80,7 @@ def usage(tally):
             ([], 2, r"usage: uroce"),
             (["--help"], 0, r"uroce fault --loss 1%"),
             (["--version"], 0, rf"\Auroce {re.escape(version())}\n\Z"),
-            (["run", "--version"], 0, rf"\Auroce-run {re.escape(version())}\n\Z"),
+            (["run", "--version"], 0, rf"\Auroce run {re.escape(version())}\n\Z"),
             (["nonsense"], 2, r"no command 'nonsense'; there are: "),
             (["status", "127.0.0.250"], 3, r"^uroce: no device '127.0.0.250' is open .*; there are: "),
             (["stat", "--qp", "1"], 2, r"is not a queue pair number; uroce status --qps lists them"),
