@@ -8,7 +8,7 @@ import subprocess
 
 from .devices import choose, find, names, program, say_once, without_others
 from .proto import UroceError, clean, gid_text, place_of
-from .words import add_device
+from .words import add_device, settings_mistyped
 
 RTM_NEWADDR, RTM_GETADDR, NLMSG_ERROR, NLMSG_DONE = 20, 22, 2, 3
 NLM_F_REQUEST, NLM_F_DUMP = 0x1, 0x300
@@ -141,6 +141,8 @@ def interface_flags(name):
 
 
 def start_up(args):
+    for sentence in settings_mistyped(os.environ):
+        say_once(sentence)
     for place in args.places + args.device or defaults():
         device = up(args, place)
         print(f"{' '.join(device.gids)}: daemon ({place_of(device.daemon['daemon']['pid'])}) stays until uroce down")

@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What the commands' command lines have in common: how a device is named, and what was probably meant."""
 import argparse
+import re
 
+SETTINGS = ("DEVICES", "MTU", "PROGRESS", "ATOMICS", "ALLOW", "KEY", "RING", "ONE_COPY", "ACK_BACKOFF", "UROCED",
+            "REAL_LIBIBVERBS", "BUILD")  # as in pmd/include/settings.def
 DEVICE = "an address of the device, its interface, or its name; without it: all devices"
 
 
@@ -24,6 +27,18 @@ def nearest(word, known):
     if not far or least > max(1, len(word) // 4):
         return ""
     return "; did you mean " + " or ".join(sorted(name for name in far if far[name] == least)) + "?"
+
+
+def settings_mistyped(environment):
+    """@return sentences on variables that look like a setting and are none"""
+    found = []
+    for variable in sorted(environment):
+        name = variable.removeprefix("UROCE_")
+        if name != variable and name not in SETTINGS and re.fullmatch(r"[A-Za-z0-9_]{1,31}", name):
+            far, meant = min((distance(name, setting), setting) for setting in SETTINGS)
+            if far <= (1 if len(name) < 8 else len(name) // 4):
+                found.append(f"{variable} is no setting; did you mean UROCE_{meant}?")
+    return found
 
 
 def add_device(parser):

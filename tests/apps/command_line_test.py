@@ -190,8 +190,53 @@ def completions(tally):
                      and not_offered not in found, f"offers {found[:9]}")
 
 
+def settings_documented(tally):
+    """Each variable that the sources read is in both documents and in each list of settings, and no other is."""
+    from uroce_cmd import words
+    read = set()
+    for folder in ("pmd", "verbs_shim"):
+        for path in glob.glob(f"{folder}/**/*.c", root_dir=harness.ROOT, recursive=True):
+            read |= set(re.findall(r'"UROCE_([A-Z_]+)"', text_of(path)))
+    for path in ["scripts/uroce-run"] + glob.glob("scripts/uroce_cmd/*.py", root_dir=harness.ROOT):
+        read |= set(re.findall(r'(?:environ(?:\.get\(|\[)"|\$\{)UROCE_([A-Z_]+)\b', text_of(path)))
+    read = {name for name in read if not name.startswith("TEST_")} - {"COMMAND", "TOLD"}  # between our own programs
+    shell = re.search(r"^settings='(.*)'", text_of("scripts", "uroce-run"), re.M)[1]
+    lists = {"uroce-run": shell.split(), "the uroce command": words.SETTINGS}
+    for path, pattern in (("docs/configuration.md", r"^\| `UROCE_([A-Z_]+)` \|"),
+                          ("docs/uroce.7", r"^\.It Ev UROCE_([A-Z_]+)"),
+                          ("pmd/include/settings.def", r"^PMD_SETTING\((\w+)\)")):
+        lists[path] = re.findall(pattern, text_of(path), re.M)
+    for what, names in lists.items():
+        tally.result(f"{what} has each setting once", len(read) > 10 and sorted(names) == sorted(read),
+                     f"{set(names) ^ read}")
+
+
+def settings_mistyped(tally):
+    """Each is told once, whoever starts the program."""
+    run = os.path.join(harness.ROOT, "scripts", "uroce-run")
+    dropin = glob.glob(os.path.join(os.environ["UROCE_BUILD"], "verbs_shim", "ibverbs", "dropin"))
+    wrong = {"UROCE_DEVICE": "127.0.0.1", "UROCE_RINGS": "off", "UROCE_IMAGE": "x", "UROCE_DEVICES": "127.0.0.1"}
+    for name, argv, more in (("uroce run", [harness.UROCE, "run", "ibv_devices"], {}),
+                             ("uroce-run", [run, "ibv_devices"], {}),
+                             ("uroce-run", [run, "sh", "-c", "ibv_devices; ibv_devices"], {}),
+                             ("uroce", ["ibv_devices"], {"LD_LIBRARY_PATH": dropin[0]}),
+                             ("uroce", [harness.UROCE, "up", "nowhere"], {})):
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False,
+                              env={**os.environ, **wrong, **more})
+        said = sorted(line for line in done.stderr.splitlines() if "did you mean" in line)
+        tally.result(f"mistyped settings: {' '.join(argv[-3:])}", said == [
+            f"{name}: UROCE_DEVICE is no setting; did you mean UROCE_DEVICES?",
+            f"{name}: UROCE_RINGS is no setting; did you mean UROCE_RING?"], f"exit code {done.returncode}",
+            done.stderr)
+    done = subprocess.run([run, "sh", "-c", 'UROCE_KYE=x ibv_devices; echo "told: $UROCE_TOLD"'], capture_output=True,
+                          text=True, timeout=60, check=False)
+    tally.result("a setting that the program's caller mistypes", "uroce: UROCE_KYE is no setting" in done.stderr
+                 and "told: \n" in done.stdout, done.stdout, done.stderr)
+
+
 def main():
     harness.options(__doc__)
+    harness.need_programs("ibv_devices")
     if os.geteuid() == 0:
         harness.own_namespace()
     tally = harness.Tally("command_line")
@@ -204,6 +249,8 @@ def main():
         runs(tally, folder)
     run_options(tally)
     completions(tally)
+    settings_documented(tally)
+    settings_mistyped(tally)
     tally.finish()
 
 
