@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """uroce up, uroce down: keep devices, and stop keeping them."""
 import argparse
+import errno
 import os
 import socket
 import struct
@@ -63,6 +64,19 @@ def start_daemon(args, place):
         raise UroceError(clean(result.stderr.strip().removeprefix("uroced: ")) or f"{path} failed")
 
 
+def is_missing(place):
+    """Whether it is an address that this host does not have."""
+    address = gid_text(place)
+    if not address:
+        return False
+    with socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        try:
+            sock.bind((address, 0))
+        except OSError as error:
+            return error.errno == errno.EADDRNOTAVAIL
+    return False
+
+
 def speechless(place):
     """@return why an existing daemon, which may have the address, does not answer."""
     return next((device.problem for device in find(look=False) if device.problem and device.answers_to(place)), "")
@@ -75,6 +89,9 @@ def up(args, place):
     if not there and speechless(place):
         raise UroceError(speechless(place))
     if not there:
+        if is_missing(place):
+            raise UroceError(f"{clean(place)} is not an address of this host; ip address shows those that are"
+                             + ("" if args.places + args.device else "; correct UROCE_DEVICES"))
         start_daemon(args, place)
         there = [device for device in find(look=False) if device.daemon and device.answers_to(place)]
         if not there:

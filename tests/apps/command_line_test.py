@@ -211,6 +211,16 @@ def settings_documented(tally):
                      f"{set(names) ^ read}")
 
 
+def glossary(tally):
+    """Our own words, which counters and messages have, are explained where users look."""
+    page = text_of("docs", "uroce.7")
+    sentences = "".join(text_of(*path) for path in (("pmd", "include", "port_stats.def"),
+                                                   ("pmd", "include", "control_stats.def"),
+                                                   ("pmd", "include", "uroced_stats.def")))
+    for word in ("function", "visitor", "bell", "reference", "link", "device", "service"):
+        tally.result(f"uroce.7 explains {word}", f".It Em {word}\n" in page and word in sentences, "it does not")
+
+
 def settings_mistyped(tally):
     """Each is told once, whoever starts the program."""
     run = os.path.join(harness.ROOT, "scripts", "uroce-run")
@@ -251,6 +261,7 @@ def main():
     completions(tally)
     settings_documented(tally)
     settings_mistyped(tally)
+    glossary(tally)
     tally.finish()
 
 

@@ -92,7 +92,7 @@ def usage(tally):
             (["fault", "clear", "127.0.0.250"], 3, r"no device"),
             (["capture", "/nonexistent/file"], 1, r"cannot write /nonexistent/file"),
             (["up", "127.0.0.1x"], 1, r"is neither an address nor an interface"),
-            (["up", "203.0.113.77"], 1, r"203\.0\.113\.77.*\S"),
+            (["up", "203.0.113.77"], 1, r"^uroce: 203\.0\.113\.77 is not an address of this host; ip address .*are$"),
             (["up", ADDRESS, "--allow", "user=nobody-of-this-name"], 1, r"nobody-of-this-name"),
             (["down", "127.0.0.250"], 3, r"no device"),
             (["run", "--help"], 0, r"usage: ")):

@@ -138,6 +138,21 @@ def wrong_captures(tally, folder, magic, number):
                          out + err)
 
 
+def counted_captures(tally, folder):
+    """With --count, what comes after the last packet that was wanted is not called lost."""
+    from uroce_cmd.proto import MAGIC
+    path = os.path.join(folder, "counted.pcapng")
+    end = fake.message(MAGIC, fake.TEXT, b'{"seen": 1005, "lost": 1000}')
+    kind = fake.captured(MAGIC, ADDRESS, [b"E" * 60] * 5, end, (0, 0, 7, 7, 900))
+    with fake.listening(kind, f"{ADDRESS}/204"):
+        for count, lost in ((2, 0), (4, 7)):
+            code, _, err = uroce("capture", path, "--count", str(count))
+            tally.result(f"capture --count {count}", code == 0 and f"{count} packets written" in err
+                         and (f", {lost} lost: " in err if lost else "lost" not in err)
+                         and uroce_test.Pcapng(path).statistics == {0: (count + lost, lost)}, f"exit code {code}, "
+                         f"{uroce_test.Pcapng(path).statistics}", err)
+
+
 def main():
     harness.options(__doc__)
     harness.need_programs("ibv_asyncwatch", "ip")
@@ -145,6 +160,7 @@ def main():
     tally = harness.Tally("uroce_wrong")
     another_version(tally)
     with tempfile.TemporaryDirectory() as folder:
+        counted_captures(tally, folder)
         wrong_answers(tally, folder)
     tally.finish()
 
