@@ -229,6 +229,7 @@ def settings_mistyped(tally):
     for name, argv, more in (("uroce run", [harness.UROCE, "run", "ibv_devices"], {}),
                              ("uroce-run", [run, "ibv_devices"], {}),
                              ("uroce-run", [run, "sh", "-c", "ibv_devices; ibv_devices"], {}),
+                             ("uroce-run", [run, run, "ibv_devices"], {}),
                              ("uroce", ["ibv_devices"], {"LD_LIBRARY_PATH": dropin[0]}),
                              ("uroce", [harness.UROCE, "up", "nowhere"], {})):
         done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False,
