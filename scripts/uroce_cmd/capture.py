@@ -15,6 +15,7 @@ from .pcapng import INBOUND, OUTBOUND, Writer
 from .proto import PACKET, Answer, Silent, UroceError, clean, closed_sentence, place_of, \
     silent_sentence, understood
 from .stat import number
+from .words import add_device
 
 DESCRIPTION = """\
 Writes the packets of a device, or of one queue pair, to a pcapng file that Wireshark and tshark read; those between
@@ -46,8 +47,7 @@ def add(commands):
     parser = commands.add_parser("capture", help="write packets to a file for Wireshark", description=DESCRIPTION,
                                  epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("file", metavar="FILE", help="the file to write; - for standard output")
-    parser.add_argument("--device", metavar="DEV", help="an address of the device, its interface, or its name; "
-                        "without it: all devices")
+    add_device(parser)
     parser.add_argument("--qp", type=number, metavar="N", help="only packets of this queue pair")
     parser.add_argument("--direction", choices=("both", "tx", "rx"), default="both",
                         help="packets sent, received, or both")
@@ -65,6 +65,7 @@ class Source:
         self.function, self.writer, self.snaplen = function, writer, snaplen
         self.key = (function.device.key, function.number)
         self.last_ns, self.got, self.lost, self.seen = 0, 0, 0, None
+        self.written, self.missed = 0, 0  # packets in the file; lost before the last of them
         self.interface = None  # until it has identified itself
         self.drained, self.ended, self.answer = True, False, Answer(function.who)
         self.closed = False  # by the process
@@ -102,7 +103,8 @@ class Source:
             if self.got + 1 + lost >= 1 << 64:
                 raise ValueError
             self.got, self.lost = self.got + 1, lost
-            heapq.heappush(heap, (self.last_ns, direction, next(order), self.interface, length, data[HEADER.size:]))
+            heapq.heappush(heap, (self.last_ns, direction, next(order), self, lost, length,
+                                  data[HEADER.size:]))
         elif self.answer.take(kind, data):
             if self.interface is None:
                 self.introduce(self.answer.value)
@@ -161,21 +163,24 @@ class Capture:
     def end_source(self, source):
         del self.sources[source.connection.sock.fileno()]
         source.connection.close()
-        seen = source.seen if source.seen is not None else source.got + source.lost
+        seen, lost = source.seen if source.seen is not None else source.got + source.lost, source.lost
+        if self.full():  # what came after the last packet that was wanted is not lost
+            seen, lost = source.written + source.missed, source.missed
         self.seen += seen
-        self.lost += source.lost
+        self.lost += lost
         if source.interface is None and not source.problem and still_there(source.function):
             source.problem = (closed_sentence if source.closed else silent_sentence)(source.function.who)
         if source.problem:
             say_once(source.problem)
             self.failed += 1
         if source.interface is not None:
-            self.writer.statistics(source.interface, time.time_ns(), seen, source.lost)
+            self.writer.statistics(source.interface, time.time_ns(), seen, lost)
 
     def write_until(self, horizon_ns):
         while self.heap and self.heap[0][0] <= horizon_ns and not self.full():
-            time_ns, direction, _, interface, length, data = heapq.heappop(self.heap)
-            self.writer.packet(interface, time_ns, OUTBOUND if direction == TX else INBOUND, length, data)
+            time_ns, direction, _, source, lost, length, data = heapq.heappop(self.heap)
+            self.writer.packet(source.interface, time_ns, OUTBOUND if direction == TX else INBOUND, length, data)
+            source.written, source.missed = source.written + 1, lost
 
     def full(self):
         return self.args.count is not None and self.writer.packets >= self.args.count

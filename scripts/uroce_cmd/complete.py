@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Words that may come next on the command line: uroce words N WORD..., where N is the index of the word being typed."""
-import argparse
 import contextlib
 
 from .devices import find
 from .proto import UroceError, understood
+from .words import deepest, options, subparsers
 
 
 def devices():
@@ -17,18 +17,6 @@ def queue_pairs():
         with contextlib.suppress(UroceError), understood(function.who):  # others have some nevertheless
             found += [f"0x{qp['qpn']:06x}" for qp in function.qps()]
     return found
-
-
-def subparsers(parser):
-    for action in parser._actions:  # pylint: disable=protected-access
-        if isinstance(action, argparse._SubParsersAction):  # pylint: disable=protected-access
-            return action.choices
-    return {}
-
-
-def options(parser):
-    # pylint: disable=protected-access
-    return {name: action for action in parser._actions for name in action.option_strings}
 
 
 def values(action):
@@ -53,10 +41,10 @@ def candidates(parser, before, current):
         return values(action)
     if current.startswith("-"):
         return [name for name in known if name.startswith("--")]
-    found = [name for name in subparsers(parser) if name != "words"]
+    found = list(subparsers(parser))
     for action in parser._actions:  # pylint: disable=protected-access
-        if not action.option_strings:
-            found += values(action) if action.metavar == "DEV" else []
+        if not action.option_strings and action.metavar == "DEV":
+            found += values(action)
     return found
 
 
@@ -68,6 +56,8 @@ def words(parser, argv):
         before.insert(1, "set")
     if before[:1] == ["fault"] and len(before) == 1 and current.startswith("-"):
         before.append("set")
+    if before[:1] == ["help"] and not current.startswith("-"):
+        return sorted(word for word in subparsers(deepest(parser, before[1:])) if word.startswith(current))
     try:
         return sorted({word for word in candidates(parser, before, current) if word.startswith(current)})
     except UroceError:

@@ -66,13 +66,13 @@ class Function:
         self.pid, self.reached = connection.pid, True
         return connection
 
-    def ask(self, text):
-        with self.connect() as connection:
+    def ask(self, text, patience=PATIENCE):
+        with self.connect(patience) as connection:
             return connection.ask(text)
 
-    def look(self):
+    def look(self, patience=PATIENCE):
         try:
-            with self.connect() as connection:
+            with self.connect(patience) as connection:
                 self.status = ask_status(connection, FUNCTION_STATUS)
         except UroceError as error:
             self.problem = str(error)
@@ -109,8 +109,8 @@ class Device:
         self.problem = ""  # why an existing daemon does not answer, or gives a wrong answer
         self.refused = False  # because the device belongs to another user, or speaks another version
 
-    def tell_daemon(self, text):
-        with Connection(daemon_name(self.key), f"the daemon of {self.key}") as connection:
+    def tell_daemon(self, text, patience=PATIENCE):
+        with Connection(daemon_name(self.key), f"the daemon of {self.key}", patience) as connection:
             return connection.ask(text)
 
     @property
@@ -137,8 +137,8 @@ class Daemons:
     """Finds the devices that daemons tell of. A daemon listens under each of its addresses: those of one process are
     one device, whether it answers or not."""
 
-    def __init__(self, devices):
-        self.devices = devices
+    def __init__(self, devices, patience):
+        self.devices, self.patience = devices, patience
         self.silent = {}  # {process: addresses}, of daemons that do not answer as they should
         self.problems = {}  # {process: UroceError}
         self.answered = []  # (process, Device)
@@ -146,7 +146,7 @@ class Daemons:
     def visit(self, address):
         process = None
         try:
-            with Connection(daemon_name(address), f"the daemon of {address}") as connection:
+            with Connection(daemon_name(address), f"the daemon of {address}", self.patience) as connection:
                 process = connection.pid
                 # Processes in other containers have no PID here.
                 if any(of == process and (of or address in device.gids) for of, device in self.answered):
@@ -193,19 +193,19 @@ class Daemons:
                 device.refused = isinstance(self.problems[process], Refused)
 
 
-def find(look=True):
-    """All devices; with their functions' status if `look`."""
+def find(look=True, patience=PATIENCE):
+    """All devices; with their functions' status if `look`. @param patience: seconds for an answer"""
     addresses, functions = names()
     devices = {}
     for key in {key for key, _ in functions}:
         devices[key] = Device(key)
-    daemons = Daemons(devices)
+    daemons = Daemons(devices, patience)
     for address in sorted(addresses):
         daemons.visit(address)
     daemons.finish()
     for key, number in sorted(functions):
         device = devices[key]
-        device.functions.append(Function(device, number).look() if look else Function(device, number))
+        device.functions.append(Function(device, number).look(patience) if look else Function(device, number))
     # A function's name vanishes with it: those that do not answer at all have ended meanwhile.
     for device in devices.values():
         device.functions = [f for f in device.functions if f.status or not look or still_there(f)]
@@ -237,9 +237,9 @@ def still_there(function):
     return (function.device.key, function.number) in names()[1]
 
 
-def choose(wanted, look=True):
+def choose(wanted, look=True, patience=PATIENCE):
     """@return the devices that the user means: one, or all if none is named."""
-    devices = find(look)
+    devices = find(look, patience)
     if wanted is None:
         return devices
     found = [device for device in devices if wanted == device.key] or \

@@ -4,10 +4,12 @@ import argparse
 import json
 import random
 import re
+import socket
 
 from .devices import choose, names, say_once, still_there, without_others
 from .proto import UroceError, clean, place_of, understood
 from .stat import number
+from .words import add_device, nearest
 
 DESCRIPTION = """\
 Injects network faults, to test how programs react. Faults apply to packets between the NIC and their path, whether
@@ -31,6 +33,8 @@ examples:
 """
 BILLION = 1_000_000_000
 UNITS = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": BILLION}
+VERBS = ("set", "clear", "show")
+SHOWS = ("--device", "--qp", "--json")  # options that set no fault
 PARTS = (("loss", "lost"), ("dup", "duplicated"), ("corrupt", "corrupted"), ("reorder", "held back"))
 
 
@@ -60,11 +64,14 @@ def duration(text):
 
 def rewrite(argv):
     """`uroce fault` without a verb sets a fault, or shows the faults when no fault is given."""
-    if argv[:1] != ["fault"] or argv[1:2] and argv[1] in ("set", "clear", "show", "-h", "--help"):
+    if argv[:1] != ["fault"] or argv[1:2] and argv[1] in (*VERBS, "-h", "--help"):
         return argv
-    if len(argv) > 2 and argv[2] in ("set", "clear", "show"):  # uroce fault DEV clear
+    if len(argv) > 2 and argv[2] in VERBS:  # uroce fault DEV clear
         return ["fault", argv[2], argv[1], *argv[3:]]
-    return ["fault", "set" if any(word.startswith("--") for word in argv) else "show", *argv[1:]]
+    if argv[1:] and nearest(argv[1], VERBS) and argv[1] not in {name for _, name in socket.if_nameindex()}:
+        return argv  # a mistyped verb: it will be told
+    sets = any(word.startswith("--") and word.split("=")[0] not in SHOWS for word in argv)
+    return ["fault", "set" if sets else "show", *argv[1:]]
 
 
 def add(commands):
@@ -72,9 +79,7 @@ def add(commands):
                                  epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter)
     verbs = parser.add_subparsers(metavar="set|clear|show", required=True)
     places = argparse.ArgumentParser(add_help=False)
-    places.add_argument("device", nargs="?", metavar="DEV",
-                        help="an address of the device, its interface, or its name; "
-                        "without it: all devices")
+    add_device(places)
     places.add_argument("--qp", type=number, metavar="N", help="only this queue pair")
     verb = verbs.add_parser("set", parents=[places], help="inject faults (this word may be left out)", epilog=EPILOG,
                             formatter_class=argparse.RawDescriptionHelpFormatter)

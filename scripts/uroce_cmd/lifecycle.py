@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """uroce up, uroce down: keep devices, and stop keeping them."""
 import argparse
+import errno
 import os
 import socket
 import struct
@@ -8,6 +9,7 @@ import subprocess
 
 from .devices import choose, find, names, program, say_once, without_others
 from .proto import UroceError, clean, gid_text, place_of
+from .words import add_device, settings_mistyped
 
 RTM_NEWADDR, RTM_GETADDR, NLMSG_ERROR, NLMSG_DONE = 20, 22, 2, 3
 NLM_F_REQUEST, NLM_F_DUMP = 0x1, 0x300
@@ -35,14 +37,13 @@ def add(commands):
     parser = commands.add_parser("up", help="start devices and keep them", description=UP, epilog=UP_EPILOG,
                                  formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("places", nargs="*", metavar="ADDR|IFACE", help="an address of this host, or an interface")
+    parser.add_argument("--device", action="append", default=[], metavar="ADDR|IFACE", help="the same")
     parser.add_argument("--allow", metavar="WHOM", help="who may use the device besides you and root: user=NAME, "
                         "group=NAME, all (default: nobody)")
     parser.set_defaults(start=start_up)
     parser = commands.add_parser("down", help="stop keeping devices", description=DOWN,
                                  formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("device", nargs="?", metavar="DEV",
-                        help="an address of the device, its interface, or its name; "
-                        "without it: all devices")
+    add_device(parser)
     parser.set_defaults(start=start_down)
 
 
@@ -63,6 +64,19 @@ def start_daemon(args, place):
         raise UroceError(clean(result.stderr.strip().removeprefix("uroced: ")) or f"{path} failed")
 
 
+def is_missing(place):
+    """Whether it is an address that this host does not have."""
+    address = gid_text(place)
+    if not address:
+        return False
+    with socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        try:
+            sock.bind((address, 0))
+        except OSError as error:
+            return error.errno == errno.EADDRNOTAVAIL
+    return False
+
+
 def speechless(place):
     """@return why an existing daemon, which may have the address, does not answer."""
     return next((device.problem for device in find(look=False) if device.problem and device.answers_to(place)), "")
@@ -75,6 +89,9 @@ def up(args, place):
     if not there and speechless(place):
         raise UroceError(speechless(place))
     if not there:
+        if is_missing(place):
+            raise UroceError(f"{clean(place)} is not an address of this host; ip address shows those that are"
+                             + ("" if args.places + args.device else "; correct UROCE_DEVICES"))
         start_daemon(args, place)
         there = [device for device in find(look=False) if device.daemon and device.answers_to(place)]
         if not there:
@@ -141,7 +158,9 @@ def interface_flags(name):
 
 
 def start_up(args):
-    for place in args.places or defaults():
+    for sentence in settings_mistyped(os.environ):
+        say_once(sentence)
+    for place in args.places + args.device or defaults():
         device = up(args, place)
         print(f"{' '.join(device.gids)}: daemon ({place_of(device.daemon['daemon']['pid'])}) stays until uroce down")
 

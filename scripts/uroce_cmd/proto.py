@@ -137,7 +137,7 @@ class Connection:
     def send(self, text):
         data = text.encode()
         try:
-            self.sock.send(HEADER.pack(MAGIC, TOOL, len(data)) + data)
+            self.sock.send(HEADER.pack(MAGIC, TOOL, len(data)) + data, socket.MSG_NOSIGNAL)
         except BrokenPipeError:
             pass  # it may have sent a reason
         except (OSError, TimeoutError) as error:

@@ -5,8 +5,11 @@ import json
 import sys
 import time
 
+from . import listen, metrics
 from .devices import choose, say_once, still_there, without_others
+from .metrics import is_most
 from .proto import Silent, UroceError, clean, place_of, understood
+from .words import add_device
 
 DESCRIPTION = """\
 Shows the counters of a device: of all its processes together, or of one queue pair. Names are those of mlx5 and rxe
@@ -18,6 +21,7 @@ examples:
   uroce stat uroce0 --watch         twice a second, with rates of growth
   uroce stat --qp 0x010a51 --watch 2
   uroce stat --json --watch 1 --count 10 | jq -c '.devices[].nic.retransmitted'
+  uroce stat --listen               for Prometheus, which reads http://127.0.0.1:9791/metrics
 """
 GROUPS = {"daemon": "the daemon", "nic": "the NIC: transport", "port": "its port: packets to and from the network",
           "control": "its place in the device", "cm": "connections by the connection manager",
@@ -52,7 +56,7 @@ def number(text):
 def add(commands):
     parser = commands.add_parser("stat", help="show counters, their meaning and their growth", description=DESCRIPTION,
                                  epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("device", nargs="?", metavar="DEV", help="an address of the device, its interface, or its name")
+    add_device(parser)
     parser.add_argument("--qp", type=number, metavar="N", help="only this queue pair, 0x010a51 or decimal")
     parser.add_argument("--functions", action="store_true", help="each process separately")
     parser.add_argument("--all", action="store_true", help="also counters that are 0")
@@ -60,12 +64,11 @@ def add(commands):
                         help="repeatedly (default: every 0.5 s), with growth per second")
     parser.add_argument("--count", type=int, metavar="N", help="with --watch: end after N times")
     parser.add_argument("--json", action="store_true", help="as JSON: one object, with --watch one on each line")
+    parser.add_argument("--openmetrics", action="store_true", help="all counters in Prometheus's text format, once")
+    parser.add_argument("--listen", nargs="?", type=listen.place, const=(listen.ADDRESS, listen.PORT),
+                        metavar="ADDR:PORT", help="answer scrapes over HTTP, at /metrics, until Ctrl-C (default: on "
+                        f"{listen.ADDRESS}:{listen.PORT}); who asks for OpenMetrics gets that")
     parser.set_defaults(start=start)
-
-
-def is_most(name):
-    """Whether the value is a maximum so far, not a count."""
-    return name.endswith("_max")
 
 
 class Snapshot:
@@ -192,7 +195,23 @@ def print_json(args, now, before):
           flush=True)
 
 
+def export(args):
+    for option in ("qp", "functions", "all", "watch", "count", "json"):
+        if getattr(args, option) not in (None, False):
+            raise UroceError(f"--openmetrics and --listen take no --{option}: they have all counters of whole devices",
+                             2)
+    if args.listen:
+        listen.serve(args)
+        return
+    collector = metrics.Collector(args.device)
+    collector.look_first()
+    print(collector.collect().text(), end="")
+
+
 def start(args):
+    if args.openmetrics or args.listen:
+        export(args)
+        return
     before, rounds = None, 0
     while True:
         now = take(args)

@@ -7,6 +7,7 @@ import time
 
 from .devices import choose
 from .proto import UroceError, clean, place_of, understood
+from .words import add_device
 
 DESCRIPTION = """\
 Lists the devices of this network namespace that are open or kept, and who uses them.
@@ -31,7 +32,7 @@ examples:
 def add(commands):
     parser = commands.add_parser("status", help="devices, who uses them, their queue pairs", description=DESCRIPTION,
                                  epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("device", nargs="?", metavar="DEV", help="an address of the device, its interface, or its name")
+    add_device(parser)
     parser.add_argument("--qps", action="store_true", help="list queue pairs: number, kind, state, peer")
     parser.add_argument("--cm", action="store_true", help="list listeners and connections of librdmacm programs")
     parser.add_argument("--json", action="store_true", help="everything, as JSON")

@@ -42,16 +42,18 @@ def endless(magic, size, seconds):
     return answer
 
 
-def captured(magic, device, packets, last):
-    """@return a function that, while it is captured, sends packets and then `last`."""
+def captured(magic, device, packets, last, lost=()):
+    """@return a function that, while it is captured, sends packets and then `last`.
+    @param lost: for each packet, how many were lost before it
+    """
     def answer(request):
         if request.startswith(b"status"):
             status = {"device": "fake", "command": "fake", "mtu": 1024, "link": "up", "faults": 0, "qps": 0,
                       "gids": [{"address": device}]}
             yield from says(magic, json.dumps(status))(request)
         elif request.startswith(b"capture dir"):
-            for data in packets:
-                header = struct.pack("=QQIHBB", time.time_ns(), 0, len(data), 0, 1, 0)
+            for data, before in itertools.zip_longest(packets, lost, fillvalue=0):
+                header = struct.pack("=QQIHBB", time.time_ns(), before, len(data), 0, 1, 0)
                 yield message(magic, PACKET, header + data)
             yield last
     return answer

@@ -22,6 +22,7 @@ os.environ.pop("LD_LIBRARY_PATH", None)
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 UROCE = os.path.join(ROOT, "scripts", "uroce")
+CLONE_NEWNET = 0x40000000
 SKIP = 77  # meson's exit code for a skipped test
 LIBC = ctypes.CDLL(None)
 
@@ -355,6 +356,14 @@ def need_programs(*names):
 def need_root():
     if os.geteuid():
         skip("needs root (network namespaces)")
+
+
+def own_namespace():
+    """Go on in a network namespace of our own, with loopback only; skip where that is not allowed."""
+    need_root()
+    if LIBC.unshare(CLONE_NEWNET):
+        skip("a network namespace cannot be made here")
+    subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
 
 
 def other_user(uid, what):

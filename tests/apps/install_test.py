@@ -97,9 +97,10 @@ def daemon(tally, tree, layout):
 
 
 def files(tally, prefix):
-    for path in ("share/man/man1/uroce.1*", "share/man/man7/uroce.7*", "share/man/man8/uroced.8*",
-                 "share/bash-completion/completions/uroce", "share/zsh/site-functions/_uroce", "share/uroce/uroce.lua",
-                 "include/uroce/infiniband/verbs_exp.h"):
+    for path in ("share/man/man1/uroce.1*", "share/man/man1/uroce-run.1*", "share/man/man7/uroce.7*",
+                 "share/man/man8/uroced.8*", "share/bash-completion/completions/uroce",
+                 "share/bash-completion/completions/uroce-run", "share/zsh/site-functions/_uroce",
+                 "share/uroce/uroce.lua", "share/uroce/grafana.json", "include/uroce/infiniband/verbs_exp.h"):
         found = glob.glob(os.path.join(prefix, path))
         tally.result(f"installed: {path}", len(found) == 1, f"found {found}")
     done = subprocess.run(["bash", "-c", '. "$0"; COMP_WORDS=(uroce sta) COMP_CWORD=1; _uroce; echo "${COMPREPLY[*]}"',

@@ -6,22 +6,12 @@ It runs in a network namespace of its own, because the command concerns all devi
 import json
 import os
 import struct
-import subprocess
 import tempfile
 
 import fake
 import harness
 import uroce_test
 from uroce_test import ADDRESS, SIDES, functions, uroce, uroce_json
-
-CLONE_NEWNET = 0x40000000
-
-
-def own_namespace():
-    harness.need_root()
-    if harness.LIBC.unshare(CLONE_NEWNET):
-        harness.skip("a network namespace cannot be made here")
-    subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
 
 
 def another_version(tally):
@@ -148,13 +138,29 @@ def wrong_captures(tally, folder, magic, number):
                          out + err)
 
 
+def counted_captures(tally, folder):
+    """With --count, what comes after the last packet that was wanted is not called lost."""
+    from uroce_cmd.proto import MAGIC
+    path = os.path.join(folder, "counted.pcapng")
+    end = fake.message(MAGIC, fake.TEXT, b'{"seen": 1005, "lost": 1000}')
+    kind = fake.captured(MAGIC, ADDRESS, [b"E" * 60] * 5, end, (0, 0, 7, 7, 900))
+    with fake.listening(kind, f"{ADDRESS}/204"):
+        for count, lost in ((2, 0), (4, 7)):
+            code, _, err = uroce("capture", path, "--count", str(count))
+            tally.result(f"capture --count {count}", code == 0 and f"{count} packets written" in err
+                         and (f", {lost} lost: " in err if lost else "lost" not in err)
+                         and uroce_test.Pcapng(path).statistics == {0: (count + lost, lost)}, f"exit code {code}, "
+                         f"{uroce_test.Pcapng(path).statistics}", err)
+
+
 def main():
     harness.options(__doc__)
     harness.need_programs("ibv_asyncwatch", "ip")
-    own_namespace()
+    harness.own_namespace()
     tally = harness.Tally("uroce_wrong")
     another_version(tally)
     with tempfile.TemporaryDirectory() as folder:
+        counted_captures(tally, folder)
         wrong_answers(tally, folder)
     tally.finish()
 

@@ -8,8 +8,9 @@ import sys
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 COLUMNS = 120
 SKIP = 77
-# The corpus is data. A line of seeds is the command line of a run, a line of conformance.tsv a row of a table.
-DATA = ("tests/fuzz/corpus/", "tests/seeds/", "tests/control/seeds/", "docs/conformance.tsv")
+# The corpus is data. A line of seeds is the command line of a run, a line of conformance.tsv a row of a table, one of
+# grafana.json a string of JSON.
+DATA = ("tests/fuzz/corpus/", "tests/seeds/", "tests/control/seeds/", "docs/conformance.tsv", "docs/grafana.json")
 
 
 def tracked():

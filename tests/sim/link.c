@@ -189,6 +189,21 @@ static void stage_forge(struct sim *sim, struct link *link, const uint8_t *data,
 	sched_at(sim, sim->now_ns + 1 + rng_below(&link->forge, 2ull * sim->opts.delay_ns), node_rx, f);
 }
 
+static FILE *packets_file;
+
+void link_packets_to(FILE *out)
+{
+	packets_file = out;
+}
+
+static void print_packet(const uint8_t *data, uint32_t len)
+{
+	fputs("packet ", packets_file);
+	for (uint32_t i = 0; i < len; i++)
+		fprintf(packets_file, "%02x", data[i]);
+	fputc('\n', packets_file);
+}
+
 void link_send(struct link *link, const uint8_t *data, uint32_t len, struct qp *to)
 {
 	struct sim *sim = link->from->sim;
@@ -196,6 +211,8 @@ void link_send(struct link *link, const uint8_t *data, uint32_t len, struct qp *
 	bool flipped = rng_chance(&link->flip, sim->opts.flip);
 
 	sim->stats.frames++;
+	if (packets_file != NULL)
+		print_packet(data, len);
 	if (sim->opts.keyed && rng_chance(&link->forge, sim->opts.forge))
 		stage_forge(sim, link, data, len);
 	if (!sim->quiet && (lost || link->cut_until_ns > sim->now_ns)) {

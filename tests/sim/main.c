@@ -2,7 +2,7 @@
 /*
  * main.c - uroce_sim: runs simulations, one per seed, and reports violated oracles.
  *
- *   uroce_sim --seed FIRST --seeds N [--verbose] [--quick] [--NAME=VALUE ...]
+ *   uroce_sim --seed FIRST --seeds N [--verbose] [--packets] [--NAME=VALUE ...]
  *
  * Exit status: 0 all passed, 1 an oracle was violated, 2 usage. One in 64 seeds is run twice: both runs must have the
  * same trace hash.
@@ -21,12 +21,14 @@ struct arguments {
 
 static void usage(FILE *to)
 {
-	fputs("usage: uroce_sim [--seed FIRST] [--seeds N] [--verbose] [--stop] [--hashes] [--NAME=VALUE ...]\n"
+	fputs("usage: uroce_sim [--seed FIRST] [--seeds N] [--verbose] [--stop] [--hashes] [--packets] [--NAME=VALUE "
+	      "...]\n"
 	      "  --seed FIRST     first seed (default 1)\n"
 	      "  --seeds N        how many (default 1)\n"
 	      "  --verbose        every packet, post and completion, with its virtual time\n"
 	      "  --stop           stop at the first failure\n"
 	      "  --hashes         print the trace hash of each seed\n"
+	      "  --packets        print each packet, in hexadecimal digits\n"
 	      "Options that a seed chooses, and that may be fixed:\n",
 	      to);
 	sim_opts_help(to);
@@ -59,6 +61,10 @@ static bool parse_one(struct arguments *a, char **argv, int *i)
 		return a->stop = true;
 	if (strcmp(name, "hashes") == 0)
 		return a->hashes = true;
+	if (strcmp(name, "packets") == 0) {
+		link_packets_to(stdout);
+		return true;
+	}
 	if (eq == NULL && argv[*i + 1] == NULL)
 		return false;
 	if (!number(eq != NULL ? eq + 1 : argv[++*i], &value))

@@ -412,6 +412,8 @@ bool sched_next(struct sim *sim, struct event *out);
 /* link.c */
 void link_init(struct sim *sim);
 void link_send(struct link *link, const uint8_t *data, uint32_t len, struct qp *to);
+/** Print each packet that is sent, as a line of hexadecimal digits, before anything happens to it. */
+void link_packets_to(FILE *out);
 
 /* node.c */
 bool node_init(struct sim *sim, unsigned index);

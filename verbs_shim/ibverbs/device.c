@@ -15,6 +15,7 @@
 #include "child.h"
 #include "filesize.h"
 #include "real.h"
+#include "settings.h"
 #include "shim.h"
 #include "sysfs/sysfs.h"
 
@@ -117,6 +118,7 @@ static int devices_scan(struct shim_device **out)
 	struct pmd_device *found = calloc(MAX_DEVICES, sizeof(*found));
 	int n = found ? pmd_devices(found, MAX_DEVICES) : -ENOMEM;
 
+	pmd_settings_tell();
 	devices_enter();
 	for (int i = 0; i < n; i++) {
 		out[i] = device_find(&found[i]);

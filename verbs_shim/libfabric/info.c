@@ -8,6 +8,7 @@
 
 #include "endpoint.h"
 #include "provider.h"
+#include "settings.h"
 
 /* libfabric's utility providers set this flag when they look for providers to layer themselves over. This provider
  * then returns no entry: such layers would add nothing, and their entries would be listed before this provider's. */
@@ -273,6 +274,7 @@ int ufi_getinfo(uint32_t version, const char *node, const char *service, uint64_
 		UFI_INFO(CORE, "no device or endpoint type matches the hints\n");
 		return -FI_ENODATA;
 	}
+	pmd_settings_tell();
 	n = pmd_devices(devices, PMD_DEVICES_MAX);
 	for (int i = 0; i < n && i < PMD_DEVICES_MAX && !rc; i++) {
 		int family = ufi_gid_is_ipv4(&devices[i].gid) ? AF_INET : AF_INET6;

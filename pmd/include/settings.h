@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* settings.h - settings that were mistyped: told, because nothing else would say why they have no effect. */
+#ifndef PMD_SETTINGS_H
+#define PMD_SETTINGS_H
+
+/** Once a process: name on stderr the variables of the environment that look like settings and are none. */
+void pmd_settings_tell(void);
+
+/** @return the setting that "UROCE_X" or "UROCE_X=value" was probably meant to be, without its prefix; NULL: it is one,
+ * or looks like none. */
+const char *pmd_setting_meant(const char *variable);
+
+#endif
