@@ -34,8 +34,8 @@ sources_copy() {
 			while IFS= read -r -d '' file; do [ ! -e "$file" ] || printf '%s\0' "$file"; done |
 			tar --null -T - -cf -) | tar -C "$1" -xf -
 	else
-		tar -C "$ROOT" --exclude=./build --exclude='./build-*' --exclude=./.git --exclude="./${above#"$ROOT/"}" \
-			-cf - . | tar -C "$1" -xf -
+		tar -C "$ROOT" --exclude=./build --exclude='./build-*' --exclude=./.git \
+			--exclude="./${above#"$ROOT/"}" -cf - . | tar -C "$1" -xf -
 	fi
 }
 
