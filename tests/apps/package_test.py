@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The life of Debian's packages, in a bare tree of this machine's release: installed, used without any setting, upgraded
-while connections are in use, two versions at once, removed, purged without a trace.
+"""The life of Debian's packages, in a bare tree of this machine's release: installed, used without any setting,
+upgraded while connections are in use, two versions at once, removed, purged without a trace.
 
 scripts/package builds the packages twice, the second time as a higher version, and lintian checks them. debootstrap
 makes the tree, and other packages are downloaded, once: both are kept in the build folder. All else happens in a layer
@@ -54,8 +54,9 @@ def bare_tree(work, name):
     tree = os.path.join(work, name)
     if not os.path.exists(os.path.join(tree, "made")):
         shutil.rmtree(tree, ignore_errors=True)
-        done = subprocess.run([os.path.join(harness.ROOT, "scripts", "distribution"), "--tree", tree, "--bare", name], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                              stderr=subprocess.STDOUT, text=True, check=False)
+        done = subprocess.run([os.path.join(harness.ROOT, "scripts", "distribution"), "--tree", tree, "--bare", name],
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                              check=False)
         if done.returncode:
             harness.skip(f"no bare tree of {name} can be made here: {done.stdout.strip()[-500:]}")
         with open(os.path.join(tree, "made"), "w", encoding="utf-8"):
@@ -159,7 +160,8 @@ def use(tally, machine, version):
     case("uroce run -- ibv_devinfo -v", rf"hca_id:\s+uroce0[^$]*::ffff:{SERVER}, RoCE v2", "uroce", "run", "--",
          "ibv_devinfo", "-v", user=USER)
     case("fi_info -p uroce", r"(?m)^provider: uroce$", "fi_info", "-p", "uroce", user=USER)
-    case("without uroce run there is no device", "No IB devices found|Failed to get IB devices", "ibv_devinfo", code=255, user=USER)
+    case("without uroce run there is no device", "No IB devices found|Failed to get IB devices", "ibv_devinfo",
+         code=255, user=USER)
     job = ["mpirun.openmpi", "--oversubscribe", "-np", "2", "--mca", "pml", "cm", "--mca", "mtl", "ofi", "--mca",
            "mtl_ofi_provider_include", "uroce", "--mca", "oob_tcp_if_include", "lo", "--mca", "mpi_yield_when_idle",
            "1", "/opt/mpi_check", "messages", "collectives"]
@@ -172,8 +174,8 @@ def use(tally, machine, version):
              env={"MANPAGER": "cat", "MANWIDTH": "100"}, user=USER)
     case("completion in bash", r"(?m)^stat status $", "bash", "-c", ". /usr/share/bash-completion/bash_completion\n"
          "_completion_loader uroce; COMP_WORDS=(uroce sta) COMP_CWORD=1\n"
-         "$(complete -p uroce | sed 's/.*-F \\([^ ]*\\).*/\\1/')\nprintf '%s ' $(printf '%s\\n' ${COMPREPLY[@]} | sort)\n"
-         "echo", user=USER)
+         "$(complete -p uroce | sed 's/.*-F \\([^ ]*\\).*/\\1/')\n"
+         "printf '%s ' $(printf '%s\\n' ${COMPREPLY[@]} | sort)\necho", user=USER)
     case("completion in zsh", r"(?m)^_uroce$", "zsh", "-fc", "autoload -U compinit; compinit -u -D\n"
          "echo $_comps[uroce]; autoload +X -U _uroce", user=USER)
 
@@ -194,7 +196,7 @@ def header(tally, machine):
 def upgrade(tally, machine, work, debs, version):
     """To a higher version while connections are in use, through shared memory and over UDP; and a server of the old
     version that waits for a client."""
-    case, both = Case(tally, machine), ("/usr", "/usr")
+    case, both, before = Case(tally, machine), ("/usr", "/usr"), machine.installed().get("uroce", "?")
     rings = pair(machine, both, 18600, ["-D", "20"])
     udp = pair(machine, both, 18601, ["-D", "20"], {"UROCE_RING": "off"})
     waiting = machine.start("uroce", "run", "-d", SERVER, "--", "ib_write_bw", "-F", "-p", "18602")
@@ -209,6 +211,8 @@ def upgrade(tally, machine, work, debs, version):
     harness.until(30, lambda: "problem" not in machine.run("uroce", "status")[1])
     out = case("the new uroce status shows the old processes", "ib_write_bw", "uroce", "status")
     tally.result("without a problem", "problem" not in out, "", out)
+    told = len(re.findall(rf"of uroce {re.escape(before)}\b(?!\+)", out))
+    tally.result("which tells the version of two daemons and five processes", told == 7, f"of {told}", out)
     case("the new uroce stat reads the old processes", "tx_packets|sent", "uroce", "stat", "--all")
     client = machine.start("uroce", "run", "-d", CLIENT, "--", "ib_write_bw", "-F", "-p", "18602", SERVER)
     must_end(tally, "an old server and a new client", (waiting, client))
@@ -284,8 +288,8 @@ def life(tally, tree, work, debs, newer, version):
 
 def books():
     """@return what the package manager of this machine knows of the packages that the test installs elsewhere"""
-    return subprocess.run(["dpkg-query", "-W", "-f", "${Package} ${Version} ${db:Status-Status}\n", "uroce*", *PROGRAMS],
-                          capture_output=True, text=True, check=False).stdout
+    return subprocess.run(["dpkg-query", "-W", "-f", "${Package} ${Version} ${db:Status-Status}\n", "uroce*",
+                           *PROGRAMS], capture_output=True, text=True, check=False).stdout
 
 
 def main():
