@@ -49,6 +49,23 @@ def build(tally, work, version=None):
             for path in glob.glob(os.path.join(output, "*.deb"))}
 
 
+def rpms(tally, work):
+    """scripts/uroce.spec: RPM packages come of it, with this machine's tools. What they need elsewhere is not tried."""
+    if not shutil.which("rpmbuild") or not shutil.which("rpmlint"):
+        print("SKIP scripts/uroce.spec: rpmbuild and rpmlint are not installed", flush=True)
+        return
+    done = subprocess.run([os.path.join(harness.ROOT, "scripts", "package"), "--rpm", "--output",
+                           os.path.join(work, "rpms")], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, text=True, check=False)
+    tally.result("scripts/package --rpm", done.returncode == 0, f"exit code {done.returncode}", done.stdout)
+    found = glob.glob(os.path.join(work, "rpms", "uroce-[0-9]*.rpm"))
+    built = [path for path in found if not path.endswith(".src.rpm")]
+    told = subprocess.run(["rpm", "-qp", "--provides", "--requires", *built], capture_output=True, text=True,
+                          check=False).stdout if built else "libibverbs.so"
+    tally.result("it neither stands for libibverbs nor needs libfabric",
+                 not re.search(r"libibverbs\.so|libfabric", told), "it does", told)
+
+
 def bare_tree(work, name):
     """@return the folder of a bare tree, which debootstrap has made now or earlier"""
     tree = os.path.join(work, name)
@@ -308,6 +325,7 @@ def main():
     debs = build(tally, work)
     version = f"{os.path.basename(debs['uroce']).split('_')[1]}+1"
     newer = build(tally, work, version)
+    rpms(tally, work)
     try:
         download(tree, work, [inside(debs["uroce"], work), inside(debs["uroce-dev"], work)])
         on_bare_tree(tally, tree, work, debs)
