@@ -41,7 +41,8 @@
  * The versions of a program, its daemon and a tool may differ, after an upgrade or where several are installed. Daemons
  * and functions work together only if their versions of the protocol are the same. Tools work with all of them: the
  * header, PROTO_TOOL, PROTO_TEXT, PROTO_END and PROTO_REFUSED never change; a process answers PROTO_TOOL of any
- * version, and a tool reads answers of any version. Commands and keys of answers are added, but keep their meanings.
+ * version, and tools read answers, functions refusals, of any version. Commands and keys of answers are added, but keep
+ * their meanings.
  *
  * Every receiver checks the peer's identity (SO_PEERCRED) and every byte of its messages. A message that is not exactly
  * as specified ends the connection, and its descriptors are closed. A receiver keeps descriptors only from messages
@@ -231,7 +232,7 @@ int proto_send(int fd, unsigned type, const void *data, size_t len, const int *f
  *
  * @return 1: m is filled in; 0: the peer has closed, and all its messages have been received;
  * -EAGAIN: no message;
- * -EPROTO: no valid header, or another version of the protocol and not PROTO_TOOL;
+ * -EPROTO: no valid header, or another version of the protocol and neither PROTO_TOOL nor PROTO_REFUSED;
  * -EBADMSG: malformed; -EMSGSIZE: longer than m->room;
  * -EMFILE: descriptors were lost because the process has no room for them. After an error other than -EAGAIN, m
  * has no descriptors, and the caller must close the connection.

@@ -3,9 +3,10 @@
 """The life of Debian's packages, in a bare tree of this machine's release: installed, used without any setting,
 upgraded while connections are in use, two versions at once, removed, purged without a trace.
 
-scripts/package builds the packages twice, the second time as a higher version, and lintian checks them. debootstrap
-makes the tree, and other packages are downloaded, once: both are kept in the build folder. All else happens in a layer
-above the tree, without a network. The packages of this machine are not touched."""
+scripts/package builds the packages, again as a higher version, and again with another protocol between processes;
+lintian checks the first. debootstrap makes the tree, and other packages are downloaded, once: both are kept in the
+build folder. All else happens in a layer above the tree, without a network. The packages of this machine are not
+touched."""
 import glob
 import os
 import re
@@ -33,11 +34,11 @@ def release():
     return done.stdout.strip() if done.returncode == 0 else None
 
 
-def build(tally, work, version=None):
+def build(tally, work, version=None, sources=harness.ROOT):
     """Build packages with scripts/package. @return {name: path}, copied to a folder of their own"""
     output, kept = os.path.join(work, "packages"), os.path.join(work, version or "first")
     more = ["--version", version, "--no-lint"] if version else []
-    done = subprocess.run([os.path.join(harness.ROOT, "scripts", "package"), "--output", output, "--again", *more],
+    done = subprocess.run([os.path.join(sources, "scripts", "package"), "--output", output, "--again", *more],
                           stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                           check=False)
     tally.result(f"scripts/package {' '.join(more)}", done.returncode == 0, f"exit code {done.returncode}", done.stdout)
@@ -47,6 +48,26 @@ def build(tally, work, version=None):
     os.makedirs(kept)
     return {os.path.basename(path).split("_")[0]: shutil.copy(path, kept)
             for path in glob.glob(os.path.join(output, "*.deb"))}
+
+
+def another_protocol(work):
+    """@return a copy of the sources with the next version of the protocol between processes"""
+    copy = os.path.join(work, "sources")
+    shutil.rmtree(copy, ignore_errors=True)
+    subprocess.run(["bash", "-ec", '. "$0/scripts/lib.sh"; sources_copy "$1"', harness.ROOT, copy], check=True)
+    with open(os.path.join(copy, "pmd", "proto", "proto.h"), encoding="utf-8") as f:
+        number = int(re.search(r"#define PROTO_VERSION\s+(\d+)", f.read()).group(1))
+    for name, pattern, text in (("pmd/proto/proto.h", r"(#define PROTO_VERSION\s+)\d+", rf"\g<1>{number + 1}"),
+                                ("scripts/uroce_cmd/proto.py", r"(?m)^(MAGIC = 0x757200)\w\w",
+                                 rf"\g<1>{number + 1:02x}")):
+        with open(os.path.join(copy, name), "r+", encoding="utf-8") as f:
+            changed, times = re.subn(pattern, text, f.read())
+            if times != 1:
+                raise RuntimeError(f"{name} has no version of the protocol")
+            f.seek(0)
+            f.write(changed)
+            f.truncate()
+    return copy
 
 
 def rpms(tally, work):
@@ -265,6 +286,30 @@ def side_by_side(tally, machine, work, old):
     case.sh("the old version is removed", r"\A\Z", f"rm -rf {OLD}")
 
 
+def protocols(tally, machine, work, other):
+    """A version with another protocol beside: its programs cannot join the device, are told why and what to do, and
+    that can be done with the tools of either version."""
+    case = Case(tally, machine)
+    case.sh("a version with another protocol", r"\A\Z", f"dpkg-deb -x {inside(other['uroce'], work)} {OLD}")
+    for mine, theirs in (("/usr", f"{OLD}/usr"), (f"{OLD}/usr", "/usr")):
+        program = [f"{theirs}/bin/uroce", "run", "-d", SERVER, "--", "ibv_rc_pingpong", "-g", "0", "-n", "10"]
+        version = machine.run(f"{mine}/bin/uroce", "--version")[1].split()[-1]
+        case(f"{mine}: uroce up", "stays", f"{mine}/bin/uroce", "up", SERVER)
+        case(f"{theirs}: a program is told", rf"the daemon of {SERVER} \(uroced, pid \d+\) is of uroce "
+             rf"{re.escape(version)}, and this .*uroce down", *program, code=1)
+        out = case(f"{theirs}: status tells the version", rf"of uroce {re.escape(version)}\n", f"{theirs}/bin/uroce",
+                   "status")
+        tally.result(f"{theirs}: status has no problem", "problem" not in out, "", out)
+        case(f"{theirs}: stat", "daemon", f"{theirs}/bin/uroce", "stat", "--all")
+        case(f"{theirs}: uroce down", "gone", f"{theirs}/bin/uroce", "down")
+        harness.until(20, lambda: not machine.daemons())
+        case(f"{theirs}: then a program runs", "hca_id", *program[:5], "ibv_devinfo")
+        harness.until(20, lambda: not machine.daemons())
+        must_end(tally, f"two devices, the server of {mine}", pair(machine, (mine, theirs), 18620, ["-n", "500"]))
+        harness.until(20, lambda: not machine.daemons())
+    case.sh("that version is removed", r"\A\Z", f"rm -rf {OLD}")
+
+
 def leftovers(before, after):
     """@return what is there now and was not, and what was there and is not any more"""
     def ours(files):
@@ -272,7 +317,7 @@ def leftovers(before, after):
     return sorted(ours(after) ^ ours(before))
 
 
-def life(tally, tree, work, debs, newer, version):
+def life(tally, tree, work, debs, newer, other, version):
     with Machine(tree, work) as machine:
         case = Case(tally, machine)
         depends = subprocess.run(["dpkg-deb", "-f", debs["uroce"], "Depends"], capture_output=True, text=True,
@@ -291,6 +336,7 @@ def life(tally, tree, work, debs, newer, version):
         upgrade(tally, machine, work, newer, version)
         use(tally, machine, version)
         side_by_side(tally, machine, work, debs)
+        protocols(tally, machine, work, other)
         case("remove", "Removing uroce", *GET, "remove", "uroce", "uroce-dev")
         tally.result("none is installed", machine.installed() == {}, str(machine.installed()))
         tally.result("nothing is left after the removal", not leftovers(before, machine.files()), "files differ",
@@ -325,11 +371,12 @@ def main():
     debs = build(tally, work)
     version = f"{os.path.basename(debs['uroce']).split('_')[1]}+1"
     newer = build(tally, work, version)
+    other = build(tally, work, f"{version}+protocol", another_protocol(work))
     rpms(tally, work)
     try:
         download(tree, work, [inside(debs["uroce"], work), inside(debs["uroce-dev"], work)])
         on_bare_tree(tally, tree, work, debs)
-        life(tally, tree, work, debs, newer, version)
+        life(tally, tree, work, debs, newer, other, version)
     except trees.Unavailable as why:
         harness.skip(f"no root file system can be made here: {why}")
     tally.result("the packages of this machine are as before", books() == status, "they are not")
