@@ -24,6 +24,21 @@ help_show() {
 	exit 0
 }
 
+# sources_copy FOLDER: copy what git knows of the checkout and what it does not ignore; without git, all but build
+# folders and the one that FOLDER is in.
+sources_copy() {
+	local above=${1%/*}
+	mkdir "$1"
+	if [ -n "$(git -C "$ROOT" ls-files meson.build 2>/dev/null)" ]; then
+		(cd "$ROOT" && git ls-files -z --cached --others --exclude-standard |
+			while IFS= read -r -d '' file; do [ ! -e "$file" ] || printf '%s\0' "$file"; done |
+			tar --null -T - -cf -) | tar -C "$1" -xf -
+	else
+		tar -C "$ROOT" --exclude=./build --exclude='./build-*' --exclude=./.git \
+			--exclude="./${above#"$ROOT/"}" -cf - . | tar -C "$1" -xf -
+	fi
+}
+
 is_root() { [ "$(id -u)" -eq 0 ]; }
 
 # Print the build folder: UROCE_BUILD, else build/ in the checkout.

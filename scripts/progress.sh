@@ -120,3 +120,10 @@ progress_of_packages() {
 		/^Setting up / {what = "setting up " ++set " of " total ": " $3}
 		END {print what ? what : "preparing"}' "$1"
 }
+
+# Of the making of a Debian package: ninja's lines while it compiles, the helpers' names before and after that.
+progress_of_deb() {
+	awk '/^\[[0-9]+\/[0-9]+\]/ {split(substr($1, 2), part, /[\/\]]/); what = part[1] " of " part[2]}
+		/^   dh_[a-z_]+/ {what = $1}
+		END {print what ? what : "preparing"}' "$1"
+}

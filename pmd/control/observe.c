@@ -105,8 +105,8 @@ static void observe_status(struct pmd_host *host, struct reply *r)
 		say(r, "%s{\"index\":%u,\"address\":\"%s\"}", separator, i, pmd_gid_str(&gid, addr, sizeof(addr)));
 		separator = ",";
 	}
-	say(r, "],\"mtu\":%u,\"link\":\"%s\",\"faults\":%s,\"qps\":%u}", 128u << nic_active_mtu(host->nic),
-	    nic_port_is_up(host->nic) ? "up" : "down",
+	say(r, "],\"mtu\":%u,\"link\":\"%s\",\"faults\":%s,\"qps\":%u,\"version\":\"" UROCE_VERSION "\"}",
+	    128u << nic_active_mtu(host->nic), nic_port_is_up(host->nic) ? "up" : "down",
 	    host->stages->fault && pmd_fault_rule(host->stages->fault, 0) ? "true" : "false", count_qps(host->nic));
 }
 

@@ -97,6 +97,13 @@ static void collect_fds(struct msghdr *msg, struct proto_msg *m)
 	}
 }
 
+/** Whether the header is of this version, or of a message that has the same form in all versions. */
+static bool header_fits(const struct proto_header *header)
+{
+	return header->magic_version == PROTO_MAGIC || ((header->magic_version | 0xff) == (PROTO_MAGIC | 0xff) &&
+							(header->type == PROTO_TOOL || header->type == PROTO_REFUSED));
+}
+
 static int receive(int fd, struct proto_msg *m, int flags)
 {
 	struct proto_header header;
@@ -119,7 +126,7 @@ static int receive(int fd, struct proto_msg *m, int flags)
 		return 0;
 	if (msg.msg_flags & MSG_CTRUNC)
 		rc = -EMFILE;
-	else if (len < (long)sizeof(header) || header.magic_version != PROTO_MAGIC)
+	else if (len < (long)sizeof(header) || !header_fits(&header))
 		rc = -EPROTO;
 	else if (msg.msg_flags & MSG_TRUNC)
 		rc = -EMSGSIZE;

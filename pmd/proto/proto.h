@@ -38,6 +38,12 @@
  * command to functions that join later, with PROTO_FAULT; the tool itself sends it to functions that have joined).
  * PROTO_TOOL commands to a function: see observe.h.
  *
+ * The versions of a program, its daemon and a tool may differ, after an upgrade or where several are installed. Daemons
+ * and functions work together only if their versions of the protocol are the same. Tools work with all of them: the
+ * header, PROTO_TOOL, PROTO_TEXT, PROTO_END and PROTO_REFUSED never change; a process answers PROTO_TOOL of any
+ * version, and tools read answers, functions refusals, of any version. Commands and keys of answers are added, but keep
+ * their meanings.
+ *
  * Every receiver checks the peer's identity (SO_PEERCRED) and every byte of its messages. A message that is not exactly
  * as specified ends the connection, and its descriptors are closed. A receiver keeps descriptors only from messages
  * whose type carries descriptors.
@@ -51,7 +57,7 @@
 #include "nic.h"
 
 #define PROTO_VERSION	   9
-#define PROTO_MAGIC	   (0x75720000u | PROTO_VERSION) /* "ur" */
+#define PROTO_MAGIC	   (0x75720000u | PROTO_VERSION) /* "ur"; the version has 8 bits */
 #define PROTO_FUNCTION_MAX 254	 /* leading byte 255 of a QPN is for services and the multicast QPN, 0xFFFFFF */
 #define PROTO_FDS_MAX	   24	 /* descriptors per message */
 #define PROTO_STRUCT_MAX   2048	 /* maximum bytes of a struct below, and of a list of services */
@@ -226,7 +232,8 @@ int proto_send(int fd, unsigned type, const void *data, size_t len, const int *f
  *
  * @return 1: m is filled in; 0: the peer has closed, and all its messages have been received;
  * -EAGAIN: no message;
- * -EPROTO: no valid header, or another version of the protocol; -EBADMSG: malformed; -EMSGSIZE: longer than m->room;
+ * -EPROTO: no valid header, or another version of the protocol and neither PROTO_TOOL nor PROTO_REFUSED;
+ * -EBADMSG: malformed; -EMSGSIZE: longer than m->room;
  * -EMFILE: descriptors were lost because the process has no room for them. After an error other than -EAGAIN, m
  * has no descriptors, and the caller must close the connection.
  */

@@ -83,6 +83,18 @@ static void client_refuse_user(struct daemon *d, struct client *c)
 	client_refuse(c, EACCES, sentence);
 }
 
+static void client_refuse_version(struct daemon *d, struct client *c)
+{
+	char sentence[320], address[PMD_GID_TEXT], place[PROTO_PID_TEXT];
+	pid_t pid = c->peer.pid ? getpid() : 0;
+
+	snprintf(sentence, sizeof(sentence),
+		 "the daemon of %s (uroced, %s) is of uroce " UROCE_VERSION ", and this program of another version of "
+		 "uroce; end the programs that use the device, or run: uroce down",
+		 pmd_gid_str(&d->key, address, sizeof(address)), proto_pid_str(pid, place, sizeof(place)));
+	client_refuse(c, EPROTO, sentence);
+}
+
 /** @return a free client entry. If none is free, drops the oldest client. */
 static struct client *client_new(struct daemon *d)
 {
@@ -216,10 +228,7 @@ void clients_ready(struct daemon *d, unsigned index)
 		return;
 	/* A client that waits to join must send nothing more: another message ends the connection. */
 	if (rc == -EPROTO)
-		client_refuse(c, EPROTO,
-			      "uroced and this program are of different versions of uroce; end the programs that use "
-			      "the device, "
-			      "or run: uroce down");
+		client_refuse_version(d, c);
 	else if (rc != 1 || c->joining || !client_message(d, c, &m))
 		client_close(c);
 	d->stats.bad_messages += rc < 0;

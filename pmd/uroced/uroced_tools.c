@@ -102,8 +102,10 @@ static void put_status(const struct daemon *d, FILE *out)
 	struct keeper_status keeper;
 
 	fprintf(out, "{\n  \"device\": \"%s\",\n", pmd_gid_str(&d->key, address, sizeof(address)));
-	fprintf(out, "  \"daemon\": {\"pid\": %d, \"uid\": %u, \"uptime\": %.3f, \"stay\": %s, ", (int)getpid(),
-		geteuid(), (double)(daemon_now_ns() - d->since_ns) / 1e9, d->stay ? "true" : "false");
+	fprintf(out,
+		"  \"daemon\": {\"pid\": %d, \"version\": \"" UROCE_VERSION
+		"\", \"uid\": %u, \"uptime\": %.3f, \"stay\": %s, ",
+		(int)getpid(), geteuid(), (double)(daemon_now_ns() - d->since_ns) / 1e9, d->stay ? "true" : "false");
 	put_string(out, "allow", d->allow);
 	fputs("},\n  ", out);
 	put_string(out, "interface", d->iface);

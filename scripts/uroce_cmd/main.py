@@ -1,12 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Reads the command line. Each command is a module with add(subparsers) and a function that runs it."""
 import argparse
-import os
-import re
 import signal
 import sys
 
-from . import capture, complete, fault, lifecycle, run, stat, status
+from . import capture, complete, fault, lifecycle, run, stat, status, version
 from .proto import UroceError
 from .words import deepest, nearest, options, settle_device
 
@@ -45,18 +43,13 @@ class Parser(argparse.ArgumentParser):
 
 
 class Version(argparse.Action):
-    """--version: read only when asked for. It has one source, meson.build; installed, a file made of that."""
+    """--version: read only when asked for."""
 
     def __call__(self, parser, *_):
-        above = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-        installed, source = os.path.join(above, "version"), os.path.join(above, os.pardir, "meson.build")
         try:
-            with open(installed if os.path.exists(installed) else source, encoding="utf-8") as f:
-                text = f.read()
+            print("uroce", version.own())
         except OSError as error:
             parser.exit(1, f"uroce: cannot tell the version: {error}\n")
-        found = re.search(r"^  version: '(.*)',$", text, re.M)
-        print("uroce", found.group(1) if found else text.strip())
         parser.exit(0)
 
 

@@ -9,9 +9,10 @@ import time
 
 HEADER = struct.Struct("=IHH")
 UCRED = struct.Struct("=iII")
-MAGIC = 0x75720009  # as in pmd/proto/proto.h
+MAGIC = 0x75720009  # as in pmd/proto/proto.h: the last byte is the version of the protocol
 REFUSED, TOOL, TEXT, END, PACKET = 3, 9, 10, 11, 48
 MESSAGE_MAX = 1 << 16
+ANY_VERSION = (TEXT, END)  # these and REFUSED have the same form in all versions
 PATIENCE = 3.0  # seconds for a message of an answer
 ANSWER_SECONDS = 10.0  # for the whole answer
 ANSWER_MAX = 1 << 24  # bytes
@@ -160,10 +161,12 @@ class Connection:
         if len(data) < HEADER.size:
             return None
         magic, kind, length = HEADER.unpack_from(data)
-        if magic != MAGIC or length != len(data) - HEADER.size:
-            raise Refused(f"{self.who} speaks another version of the protocol; use the uroce command that belongs "
-                          "to it")
-        return kind, data[HEADER.size:]
+        ours, data = magic | 0xff == MAGIC | 0xff and length == len(data) - HEADER.size, data[HEADER.size:]
+        if not ours or magic != MAGIC and kind not in ANY_VERSION:
+            said = refused_sentence("", data) if ours and kind == REFUSED and data[4:5] > b"\0" else ""
+            raise Refused(f"{self.who} speaks another version of the protocol" +
+                          (f" and says: {said}" if said else "; use the uroce command that belongs to it"))
+        return kind, data
 
     def ask(self, text):
         """@return the answer's JSON, decoded."""

@@ -7,6 +7,7 @@ import time
 
 from .devices import choose
 from .proto import UroceError, clean, place_of, understood
+from .version import other
 from .words import add_device
 
 DESCRIPTION = """\
@@ -60,6 +61,11 @@ def numbers(values, noun):
     return f"{noun}{'s' if len(values) > 1 else ''} {shown}{more}"
 
 
+def of_version(facts):
+    """@return words for a daemon or a function of another version than this command's"""
+    return [f"of uroce {clean(version)}" for version in [other(facts.get("version"))] if version]
+
+
 def function_facts(device, function, with_qps, with_cm):
     """One function: what the daemon and the function itself report."""
     slots = {slot["number"]: slot for slot in device.daemon["functions"]} if device.daemon else {}
@@ -72,6 +78,7 @@ def function_facts(device, function, with_qps, with_cm):
     for key in ("command", "device", "mtu", "link", "faults", "qps"):
         if function.status:
             facts[key] = function.status[key]
+    facts["version"] = (function.status or {}).get("version")
     try:
         if with_qps and function.status:
             facts["queue_pairs"] = function.qps()
@@ -130,7 +137,7 @@ def print_function(facts, now):
         words += ["faults"] * bool(facts["faults"]) + ["link down"] * (facts["link"] == "down")
     elif not facts.get("problem"):
         words.append("does not answer")
-    words += ["in another container"] * facts["elsewhere"]
+    words += ["in another container"] * facts["elsewhere"] + of_version(facts)
     print("  " + "  ".join(words))
     if facts.get("problem"):
         print(f"      problem: {clean(facts['problem'])}")
@@ -162,7 +169,7 @@ def print_device(facts):
         stays = "stays until uroce down" if daemon["stay"] else "leaves with the last process"
         others = "" if daemon["allow"] == "none" else f", lets in {clean(daemon['allow'])}"
         print(f"  daemon: {place_of(daemon['pid'])}, of {user(daemon['uid'])}, for {ago(daemon['uptime'])}, "
-              f"{stays}{others}")
+              f"{', '.join([stays + others, *of_version(daemon)])}")
     elif not facts["problem"]:
         print("  daemon: none; processes go on without it, and the next program to open the device starts one")
     if facts["problem"]:

@@ -9,7 +9,7 @@ import threading
 import time
 
 HEADER = struct.Struct("=IHH")
-REFUSED, TEXT, END, PACKET = 3, 10, 11, 48  # as in pmd/proto/proto.h
+REFUSED, TOOL, TEXT, END, PACKET = 3, 9, 10, 11, 48  # as in pmd/proto/proto.h
 OTHER_MAGIC = 0x757200ff
 
 

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """What `meson install` installs, run from where it has been put: a temporary folder, in each layout of libraries that
-distributions have. Nothing of the build or the sources may be needed."""
+distributions have; then, in a layer above this machine's files, /usr, /usr/local and /opt. Nothing of the build or the
+sources may be needed."""
 import glob
 import json
 import os
@@ -12,11 +13,15 @@ import subprocess
 import tempfile
 
 import harness
+import trees
 
 # lib, as most distributions; Debian's folder of an architecture; Fedora's. In the last two another architecture's
 # folder is beside it, which must not be taken.
 LAYOUTS = ("lib", f"lib/{platform.machine()}-linux-gnu", "lib64")
 FOREIGN = "lib/aaa-linux-gnu"
+# Where users install, and the layout there; None: that of the build.
+PREFIXES = {"/usr": None, "/usr/local": None, "/opt/uroce": "lib"}
+USER = 1234
 
 
 def version():
@@ -109,6 +114,77 @@ def files(tally, prefix):
     tally.result("installed: completion", sorted(done.stdout.split()) == ["stat", "status"], done.stdout, done.stderr)
 
 
+class Place:
+    """An installed tree at its place, in a root file system of its own; and what it must do there for an ordinary
+    user whose environment has nothing of uroce."""
+
+    def __init__(self, tally, root, prefix):
+        self.tally, self.root, self.prefix = tally, root, prefix
+
+    def case(self, name, pattern, *argv, need=None, env=None, seconds=60):
+        if need and not shutil.which(need):
+            print(f"SKIP {self.prefix}: {name}: {need} is not installed", flush=True)
+            return
+        path = f"{self.prefix}/bin:{self.root.environment['PATH']}"
+        code, out = self.root.run(*argv, env={"PATH": path, "HOME": "/tmp", **(env or {})}, user=USER, seconds=seconds)
+        self.tally.result(f"{self.prefix}: {name}", code == 0 and re.search(pattern, out) is not None,
+                          f"exit code {code}, expected {pattern}", out)
+
+    def libfabric(self, has_mpi):
+        """In /usr libfabric finds the provider by itself, elsewhere by `uroce run`."""
+        run = [] if self.prefix == "/usr" else ["uroce", "run", "--"]
+        self.case("fi_info", r"(?m)^provider: uroce$", *run, "fi_info", "-p", "uroce", need="fi_info")
+        if not has_mpi:
+            print(f"SKIP {self.prefix}: MPI: mpi_check was not built", flush=True)
+            return
+        self.case("MPI", r"\A(ok .*\n)+\Z", *run, "mpirun.openmpi", "--oversubscribe", "-np", "2", "--mca", "pml", "cm",
+                  "--mca", "mtl", "ofi", "--mca", "mtl_ofi_provider_include", "uroce", "--mca", "oob_tcp_if_include",
+                  "lo", "--mca", "mpi_yield_when_idle", "1", "/opt/mpi_check", "messages", need="mpirun.openmpi",
+                  seconds=120)
+
+    def all(self, provider, has_mpi):
+        self.case("ibv_devinfo", r"hca_id:\s+uroce0", "uroce", "run", "--", "ibv_devinfo")
+        self.case("the installed daemon runs", rf"(?m)^{self.prefix}/bin/uroced$", "uroce", "run", "--", "sh", "-c",
+                  "ibv_devinfo >/dev/null; for p in /proc/[0-9]*/exe; do readlink $p; done; :")
+        if provider:
+            self.libfabric(has_mpi)
+        # man finds the pages of programs in the folders of PATH.
+        for page, section in (("uroce", 1), ("uroce-run", 1), ("uroce", 7), ("uroced", 8)):
+            self.case(f"man {section} {page}", rf"(?i){page}\({section}\)[^$]*NAME", "man", str(section), page,
+                      need="man", env={"MANPAGER": "cat"})
+        completions = f"{self.prefix}/share/bash-completion/completions/uroce"
+        self.case("completion in bash", r"\Astat\nstatus\n\Z", "bash", "-c", f". {completions}\n"
+                  "COMP_WORDS=(uroce sta) COMP_CWORD=1; _uroce; printf '%s\\n' \"${COMPREPLY[@]}\" | sort")
+
+
+def places(tally, build, built):
+    """The same installation at the places that users choose."""
+    if os.geteuid():
+        print("SKIP /usr, /usr/local, /opt: needs root (namespaces)", flush=True)
+        return
+    mpi_check = os.path.join(build, "tests", "apps", "mpi_check")
+    for prefix, layout in PREFIXES.items():
+        with tempfile.TemporaryDirectory(prefix="uroce-install-") as image:
+            os.chmod(image, 0o755)
+            wrong = install(os.path.abspath(build), image)
+            tally.result(f"{prefix}: meson install", not wrong, "it failed", wrong)
+            tree = image + built["prefix"]
+            provider = os.path.exists(os.path.join(tree, built["libdir"], "libfabric", "liburoce-fi.so"))
+            if layout:
+                os.rename(os.path.join(tree, built["libdir"]), os.path.join(tree, "moved"))
+                shutil.rmtree(os.path.join(tree, "lib"), ignore_errors=True)
+                os.rename(os.path.join(tree, "moved"), os.path.join(tree, layout))
+            try:
+                with trees.Root("/", binds=[(tree, "run/image")]) as root:
+                    code, out = root.run("sh", "-c", f"mkdir -p {prefix} && cp -a /run/image/. {prefix}/")
+                    tally.result(f"{prefix}: the files are there", code == 0, f"exit code {code}", out)
+                    if os.path.exists(mpi_check):
+                        root.put(mpi_check, "/opt/mpi_check")
+                    Place(tally, root, prefix).all(provider, os.path.exists(mpi_check))
+            except trees.Unavailable as why:
+                print(f"SKIP {prefix}: no root file system can be made here: {why}", flush=True)
+
+
 def main():
     build = harness.options(__doc__).build
     harness.need_programs("meson", "ibv_devinfo")
@@ -131,6 +207,7 @@ def main():
             daemon(tally, tree, layout)
             if layout == LAYOUTS[-1]:  # the same in all layouts
                 files(tally, tree.prefix)
+    places(tally, build, built)
     tally.finish()
 
 

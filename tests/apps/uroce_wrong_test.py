@@ -33,7 +33,35 @@ def another_version(tally):
             code, out, err = uroce("fault", place, "--delay", "0us")
             tally.result("and cannot be used", code == 1 and words in err, f"exit code {code}", out + err)
     functions_of_another_version(tally)
+    answers_of_another_version(tally)
     uroce("down", ADDRESS)
+
+
+def answers_of_another_version(tally):
+    """A process of another release, whose protocol is another one, answers tools all the same: it is used as any."""
+    from uroce_cmd.proto import Connection
+    other, reason = ADDRESS[:-1] + "9", b"this is another user's"
+    with Connection(f"\0uroce/{ADDRESS}", "it") as daemon:
+        status = daemon.ask("status")
+    status.update(device=other, gids=[{"gid": other}])
+    status["daemon"]["version"] = "99.1"
+    with fake.listening(fake.says(fake.OTHER_MAGIC, json.dumps(status)), other):
+        code, out, err = uroce("status", other)
+        tally.result("another version's daemon: status", code == 0 and "of uroce 99.1" in out and "problem" not in out,
+                     f"exit code {code}", out + err)
+        code, out, err = uroce("down", other)
+        tally.result("another version's daemon: down", code == 0 and other in out, f"exit code {code}", out + err)
+    refusal = fake.message(fake.OTHER_MAGIC, fake.REFUSED, struct.pack("=i", 1) + reason + bytes(8))
+    with fake.listening(lambda _: [refusal], other):
+        code, out, err = uroce("status", other)
+        tally.result("another version's daemon refuses", "another version" in out and reason.decode() in out,
+                     f"exit code {code}", out + err)
+    version = uroce_json("status", ADDRESS)["devices"][0]["daemon"]["version"]
+    tally.result("a daemon tells its version", uroce("--version")[1] == f"uroce {version}\n", version)
+    # The other way round: a tool of another version asks the daemon.
+    with Connection(f"\0uroce/{ADDRESS}", "it") as daemon:
+        daemon.sock.send(fake.HEADER.pack(fake.OTHER_MAGIC, fake.TOOL, 6) + b"status")
+        tally.result("a tool of another version is answered", daemon.answer()["device"] == ADDRESS, "it is not")
 
 
 def functions_of_another_version(tally):
@@ -123,7 +151,7 @@ def wrong_captures(tally, folder, magic, number):
             ("an error", fake.message(magic, fake.END, struct.pack("=i", -5)), f"function 203 of {ADDRESS}: "),
             ("a short packet", fake.message(magic, fake.PACKET, b"x"), "does not understand"),
             ("a packet with too many lost", fake.message(magic, fake.PACKET, b"\xff" * 24), "does not understand"),
-            ("another version", fake.message(fake.OTHER_MAGIC, fake.TEXT), "speaks another version"),
+            ("another version", fake.message(fake.OTHER_MAGIC, fake.PACKET), "speaks another version"),
             ("a refusal", fake.message(magic, fake.REFUSED, struct.pack("=i", 5) + b"go away\0"), "go away")):
         with fake.listening(fake.captured(magic, ADDRESS, [b"E" * 60] * 3, last), f"{ADDRESS}/203"):
             code, out, err = uroce("capture", path, "--seconds", "1")

@@ -13,8 +13,7 @@ static void daemon_says(const char *format, ...) __attribute__((format(printf, 1
 #define fprintf(to, ...) daemon_says(__VA_ARGS__)
 #define main		 uroced_main
 int uroced_main(int argc, char **argv);
-#define UROCE_VERSION "under test" /* of uroced --version */
-#include "uroced.c"		   /* of pmd/uroced */
+#include "uroced.c" /* of pmd/uroced */
 #undef main
 #undef fprintf
 

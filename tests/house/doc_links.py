@@ -8,12 +8,12 @@ import sys
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 LINK = re.compile(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)")
 PATH = re.compile(r"\b((?:nic|pmd|verbs_shim|scripts|docs|tests)/[\w/.-]+\.(?:c|h|def|py|md|map|list))\b")
-SKIPPED = {"build", "build-check", "node_modules"}
+SKIPPED = (".", "build", "node_modules")  # and what begins like them
 
 
 def documents():
     for folder, folders, names in os.walk(ROOT):
-        folders[:] = [f for f in folders if not f.startswith(".") and f not in SKIPPED]
+        folders[:] = [f for f in folders if not f.startswith(SKIPPED)]
         for name in names:
             if name.endswith(".md"):
                 yield os.path.join(folder, name)

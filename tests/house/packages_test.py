@@ -85,6 +85,20 @@ def tables(folder):
     check(code == 1 and "no group of packages called bild" in out, f"a wrong group: {out!r}")
 
 
+def build_depends(folder):
+    """What debian/control wants is what scripts/package installs."""
+    control = open(os.path.join(ROOT, "debian", "control")).read()
+    wanted = re.sub(r" \(.*?\)", "", re.search(r"^Build-Depends:\n((?: .*\n)*)", control, re.M).group(1)).split(",\n")
+    wanted = [set(one.replace("debhelper-compat", "debhelper").split()) - {"|"} for one in wanted if one.strip()]
+    for name, version in KNOWN.values():
+        if name != "fedora":
+            machine = Machine(folder, release(name, version), [], 1000)
+            there = set(machine.run("list", "build", "package")[1].split())
+            missing = [one for one in wanted if not one & there]
+            check(len(wanted) > 10 and not missing,
+                  f"{name} {version}: debian/control wants {missing or 'what is listed'}")
+
+
 def unknown(folder):
     machine = Machine(folder, release("other", "7"), [*NEEDS, "pkg-config"], 1000)
     check(machine.run("install", "build", "programs", "demo") == (0, ""), "unknown distribution, all is there")
@@ -115,14 +129,14 @@ def managers(folder):
 
 
 def others():
-    """No other script or test calls a package manager, except those that make trees: scripts/distribution (debootstrap)
-    and tests/cross/sysroot (packages of another architecture)."""
+    """No other script or test calls a package manager, except those that make trees, scripts/distribution (debootstrap)
+    and tests/cross/sysroot (packages of another architecture), and those that make packages and try them."""
     for top in "scripts", "tests":
         for folder, _, files in os.walk(os.path.join(ROOT, top)):
             for name in files:
                 path = os.path.relpath(os.path.join(folder, name), ROOT)
-                if path in ("scripts/packages", "scripts/distribution", "tests/cross/sysroot",
-                            "tests/house/packages_test.py") or "/corpus/" in path or \
+                if path in ("scripts/packages", "scripts/distribution", "scripts/package", "tests/apps/package_test.py",
+                            "tests/cross/sysroot", "tests/house/packages_test.py") or "/corpus/" in path or \
                         name.endswith((".pyc", ".c", ".h")):
                     continue
                 try:
@@ -138,6 +152,7 @@ def others():
 def main():
     with tempfile.TemporaryDirectory() as folder:
         tables(folder)
+        build_depends(folder)
         unknown(folder)
         managers(folder)
     others()

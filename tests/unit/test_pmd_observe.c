@@ -128,7 +128,7 @@ static void observe__status_identifies_the_function(void **state)
 	snprintf(text, sizeof(text), "\"gids\":[{\"index\":0,\"address\":\"%s\"}",
 		 pmd_gid_str(&device[0].gid, address, sizeof(address)));
 	has(text);
-	has("\"link\":\"up\",\"faults\":false,\"qps\":1}");
+	has("\"link\":\"up\",\"faults\":false,\"qps\":1,\"version\":\"");
 	pmd_lock(a.engine);
 	pmd_tap_link(&a.engine->host, false);
 	pmd_unlock(a.engine);

@@ -78,6 +78,12 @@ static void proto__lengths_and_versions_are_checked(void **state)
 	assert_int_equal(proto_recv(pair[1], &m), -EPROTO);
 	send_raw(PROTO_MAGIC + 1, PROTO_JOIN, 0, 8);
 	assert_int_equal(proto_recv(pair[1], &m), -EPROTO);
+	send_raw(PROTO_MAGIC + 1, PROTO_TOOL, 0, 8); /* what tools say has the same form in all versions */
+	assert_int_equal(proto_recv(pair[1], &m), 1);
+	send_raw(PROTO_MAGIC + 1, PROTO_REFUSED, 0, 8); /* and the reason of a refusal */
+	assert_int_equal(proto_recv(pair[1], &m), 1);
+	send_raw(PROTO_MAGIC + 0x100, PROTO_TOOL, 0, 8);
+	assert_int_equal(proto_recv(pair[1], &m), -EPROTO);
 	send_raw(PROTO_MAGIC, PROTO_JOIN, 8, 12); /* the header announces more bytes than follow */
 	assert_int_equal(proto_recv(pair[1], &m), -EBADMSG);
 	send_raw(PROTO_MAGIC, PROTO_JOIN, 2, 12); /* the header announces fewer bytes than follow */
