@@ -3,6 +3,7 @@
 import os
 import re
 import shutil
+import signal
 import subprocess
 import threading
 
@@ -39,12 +40,14 @@ class Shell:
     def __init__(self, folder, environment):
         self.process = subprocess.Popen(["bash", "--noprofile", "--norc"], cwd=folder, env=environment,
                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                                        text=True, errors="replace", preexec_fn=harness.die_with_parent)
+                                        text=True, errors="replace", preexec_fn=harness.die_with_parent,
+                                        start_new_session=True)
         self.process.stdin.write("set -o pipefail; trap 'failed=1' ERR\n")
 
     def run(self, text, seconds=120):
         """@return (whether all commands succeeded, output)"""
-        killer = threading.Timer(seconds, self.process.kill)
+        # All of the session: what goes on would hold the output open.
+        killer = threading.Timer(seconds, os.killpg, [self.process.pid, signal.SIGKILL])
         killer.start()
         try:
             # As lines of a file: no command reads the following ones as its input.
@@ -63,9 +66,9 @@ class Shell:
             killer.cancel()
 
     def close(self):
-        self.process.stdin.close()
+        """Also after it has been killed."""
         self.process.kill()
-        self.process.wait()
+        self.process.communicate()
 
 
 def run_all(tally, document, table, shell):

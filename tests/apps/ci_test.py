@@ -223,7 +223,10 @@ def main():
     git = repository(machine)
     gitlab(tally, machine, store, git)
     commands(tally, machine, store, git)
-    inputs(tally, machine, store)
+    try:
+        inputs(tally, machine, store)
+    except workflow.Failed as why:
+        tally.result("the action's inputs", False, str(why))
     machine.close()
     tally.finish()
 

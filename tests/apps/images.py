@@ -41,6 +41,7 @@ class Host(podman.Host):
     """A host with the images of NAMES."""
 
     def __init__(self, build):
+        self.others = self.pod_groups()
         super().__init__(build, PROGRAMS)
         self.conf = os.path.join(self.folder, "containers.conf")
         with open(self.conf, "w", encoding="utf-8") as f:
@@ -103,6 +104,12 @@ class Host(podman.Host):
         os.chmod(path, 0o755)
         return path
 
+    @staticmethod
+    def pod_groups():
+        """Control groups of pods, for which podman takes no other parent."""
+        return {path for parent in ("/sys/fs/cgroup/*/libpod_parent", "/sys/fs/cgroup/libpod_parent")
+                for top in glob.glob(parent) for path, _, _ in os.walk(top)}
+
     def commands(self):
         """A podman in PATH that works on this host. What it builds is the image that is there."""
         words = " ".join(map(shlex.quote, self.podman))
@@ -122,8 +129,8 @@ esac''')
             for what in (["pod", "rm", "--all", "--force", "--time", "0"], ["rm", "--all", "--force", "--time", "0"]):
                 self.ask(*what, check=False)
         super().close()
-        for group in [*glob.glob("/sys/fs/cgroup/*/libpod_parent"), *glob.glob("/sys/fs/cgroup/libpod_parent")]:
+        for group in sorted(self.pod_groups() - self.others, reverse=True):
             try:
                 os.rmdir(group)
-            except OSError:
-                pass  # another podman's
+            except OSError as error:
+                print(f"{group} cannot be removed: {error}")

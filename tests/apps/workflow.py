@@ -22,11 +22,11 @@ PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 SETUP = """
 set -e
 root=$1/root
+ip link set lo up
 if [ -z "$2" ]; then
 	mount -t tmpfs tmpfs $1
 	mkdir $1/upper $1/work $root
 	mount -t overlay overlay -o lowerdir=/,upperdir=$1/upper,workdir=$1/work $root
-	ip link set lo up
 else
 	mkdir $root
 	mount --bind $2 $root
@@ -50,18 +50,16 @@ class Machine:
 
     def __init__(self, bare=""):
         self.folder = tempfile.mkdtemp(prefix="uroce-ci-")
-        unshare = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
-        self.holder = subprocess.Popen([*unshare, *([] if bare else ["--net"]), "sh", "-c", SETUP, "sh", self.folder,
-                                        bare], stdout=subprocess.PIPE, text=True,
-                                       preexec_fn=harness.die_with_parent)
+        unshare = ["unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
+        self.holder = subprocess.Popen([*unshare, "sh", "-c", SETUP, "sh", self.folder, bare], stdout=subprocess.PIPE,
+                                       text=True, preexec_fn=harness.die_with_parent)
         if self.holder.stdout.readline().strip() != "ready":
             self.close()
             harness.skip("namespaces with a tree of their own cannot be made here (unshare, overlay)")
         pid = self.holder.pid
         self.root = f"/proc/{pid}/root{self.folder}/root"
-        network = [] if bare else [f"--net=/proc/{pid}/ns/net"]
-        self.enter = ["nsenter", *network, f"--mount=/proc/{pid}/ns/mnt", f"--pid=/proc/{pid}/ns/pid_for_children",
-                      "chroot"]
+        self.bare, self.network = bare, [f"--net=/proc/{pid}/ns/net"]
+        self.enter = [f"--mount=/proc/{pid}/ns/mnt", f"--pid=/proc/{pid}/ns/pid_for_children", "chroot"]
         self.proxies = {name: os.environ[name] for name in ("http_proxy", "https_proxy") if bare and name in os.environ}
 
     def close(self):
@@ -83,14 +81,17 @@ class Machine:
         os.chown(self.root + path, user, user)
         return path
 
-    def run(self, argv, user, environment, cwd, seconds=900):
-        """@return (exit code, output)"""
+    def run(self, argv, user, environment, cwd, installs=False, seconds=600):
+        """Run a command until it ends; what it started in the background may go on. One that installs packages has
+        the network of this machine, if the tree is a bare one. @return (exit code, output)"""
         settings = [f"{name}={value}" for name, value in {**self.proxies, **environment}.items()]
-        command = [*self.enter, f"--userspec={user}:{user}", "--groups=", f"{self.folder}/root", "env", "-i",
+        network = [] if installs and self.bare else self.network
+        command = ["nsenter", *network, *self.enter, f"--userspec={user}:{user}", "--groups=", f"{self.folder}/root", "env", "-i",
                    *settings, "sh", "-c", 'cd "$0" && exec "$@"', cwd, *argv]
-        done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                              text=True, errors="replace", timeout=seconds, check=False)
-        return done.returncode, done.stdout
+        process = harness.Process(command)
+        code = process.wait(seconds)
+        out = process.output()
+        return (code, out) if code is not None else (124, f"{out}ended after {seconds} seconds\n")
 
 
 class Failed(Exception):
@@ -134,7 +135,7 @@ class Github:
         """Replace ${{ }}."""
         return re.sub(r"\$\{\{(.*?)\}\}", lambda match: str(evaluate(match.group(1), values)), str(text))
 
-    def execute(self, step, values, more, shell):
+    def execute(self, step, values, more, shell, installs):
         """Run the command of a step. @return its outputs"""
         self.count += 1
         files = {name: self.machine.file(f"{self.work}/{name.lower()}-{self.count}")
@@ -142,7 +143,7 @@ class Github:
         script = self.machine.file(f"{self.work}/step-{self.count}.sh", self.expand(step["run"], values))
         env = {name: self.expand(value, values) for name, value in step.get("env", {}).items()}
         code, out = self.machine.run([*shell, script], self.user, self.environment({**more, **env, **files}),
-                                     f"{self.work}/work")
+                                     f"{self.work}/work", installs)
         self.log += out
         if code:
             raise Failed(f"exit code {code}: {step['run']}")
@@ -181,7 +182,7 @@ class Github:
                 result = self.actions[step["uses"]](self, given)
             else:
                 shell = default_shell or {"bash": ["bash", "--noprofile", "--norc", "-eo", "pipefail"]}[step["shell"]]
-                result = self.execute(step, values, more, shell)
+                result = self.execute(step, values, more, shell, default_shell is None)
             outputs[step.get("id")] = result or {}
         return outputs
 
