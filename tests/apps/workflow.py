@@ -86,8 +86,8 @@ class Machine:
         the network of this machine, if the tree is a bare one. @return (exit code, output)"""
         settings = [f"{name}={value}" for name, value in {**self.proxies, **environment}.items()]
         network = [] if installs and self.bare else self.network
-        command = ["nsenter", *network, *self.enter, f"--userspec={user}:{user}", "--groups=", f"{self.folder}/root", "env", "-i",
-                   *settings, "sh", "-c", 'cd "$0" && exec "$@"', cwd, *argv]
+        command = ["nsenter", *network, *self.enter, f"--userspec={user}:{user}", "--groups=", f"{self.folder}/root",
+                   "env", "-i", *settings, "sh", "-c", 'cd "$0" && exec "$@"', cwd, *argv]
         process = harness.Process(command)
         code = process.wait(seconds)
         out = process.output()
