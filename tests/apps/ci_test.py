@@ -203,7 +203,7 @@ def main():
     args = harness.options(__doc__, ("--bare", "a distribution, as scripts/distribution calls it", ""),
                            ("--tree", "a bare tree of it to use, or where to make and keep one", ""))
     harness.need_root()
-    harness.need_programs("unshare", "nsenter", "chroot", "ip", "git", "meson")
+    harness.need_programs("unshare", "nsenter", "chroot", "ip", "git", *([] if args.bare else ["meson"]))
     tally = harness.Tally("ci")
     if args.bare:
         bare(tally, args.bare, args.tree)
