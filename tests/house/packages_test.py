@@ -65,7 +65,8 @@ def release(name, version, like=""):
 
 
 def tables(folder):
-    groups = re.search(r'^PACKAGES_GROUPS="(.*)"', open(PACKAGES).read(), re.M).group(1).split()
+    lines = re.findall(r'^PACKAGES_GROUPS\+?="(.*)"$', open(PACKAGES).read(), re.M)  # those of Debian end in a comment
+    groups = " ".join(lines).split()
     names = {}
     for known, (name, version) in KNOWN.items():
         machine = Machine(folder, release(name, version), [], 1000)

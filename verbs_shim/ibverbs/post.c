@@ -30,7 +30,7 @@ static inline int translate(const struct shim_qp *qp, const struct ibv_send_wr *
 	default:
 		break;
 	}
-	if (wr->opcode >= IBV_WR_DRIVER1 && wr->opcode != IBV_WR_ATOMIC_WRITE)
+	if (wr->opcode >= IBV_WR_DRIVER1 && out->opcode != NIC_WR_ATOMIC_WRITE)
 		return -EINVAL; /* the NIC has more opcodes, but they need fields that struct ibv_send_wr lacks */
 	if (qp->ibv.qp_type == IBV_QPT_UD) {
 		shim_ud_translate(wr->wr.ud.ah, wr->wr.ud.remote_qpn, wr->wr.ud.remote_qkey, out);

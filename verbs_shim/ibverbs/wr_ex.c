@@ -233,16 +233,17 @@ static void wr_flush(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr, size_t 
 	wr->flush.level = level;
 }
 
-/* Set ibv_qp_ex.wr_flush by its offset, right after wr_atomic_write: older versions of verbs.h do not declare it. */
-static void set_wr_flush(struct shim_qp *qp)
+/* Set ibv_qp_ex.wr_atomic_write and wr_flush by their offsets: older versions of verbs.h end with wr_abort. */
+static void set_newer(struct shim_qp *qp)
 {
-	size_t at = offsetof(struct shim_qp, ex) + offsetof(struct ibv_qp_ex, wr_atomic_write) +
-		    sizeof(qp->ex.wr_atomic_write);
-	void (*fn)(struct ibv_qp_ex *, uint32_t, uint64_t, size_t, uint8_t, uint8_t) = wr_flush;
+	size_t at = offsetof(struct shim_qp, ex) + offsetof(struct ibv_qp_ex, wr_abort) + sizeof(qp->ex.wr_abort);
+	void (*write)(struct ibv_qp_ex *, uint32_t, uint64_t, const void *) = wr_atomic_write;
+	void (*flush)(struct ibv_qp_ex *, uint32_t, uint64_t, size_t, uint8_t, uint8_t) = wr_flush;
 
 	_Static_assert(offsetof(struct shim_qp, zero) >= offsetof(struct shim_qp, ex) + sizeof(struct ibv_qp_ex),
 		       "room for the members of newer structures");
-	memcpy((char *)qp + at, &fn, sizeof(fn));
+	memcpy((char *)qp + at, &write, sizeof(write));
+	memcpy((char *)qp + at + sizeof(write), &flush, sizeof(flush));
 }
 
 static void add_simple(struct ibv_qp_ex *ex, enum nic_wr_opcode opcode, uint32_t extra)
@@ -362,14 +363,17 @@ static void wr_set_inline_data(struct ibv_qp_ex *ex, void *addr, size_t length)
 
 /* ---- set-up ------------------------------------------------------------------------------------------ */
 
-#define WITH_FLUSH (1 << 11) /* IBV_QP_EX_WITH_FLUSH, in newer verbs.h */
-#define OPS_UD	   (IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM)
+/* IBV_QP_EX_WITH_FLUSH, IBV_QP_EX_WITH_ATOMIC_WRITE, in newer verbs.h */
+#define WITH_FLUSH	  (1 << 11)
+#define WITH_ATOMIC_WRITE (1 << 12)
+
+#define OPS_UD (IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM)
 #define OPS_UC                                                                                                         \
 	(OPS_UD | IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | IBV_QP_EX_WITH_BIND_MW |            \
 	 IBV_QP_EX_WITH_LOCAL_INV)
 #define OPS_RC                                                                                                         \
 	(OPS_UC | IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | \
-	 IBV_QP_EX_WITH_SEND_WITH_INV | IBV_QP_EX_WITH_ATOMIC_WRITE | WITH_FLUSH)
+	 IBV_QP_EX_WITH_SEND_WITH_INV | WITH_ATOMIC_WRITE | WITH_FLUSH)
 
 static uint64_t ops_of(enum ibv_qp_type type)
 {
@@ -395,8 +399,7 @@ int shim_wr_ex_init(struct shim_qp *qp, uint64_t send_ops)
 	qp->extended = true;
 	ex->wr_atomic_cmp_swp = wr_atomic_cmp_swp;
 	ex->wr_atomic_fetch_add = wr_atomic_fetch_add;
-	ex->wr_atomic_write = wr_atomic_write;
-	set_wr_flush(qp);
+	set_newer(qp);
 	ex->wr_bind_mw = wr_bind_mw;
 	ex->wr_local_inv = wr_local_inv;
 	ex->wr_rdma_read = wr_rdma_read;
