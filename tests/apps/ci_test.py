@@ -64,8 +64,8 @@ def installed(build, machine, path):
     with tempfile.TemporaryDirectory(prefix="uroce-ci-install-") as folder:
         subprocess.run(["meson", "install", "-C", build, "--no-rebuild", "--quiet", "--destdir", folder], check=True,
                        stdout=subprocess.DEVNULL)
-        prefix = os.path.dirname(os.path.dirname(next(os.path.join(where, "uroce-run") for where, _, names in
-                                                      os.walk(folder) if "uroce-run" in names)))
+        prefix = os.path.dirname(next(where for where, _, names in os.walk(folder)
+                                      if os.path.basename(where) == "bin" and "uroce-run" in names))
         os.makedirs(machine.root + os.path.dirname(path), exist_ok=True)
         shutil.copytree(prefix, machine.root + path, symlinks=True)
 
