@@ -337,7 +337,14 @@ def life(tally, tree, work, debs, newer, other, version):
         use(tally, machine, version)
         side_by_side(tally, machine, work, debs)
         protocols(tally, machine, work, other)
+        case("a device is kept", "stays", "uroce", "up", "127.0.0.3")
+        kept = machine.daemons()
+        last = pair(machine, ("/usr", "/usr"), 18630, ["-D", "10"])
+        harness.until(20, lambda: re.search(r'"qps": [1-9]', machine.run("uroce", "status", "--json")[1]))
         case("remove", "Removing uroce", *GET, "remove", "uroce", "uroce-dev")
+        tally.result("the kept daemon has ended", len(kept) == 1 and harness.until(20, lambda: not set(kept) & set(
+            machine.daemons())), str(machine.daemons()))
+        must_end(tally, "a pair that was in use", last)
         tally.result("none is installed", machine.installed() == {}, str(machine.installed()))
         tally.result("nothing is left after the removal", not leftovers(before, machine.files()), "files differ",
                      "\n".join(map(str, leftovers(before, machine.files()))))

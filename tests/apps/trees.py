@@ -70,9 +70,12 @@ class Root:
         return [*self.enter, *who, "env", "-i", "-C", "/", *words, *argv]
 
     def run(self, *argv, env=None, user=None, seconds=120):
-        """@return exit code, and all that the program wrote"""
-        done = subprocess.run(self.command(argv, env, user), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                              stderr=subprocess.STDOUT, text=True, errors="replace", timeout=seconds, check=False)
+        """@return exit code, and all that the program wrote; 124 as the code: it did not end within the seconds"""
+        try:
+            done = subprocess.run(self.command(argv, env, user), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                  stderr=subprocess.STDOUT, text=True, errors="replace", timeout=seconds, check=False)
+        except subprocess.TimeoutExpired as ended:
+            return 124, (ended.stdout or b"").decode(errors="replace") + f"\nended after {seconds} s"
         return done.returncode, done.stdout
 
     def start(self, *argv, env=None, user=None):
