@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The devices of this network namespace, found by the socket names of their daemons and functions."""
+import concurrent.futures
 import os
 import re
 import sys
@@ -203,9 +204,13 @@ def find(look=True, patience=PATIENCE):
     for address in sorted(addresses):
         daemons.visit(address)
     daemons.finish()
+    asked = []
     for key, number in sorted(functions):
-        device = devices[key]
-        device.functions.append(Function(device, number).look(patience) if look else Function(device, number))
+        asked.append(Function(devices[key], number))
+        devices[key].functions.append(asked[-1])
+    if look and asked:  # all at a time: those that are silent take `patience` each
+        with concurrent.futures.ThreadPoolExecutor(min(64, len(asked))) as pool:
+            list(pool.map(lambda function: function.look(patience), asked))
     # A function's name vanishes with it: those that do not answer at all have ended meanwhile.
     for device in devices.values():
         device.functions = [f for f in device.functions if f.status or not look or still_there(f)]

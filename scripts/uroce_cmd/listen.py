@@ -123,8 +123,8 @@ class Server(http.server.ThreadingHTTPServer):
         now = time.monotonic()
         with self.collecting:
             if self.begun < now:
-                self.begun = time.monotonic()
-                self.found = self.collector.collect()
+                begun = time.monotonic()
+                self.found, self.begun = self.collector.collect(), begun
             return self.found
 
     def process_request(self, request, client_address):

@@ -77,6 +77,8 @@ def parse(parser, argv):
     """@return the arguments; ends the command if there are options that its commands do not have."""
     args, unknown = parser.parse_known_args(argv)
     parser = deepest(parser, argv)
+    if len(unknown) == 1 and not unknown[0].startswith("-") and getattr(args, "device", "") is None:
+        args.device, unknown = unknown[0], []  # argparse takes an optional argument only next to the one before it
     if unknown:
         what = "option" if unknown[0].startswith("-") else "argument"
         parser.error(f"unknown {what} {unknown[0]}{nearest(unknown[0], options(parser)) if what == 'option' else ''}")

@@ -103,7 +103,8 @@ class Past:
 
     def retire(self, number):
         _, values = self.last.pop(number)
-        add_up(self.ended, {key: value for key, value in values.items() if not is_most(key[1])})
+        add_up(self.ended, {key: value for key, value in values.items() if not is_most(key[1]) and
+                            (key in self.ended or len(self.ended) < COUNTERS_MAX)})
 
     def learn(self, number, pid, values):
         """`values` None: it has not answered."""
@@ -137,7 +138,9 @@ class Collector:
     def look_first(self):
         """A device that is named has to be there at first; UroceError otherwise."""
         if self.wanted:
-            without_others(choose(self.wanted, look=False))
+            found = choose(self.wanted)
+            without_others(found)
+            self.wanted = found[0].key  # its name is known only as long as its processes answer
 
     def collect(self):
         """@return the families of metrics as of now"""
@@ -167,8 +170,12 @@ class Collector:
         total = past.total()
         for name, expression, sentence in NODE:
             families.add("node_infiniband_" + name, "counter", sentence, labels, summed(expression, total))
+        rows = {}
         for key, value in {**total, **daemon}.items():
-            families.add(*described(*key, self.sentences.get(key, ""), value, labels))
+            row = described(*key, self.sentences.get(key, ""), value, labels)
+            rows[row[0]] = row  # a process may tell two names that become one
+        for row in rows.values():
+            families.add(*row)
 
     def ask(self, function):
         """@return the function's counters; None: it has not answered as it should"""

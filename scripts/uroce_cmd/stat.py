@@ -196,6 +196,8 @@ def print_json(args, now, before):
 
 
 def export(args):
+    if args.openmetrics and args.listen:
+        raise UroceError("--openmetrics prints once, --listen serves: give one of them", 2)
     for option in ("qp", "functions", "all", "watch", "count", "json"):
         if getattr(args, option) not in (None, False):
             raise UroceError(f"--openmetrics and --listen take no --{option}: they have all counters of whole devices",

@@ -63,6 +63,7 @@ def devices_named(tally):
                  ["capture", "/dev/null"]):
         said(tally, [*argv, NOBODY], 3, NO_DEVICE)
         said(tally, [*argv, "--device", NOBODY], 3, NO_DEVICE)
+    said(tally, ["capture", "/dev/null", "--count", "2", NOBODY], 3, NO_DEVICE)
     said(tally, ["up", "--device", "127.0.0.1x"], 1, "'127.0.0.1x' is neither an address")
     said(tally, ["stat", "127.0.0.251", "--device", NOBODY], 2, f"two devices are named, 127.0.0.251 and {NOBODY}")
 
