@@ -25,13 +25,17 @@ help_show() {
 }
 
 # sources_copy FOLDER: copy what git knows of the checkout and what it does not ignore; without git, all but build
-# folders and the one that FOLDER is in.
+# folders. The folder that FOLDER is in is not copied.
 sources_copy() {
-	local above=${1%/*}
+	local above
+	above=$(realpath -m "${1%/*}")
+	[ "$above" != "$ROOT" ] || die "the sources cannot be copied into the checkout itself"
 	mkdir "$1"
 	if [ -n "$(git -C "$ROOT" ls-files meson.build 2>/dev/null)" ]; then
 		(cd "$ROOT" && git ls-files -z --cached --others --exclude-standard |
-			while IFS= read -r -d '' file; do [ ! -e "$file" ] || printf '%s\0' "$file"; done |
+			while IFS= read -r -d '' file; do
+				[[ $ROOT/$file = "$above"/* || ! -e $file ]] || printf '%s\0' "$file"
+			done |
 			tar --null -T - -cf -) | tar -C "$1" -xf -
 	else
 		tar -C "$ROOT" --exclude=./build --exclude='./build-*' --exclude=./.git \
