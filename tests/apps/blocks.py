@@ -46,7 +46,7 @@ class Shell:
 
     def run(self, text, seconds=120):
         """@return (whether all commands succeeded, output)"""
-        # All of the session: what goes on would hold the output open.
+        # The whole process group: what goes on would hold the output open.
         killer = threading.Timer(seconds, os.killpg, [self.process.pid, signal.SIGKILL])
         killer.start()
         try:

@@ -153,7 +153,7 @@ def gitlab(tally, machine, store, git):
     tally.result("docs/ci.md names the template's file", "/deploy/uroce.gitlab-ci.yml\n" in text, text)
     runner = workflow.Gitlab(machine, 0)
     key = key_of(machine)
-    kept = f"{runner.cache}/uroce-debian:12-main/.uroce/installed"
+    kept = f"{runner.cache}/uroce-rdma/.uroce/installed"
     store.copy(f"/runner/cache/{key}", f"{kept}/{key}", 0)
     store.copy(f"/runner/cache/{key}", f"{kept}/uroce-old", 0)
     for turn in ("the first job", "the next"):

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """Carries out the Containerfile's steps in bare trees, which scripts/distribution makes, for each variant, and runs
-programs in what comes out. Takes minutes, and needs a mirror of packages: not a part of scripts/test."""
+programs in what comes out. Takes minutes, and needs a mirror of packages: scripts/test --weekly."""
 import os
 import re
 import shutil

@@ -13,8 +13,8 @@ import podman
 
 NAMES = ("uroce", "uroce:openmpi")
 PROGRAMS = ["ib_write_bw", "ib_send_lat", "ibv_devinfo", "ibv_rc_pingpong", "fi_info", "sh", "cat", "env", "grep",
-            "sleep", "timeout", "rm", "mv", "tr", "tail", "mktemp", "echo", "id", "ls", "head", "seq", "mpirun.openmpi",
-            "orted", "ssh", "ssh-keygen", "hostname"]
+            "date", "sleep", "timeout", "rm", "mv", "tr", "tail", "mktemp", "echo", "id", "ls", "head", "seq",
+            "mpirun.openmpi", "orted", "ssh", "ssh-keygen", "hostname"]
 SHARED = ("/usr/lib/python3/dist-packages/mpi4py", "/usr/share/openmpi", "/etc/openmpi")
 BY_ARCHITECTURE = ("openmpi/lib", "pmix2")
 PASSWD = "root:x:0:0::/root:/bin/sh\nuroce:x:1000:1000::/home/uroce:/bin/sh\n"

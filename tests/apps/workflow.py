@@ -231,11 +231,13 @@ class Gitlab:
         job = {**jobs[job["extends"]], **job} if "extends" in job else job
         if set(job) - self.KEYS:
             raise ValueError(f"a job has keys that are not known here: {set(job) - self.KEYS}")
-        env = {"PATH": PATH, "HOME": "/root", "CI": "true", "CI_JOB_IMAGE": job["image"], **job["variables"],
-               **variables}
+        env = {"PATH": PATH, "HOME": "/root", "CI": "true", "CI_JOB_IMAGE": job["image"], "CI_JOB_NAME_SLUG": name,
+               **job["variables"], **variables}
         project = self.machine.folder_of(f"{self.work}/project", self.user)
         key = re.sub(r"\$(\w+)", lambda match: env[match.group(1)], job["cache"]["key"])
-        kept = f"{self.cache}/{key.replace('/', '-')}"
+        if "/" in key:
+            raise ValueError(f"a key of GitLab's cache cannot contain /: {key}")
+        kept = f"{self.cache}/{key}"
         lines = ["set -eo pipefail", *job["before_script"], *job["script"]]
         script = self.machine.file(f"{self.work}/script.sh", "\n".join(lines) + "\n")
         copies = " && ".join(f'mkdir -p "$2/$(dirname {path})" && if [ -e "$1/"{path} ]; then cp -a "$1/"{path} '
