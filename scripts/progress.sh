@@ -121,7 +121,7 @@ progress_of_packages() {
 		END {print what ? what : "preparing"}' "$1"
 }
 
-# Of the making of a Debian package: ninja's lines while it compiles, the helpers' names before and after that.
+# Of the making of a Debian package: ninja's lines while it compiles, debhelper's commands before and after that.
 progress_of_deb() {
 	awk '/^\[[0-9]+\/[0-9]+\]/ {split(substr($1, 2), part, /[\/\]]/); what = part[1] " of " part[2]}
 		/^   dh_[a-z_]+/ {what = $1}

@@ -8,8 +8,8 @@
  *
  * A packet of the file is the line of its name, lines of what is in it, indented, and lines of its bytes, which begin
  * with a tab. For each one, packet_parse accepts it, finds what the file says, and packet_encode yields the same bytes;
- * with any one bit changed that the ICRC covers, it is refused. The file has a packet of each opcode of the table but
- * CNPs, which uroce does not send, and of each service over IPv6.
+ * with any one bit from the BTH on changed that the ICRC covers, it is refused. The file has a packet of each opcode of
+ * the table but CNPs, which uroce does not send, and of each service over IPv6.
  */
 #include "packet.h"
 #include "wire.h"
