@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The devices of this network namespace, found by the socket names of their daemons and functions."""
-import concurrent.futures
+import functools
+import itertools
 import os
 import re
 import sys
 import time
 
-from .proto import PATIENCE, Connection, Refused, UroceError, clean, daemon_name, fits, function_name, gid_text, \
-    place_of, understood
+from .proto import PATIENCE, Connection, Refused, UroceError, ask_all, checked, clean, daemon_name, function_name, \
+    gid_text, place_of, understood
 
 SAID = set()
 LISTENING = 0x10000  # __SO_ACCEPTCON, as in /proc/net/unix
@@ -23,14 +24,6 @@ DAEMON_STATUS = {
                    "services": [int], "cm_ports": [[int]]}]}
 FUNCTION_STATUS = {"device": str, "command": str, "mtu": int, "link": str, "faults": int, "qps": int,
                    "gids": [{"address": str}]}
-
-
-def ask_status(connection, shape):
-    status = connection.ask("status")
-    with understood(connection.who):
-        if not fits(status, shape):
-            raise ValueError
-    return status
 
 
 def names():
@@ -67,17 +60,16 @@ class Function:
         self.pid, self.reached = connection.pid, True
         return connection
 
-    def ask(self, text, patience=PATIENCE):
-        with self.connect(patience) as connection:
+    def ask(self, text):
+        with self.connect() as connection:
             return connection.ask(text)
 
-    def look(self, patience=PATIENCE):
+    def learn(self, answer):
+        """@param answer: of ask_all, to "status"."""
         try:
-            with self.connect(patience) as connection:
-                self.status = ask_status(connection, FUNCTION_STATUS)
+            self.status = checked(answer, self.who, FUNCTION_STATUS)
         except UroceError as error:
             self.problem = str(error)
-        return self
 
     def pages(self, what):
         """A list that the function tells in parts: "qps" or "cm"."""
@@ -110,8 +102,11 @@ class Device:
         self.problem = ""  # why an existing daemon does not answer, or gives a wrong answer
         self.refused = False  # because the device belongs to another user, or speaks another version
 
-    def tell_daemon(self, text, patience=PATIENCE):
-        with Connection(daemon_name(self.key), f"the daemon of {self.key}", patience) as connection:
+    def connect(self):
+        return Connection(daemon_name(self.key), f"the daemon of {self.key}")
+
+    def tell_daemon(self, text):
+        with self.connect() as connection:
             return connection.ask(text)
 
     @property
@@ -138,35 +133,50 @@ class Daemons:
     """Finds the devices that daemons tell of. A daemon listens under each of its addresses: those of one process are
     one device, whether it answers or not."""
 
-    def __init__(self, devices, patience):
-        self.devices, self.patience = devices, patience
+    def __init__(self, devices):
+        self.devices = devices
+        # {process: addresses, of which the first is asked}; {address: itself} where the process has no PID here
+        self.asked = {}
         self.silent = {}  # {process: addresses}, of daemons that do not answer as they should
         self.problems = {}  # {process: UroceError}
         self.answered = []  # (process, Device)
 
-    def visit(self, address):
-        process = None
+    def connect(self, address):
+        """@return a connection; None: another address of the same process is asked"""
         try:
-            with Connection(daemon_name(address), f"the daemon of {address}", self.patience) as connection:
-                process = connection.pid
-                # Processes in other containers have no PID here.
-                if any(of == process and (of or address in device.gids) for of, device in self.answered):
-                    return
-                if process in self.problems and process:
-                    self.silent[process].append(address)
-                    return
-                status = ask_status(connection, DAEMON_STATUS)
+            connection = Connection(daemon_name(address), f"the daemon of {address}")
+        except UroceError:
+            self.asked[address] = [address]
+            raise
+        addresses = self.asked.setdefault(connection.pid or address, [])
+        addresses.append(address)
+        if len(addresses) == 1:
+            return connection
+        connection.close()
+        return None
+
+    def learn(self, answers):
+        """@param answers: of ask_all, by address, to "status"."""
+        wrong = []
+        for process, addresses in self.asked.items():
+            address, process = addresses[0], process if isinstance(process, int) else None
+            try:
+                status = checked(answers[address], f"the daemon of {address}", DAEMON_STATUS)
                 self.check(address, process, status["device"])
-        except UroceError as error:
+            except UroceError as error:
+                wrong.append((process, addresses, error))
+                continue
+            status["daemon"]["pid"] = process
+            device = self.devices.setdefault(status["device"], Device(status["device"]))
+            device.daemon = status
+            self.answered.append((process, device))
+        for process, addresses, error in wrong:
+            if not process and any(not of and addresses[0] in device.gids for of, device in self.answered):
+                continue
             # The sentence of a refusal names the device: without PIDs it tells which addresses belong together.
             process = process or str(error)
-            self.silent.setdefault(process, []).append(address)
+            self.silent.setdefault(process, []).extend(addresses)
             self.problems.setdefault(process, error)
-            return
-        status["daemon"]["pid"] = process
-        device = self.devices.setdefault(status["device"], Device(status["device"]))
-        device.daemon = status
-        self.answered.append((process, device))
 
     @staticmethod
     def check(address, process, key):
@@ -195,22 +205,22 @@ class Daemons:
 
 
 def find(look=True, patience=PATIENCE):
-    """All devices; with their functions' status if `look`. @param patience: seconds for an answer"""
+    """All devices; with their functions' status if `look`. @param patience: seconds for all answers"""
     addresses, functions = names()
     devices = {}
     for key in {key for key, _ in functions}:
         devices[key] = Device(key)
-    daemons = Daemons(devices, patience)
-    for address in sorted(addresses):
-        daemons.visit(address)
-    daemons.finish()
-    asked = []
+    daemons, asked = Daemons(devices), []
     for key, number in sorted(functions):
         asked.append(Function(devices[key], number))
         devices[key].functions.append(asked[-1])
-    if look and asked:  # all at a time: those that are silent take `patience` each
-        with concurrent.futures.ThreadPoolExecutor(min(64, len(asked))) as pool:
-            list(pool.map(lambda function: function.look(patience), asked))
+    answers = ask_all(itertools.chain(
+        ((address, functools.partial(daemons.connect, address), "status") for address in sorted(addresses)),
+        ((function, function.connect, "status") for function in asked if look)), patience)
+    daemons.learn(answers)
+    daemons.finish()
+    for function in asked if look else ():
+        function.learn(answers[function])
     # A function's name vanishes with it: those that do not answer at all have ended meanwhile.
     for device in devices.values():
         device.functions = [f for f in device.functions if f.status or not look or still_there(f)]

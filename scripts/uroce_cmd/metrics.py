@@ -7,12 +7,12 @@ device is labelled with its first address: names such as uroce0 are each process
 import re
 
 from .devices import choose, without_others
-from .proto import UroceError, clean, understood
+from .proto import UroceError, ask_all, checked, clean, understood
 
 GROUPS = ("nic", "port", "control", "cm", "fault")  # of a function
 NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
 COUNTERS_MAX = 1024  # of one function: others are no counters of uroce
-PATIENCE = 1.0  # seconds for a process to answer: a scrape has to end before who asks gives up
+PATIENCE = 1.0  # seconds for all processes to answer: a scrape has to end before who asks gives up
 STATES = {"up": (4, 5), "down": (1, 3)}  # state and physical state (IBTA 14.2.5.6), as sysfs has them
 RATE = 100_000_000_000 // 8  # 4 lanes of EDR, as in verbs_shim/facts.h
 # What node_exporter calls it, the counters that are its sum, what it means.
@@ -75,17 +75,18 @@ def summed(expression, values):
     return max(total, 0)
 
 
-def told(answer, groups):
-    """@return ({(group, name): value}, {(group, name): sentence}) of an answer to "stats". ValueError or another error
-    of understood() if it makes no sense."""
+def told(answer, groups, who):
+    """@return ({(group, name): value}, {(group, name): sentence}) of an answer of ask_all to "stats". UroceError if it
+    makes no sense."""
     values, sentences = {}, {}
-    for group in groups:
-        for name, value, sentence in answer.get(group, []):
-            if not NAME.fullmatch(name) or type(value) is not int or not 0 <= value < 1 << 64:
-                raise ValueError
-            values[group, name], sentences[group, name] = value, clean(sentence)
-    if len(values) > COUNTERS_MAX:
-        raise ValueError
+    with understood(who):
+        for group in groups:
+            for name, value, sentence in checked(answer, who, {}).get(group, []):
+                if not NAME.fullmatch(name) or type(value) is not int or not 0 <= value < 1 << 64:
+                    raise ValueError
+                values[group, name], sentences[group, name] = value, clean(sentence)
+        if len(values) > COUNTERS_MAX:
+            raise ValueError
     return values, sentences
 
 
@@ -156,14 +157,15 @@ class Collector:
         devices = [device for device in devices if not device.refused]
         self.past = {device.key: self.past.get(device.key) or Past() for device in devices}
         self.sentences = {}
+        answers = ask_all(questions(devices), PATIENCE)
         for device in devices:
-            self.device(families, device)
+            self.device(families, device, answers)
         return families
 
-    def device(self, families, device):
-        past, daemon = self.past[device.key], self.ask_daemon(device)
+    def device(self, families, device, answers):
+        past, daemon = self.past[device.key], self.learn_daemon(device, answers)
         for function in device.functions:
-            past.learn(function.number, function.pid, self.ask(function))
+            past.learn(function.number, function.pid, self.learn(function, answers))
         past.keep_only(function.number for function in device.functions)
         labels = {"device": device.key, "port": "1"}
         put_state(families, device, labels)
@@ -177,29 +179,36 @@ class Collector:
         for row in rows.values():
             families.add(*row)
 
-    def ask(self, function):
+    def learn(self, function, answers):
         """@return the function's counters; None: it has not answered as it should"""
         if not function.status:
             return None
         try:
-            with understood(function.who):
-                values, sentences = told(function.ask("stats", PATIENCE), GROUPS)
+            values, sentences = told(answers[function], GROUPS, function.who)
         except UroceError:
             function.status = None
             return None
         self.sentences.update((key, value) for key, value in sentences.items() if key not in self.sentences)
         return values
 
-    def ask_daemon(self, device):
+    def learn_daemon(self, device, answers):
         if not device.daemon:
             return {}
         try:
-            with understood(f"the daemon of {device.key}"):
-                values, sentences = told(device.tell_daemon("stats", PATIENCE), ("daemon",))
-        except UroceError:
+            values, sentences = told(answers[device], ("daemon",), f"the daemon of {device.key}")
+        except UroceError as error:
+            device.daemon, device.problem = None, str(error)
             return {}
         self.sentences.update(sentences)
         return values
+
+
+def questions(devices):
+    """@return what ask_all takes, to those that have answered before"""
+    for device in devices:
+        for one in (device, *device.functions):
+            if one.daemon if one is device else one.status:
+                yield one, one.connect, "stats"
 
 
 def put_state(families, device, labels):

@@ -3,6 +3,7 @@
 import contextlib
 import ipaddress
 import json
+import select
 import socket
 import struct
 import time
@@ -13,8 +14,9 @@ MAGIC = 0x75720009  # as in pmd/proto/proto.h: the last byte is the version of t
 REFUSED, TOOL, TEXT, END, PACKET = 3, 9, 10, 11, 48
 MESSAGE_MAX = 1 << 16
 ANY_VERSION = (TEXT, END)  # these and REFUSED have the same form in all versions
-PATIENCE = 3.0  # seconds for a message of an answer
-ANSWER_SECONDS = 10.0  # for the whole answer
+PATIENCE = 3.0  # seconds for a message of an answer; for all answers where several are asked at a time
+ANSWER_SECONDS = 10.0  # for the whole answer where one is asked
+AT_A_TIME = 128  # processes that are asked
 ANSWER_MAX = 1 << 24  # bytes
 
 
@@ -42,6 +44,10 @@ def silent_sentence(who):
     return f"{who} does not answer; its process is stopped, or neither polls nor has a thread (UROCE_PROGRESS=inline)"
 
 
+def endless_sentence(who):
+    return f"{who} does not come to an end with its answer"
+
+
 def refused_sentence(who, data):
     """@param data struct proto_refused: an errno and a sentence"""
     return clean(data[4:].split(b"\0")[0].decode(errors="replace")) or f"{who} refuses to answer"
@@ -67,6 +73,16 @@ def fits(value, shape):
     if isinstance(shape, list):
         return isinstance(value, list) and all(fits(entry, shape[0]) for entry in value)
     return isinstance(value, shape)
+
+
+def checked(answer, who, shape):
+    """@return the answer of ask_all; UroceError if it is one, or lacks something"""
+    if isinstance(answer, UroceError):
+        raise answer
+    with understood(who):
+        if not fits(answer, shape):
+            raise ValueError
+    return answer
 
 
 def daemon_name(gid):
@@ -182,17 +198,18 @@ class Connection:
                 raise Silent(closed_sentence(self.who), 3)
             if answer.take(*message):
                 return answer.value
-        raise Silent(f"{self.who} does not come to an end with its answer")
+        raise Silent(endless_sentence(self.who))
 
 
 class Answer:
     """Made of the messages that have come so far."""
 
     def __init__(self, who):
-        self.who, self.text, self.value = who, bytearray(), None
+        self.who, self.text, self.value, self.begun = who, bytearray(), None, False
 
     def take(self, kind, data):
         """@return whether the answer is complete: its JSON, decoded, is in `value` then"""
+        self.begun = True
         if kind == TEXT:
             self.text += data
             if len(self.text) > ANSWER_MAX:
@@ -209,3 +226,78 @@ class Answer:
         if status != 0:
             raise UroceError(f"{self.who}: {clean(text).strip()}")
         return True
+
+
+class Inquiry:
+    """Asks several processes at a time, so that one that is slow or silent costs the others nothing. Connecting never
+    waits: the queue of a process that does not accept is full or not."""
+
+    def __init__(self, seconds):
+        self.seconds, self.poll = seconds, select.poll()
+        self.waiting = {}  # {descriptor: (key, Connection, Answer, end of its time)}
+        self.found = {}
+
+    def begin(self, key, connect, text):
+        connection = None
+        try:
+            connection = connect()
+            if not connection:
+                return
+            connection.sock.setblocking(False)
+            connection.send(text)
+        except UroceError as error:
+            self.found[key] = error
+            if connection:
+                connection.close()
+            return
+        number = connection.sock.fileno()
+        self.poll.register(number, select.POLLIN)
+        self.waiting[number] = (key, connection, Answer(connection.who), time.monotonic() + self.seconds)
+
+    def end(self, number, result):
+        key, connection, _, _ = self.waiting.pop(number)
+        self.poll.unregister(number)
+        connection.close()
+        self.found[key] = result
+
+    def take(self, number):
+        """One message of each process in turn: one that floods keeps nobody from being heard."""
+        _, connection, answer, _ = self.waiting[number]
+        try:
+            message = connection.receive()
+            if message is None:
+                raise Silent(closed_sentence(connection.who), 3)
+            if answer.take(*message):
+                self.end(number, answer.value)
+        except BlockingIOError:
+            pass
+        except UroceError as error:
+            self.end(number, error)
+
+    def turn(self):
+        """Wait until somebody speaks or the first has had its time."""
+        first = min(end for *_, end in self.waiting.values())
+        for number, _ in self.poll.poll(max(0.0, first - time.monotonic()) * 1000):
+            self.take(number)
+        now = time.monotonic()
+        for number, (_, connection, answer, end) in list(self.waiting.items()):
+            if now >= end:
+                sentence = endless_sentence if answer.begun else silent_sentence
+                self.end(number, Silent(sentence(connection.who)))
+
+
+def ask_all(questions, seconds):
+    """Ask several processes at a time; up to AT_A_TIME of them, all answers have come after these seconds.
+    @param questions: yields (key, what returns a Connection or None, text)
+    @return {key: the answer's JSON, decoded, or a UroceError}; nothing for a key without a connection
+    """
+    inquiry, questions, more = Inquiry(seconds), iter(questions), True
+    while more or inquiry.waiting:
+        while more and len(inquiry.waiting) < AT_A_TIME:
+            question = next(questions, None)
+            more = question is not None
+            if more:
+                inquiry.begin(*question)
+        if inquiry.waiting:
+            inquiry.turn()
+    return inquiry.found

@@ -3,6 +3,7 @@
 import contextlib
 import itertools
 import json
+import multiprocessing
 import socket
 import struct
 import threading
@@ -96,3 +97,27 @@ def listening(answer, *names):
             listener.shutdown(socket.SHUT_RDWR)
             thread.join()
             listener.close()
+
+
+@contextlib.contextmanager
+def processes(answer, *names):
+    """The same with a process for each name, as daemons are; which one has is known by then."""
+    context = multiprocessing.get_context("fork")
+
+    def run(name, ready):
+        with listening(answer, name):
+            ready.set()
+            time.sleep(600)
+    started = []
+    try:
+        for name in names:
+            ready = context.Event()
+            started.append(context.Process(target=run, args=(name, ready), daemon=True))
+            started[-1].start()
+            if not ready.wait(20):
+                raise RuntimeError(f"nobody listens as {name}")
+        yield
+    finally:
+        for process in started:
+            process.kill()
+            process.join()

@@ -286,6 +286,29 @@ def strangers(tally, endpoint):
                      and values["uroce_devices", None] == 1, str(values["uroce_devices", None]))
 
 
+def dripping(tally, endpoint):
+    """Processes and a daemon whose counters drip: all are asked at a time. One after the other they would take longer
+    than a scrape may."""
+    from uroce_cmd.proto import MAGIC, Connection
+    function = {"device": "slow", "command": "x", "mtu": 1, "link": "up", "faults": 0, "qps": 0,
+                "gids": [{"address": STRANGER}]}
+    with Connection(f"\0uroce/{SECOND.address}", "it") as daemon:
+        status = {**daemon.ask("status"), "device": STRANGER, "gids": [{"gid": STRANGER}]}
+
+    def drips(status):
+        return lambda request: (fake.says(MAGIC, json.dumps(status)) if request.startswith(b"status") else
+                                fake.endless(MAGIC, 1, 0.1))(request)
+    slow = [f"{STRANGER}/{number}" for number in range(1, 9)]
+    with fake.listening(drips(function), *slow), fake.processes(drips(status), STRANGER):
+        values = endpoint.values()
+    tally.result("processes that drip", values["uroce_functions_silent", labels(STRANGER)] == len(slow)
+                 and values["uroce_device_problem", labels(STRANGER)] == 1, str(len(values)))
+    tally.result("the others beside them", values["uroce_functions_silent", labels(SECOND.address)] == 0
+                 and values["uroce_device_problem", labels(SECOND.address)] == 0
+                 and ("uroce_nic_rx_packets_total", labels(SECOND.address)) in values
+                 and ("uroce_daemon_joins_total", labels(SECOND.address)) in values, str(len(values)))
+
+
 def command_line(tally, endpoint):
     for argv, code, words in ((["--listen", f"127.0.0.1:{endpoint.port}"], 1, "cannot listen on 127.0.0.1, port "),
                               (["--listen", "203.0.113.7:1"], 1, "cannot listen on 203.0.113.7"),
@@ -386,6 +409,7 @@ def main():
     many(tally, endpoint)
     gone(tally, endpoint, traffic)
     strangers(tally, endpoint)
+    dripping(tally, endpoint)
     tally.result("SIGTERM ends it", endpoint.end() == 0, "another exit code", endpoint.process.output())
     tally.result("it has printed where it is, and no more", endpoint.process.output().count("\n") == 1, "more",
                  endpoint.process.output())

@@ -144,6 +144,25 @@ def wrong_answers(tally, folder):
     uroce("down", ADDRESS)
 
 
+def dripping(tally):
+    """Daemons whose answers drip, or do not come, cost the others nothing: all are asked at a time. One after the
+    other they would take longer than the command may."""
+    from uroce_cmd.proto import MAGIC
+    places = [f"{ADDRESS.rsplit('.', 1)[0]}.{20 + n}" for n in range(8)]
+    quiet = ADDRESS[:-1] + "7"
+    uroce("up", ADDRESS)
+    with fake.processes(fake.endless(MAGIC, 1, 0.1), *places), fake.processes(fake.endless(MAGIC, 0, 600), quiet):
+        for argv in (("status",), ("fault", "clear")):
+            code, out, err = uroce(*argv)
+            tally.result(f"daemons that drip: {argv[0]}", code == 0 and all(
+                f"the daemon of {place} does not come to an end" in out + err for place in places) and
+                f"the daemon of {quiet} does not answer" in out + err, f"exit code {code}", out + err)
+        daemons = {device["addresses"][0]: device["daemon"] for device in uroce_json("status")["devices"]}
+        tally.result("the other one has answered", daemons.pop(ADDRESS, None) and not any(daemons.values()) and
+                     sorted(daemons) == sorted([*places, quiet]), json.dumps(daemons))
+    uroce("down", ADDRESS)
+
+
 def wrong_captures(tally, folder, magic, number):
     """A process that sends nonsense in the middle of a capture ends for itself only; what it has sent is kept."""
     path = os.path.join(folder, "wrong.pcapng")
@@ -190,6 +209,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         counted_captures(tally, folder)
         wrong_answers(tally, folder)
+    dripping(tally)
     tally.finish()
 
 
