@@ -114,15 +114,24 @@ static void describe(char *text, const struct packet *p)
 
 /* ---- the file ---------------------------------------------------------------------------------------- */
 
-/** @return whether the digits are bytes that fit behind those of the packet. */
+/** @return the value of a hexadecimal digit; -1: it is none, such as the end of the line. */
+static int digit(char c)
+{
+	static const char all[] = "0123456789abcdef";
+	const char *at = c ? strchr(all, c) : NULL;
+
+	return at ? (int)(at - all) : -1;
+}
+
+/** @return whether the digits are bytes, two of them each, that fit behind those of the packet. */
 static bool take_bytes(struct vector *v, const char *digits)
 {
-	unsigned byte;
-
 	for (; digits[0] != '\0' && digits[0] != '\n'; digits += 2) {
-		if (v->len == sizeof(v->data) || sscanf(digits, "%2x", &byte) != 1 || digits[1] == '\n')
+		int high = digit(digits[0]), low = high < 0 ? -1 : digit(digits[1]);
+
+		if (low < 0 || v->len == sizeof(v->data))
 			return false;
-		v->data[v->len++] = (uint8_t)byte;
+		v->data[v->len++] = (uint8_t)(high << 4 | low);
 	}
 	return true;
 }
@@ -192,6 +201,25 @@ static bool check(struct vector *v, struct packet *p)
 	return true;
 }
 
+/** Lines that are no bytes, or not all of them, are refused. */
+static void check_lines(void)
+{
+	static const char *const wrong[] = {"0", "0\n", "0a1", "0a1\n", "0a 1b", "0g", "g0", "+1", "0x", "0A"};
+	static struct vector v = {.text = "a line of digits"};
+
+	for (unsigned i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		v.len = 0;
+		if (take_bytes(&v, wrong[i]))
+			fail(&v, wrong[i]);
+	}
+	v.len = 0;
+	if (!take_bytes(&v, "0aff\n") || v.len != 2 || v.data[0] != 0x0a || v.data[1] != 0xff)
+		fail(&v, "0aff");
+	v.len = sizeof(v.data) - 1;
+	if (!take_bytes(&v, "00") || take_bytes(&v, "00"))
+		fail(&v, "more bytes than a frame has");
+}
+
 /** Opcodes and services that no packet had. */
 static void check_missing(const bool *seen, const bool *seen6)
 {
@@ -219,6 +247,7 @@ static int check_file(const char *path)
 		perror(path);
 		return 1;
 	}
+	check_lines();
 	while (next(file, &v, &line)) {
 		packets++;
 		if (!check(&v, &p))
