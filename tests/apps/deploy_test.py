@@ -67,6 +67,26 @@ def pod(tally, shell):
     tally.result("pod.yaml: deleted", ok and "uroce-pod" not in out and "uroce-mpi-0" in out, "", out)
 
 
+def signals(tally, host):
+    """A signal to `uroce-mpi run` ends mpirun and the other host's serve, and is what the exit code tells."""
+    host.ask("network", "create", "signals")
+    for signum, code in (("TERM", "143"), ("INT", "130")):
+        host.ask("volume", "create", f"key-{signum}")
+        options = ["--detach", "--network=signals", f"--volume=key-{signum}:/job", "--user=1000", "--pull=never"]
+        host.ask("run", *options, f"--name=other-{signum}", "localhost/uroce", "uroce-mpi", "serve", "/job")
+        host.ask("run", *options, f"--name=run-{signum}", "localhost/uroce", "uroce-mpi", "run", "/job",
+                 f"run-{signum},other-{signum}", "-np", "2", "sh", "-c", "echo begun; sleep 600")
+        begun = harness.until(60, lambda: host.ask("logs", f"run-{signum}").count("begun") == 2)
+        host.ask("kill", "--signal", signum, f"run-{signum}")
+        for name, expected in ((f"run-{signum}", code), (f"other-{signum}", "0")):
+            done = harness.until(60, lambda name=name: host.ask("inspect", "--format", "{{.State.Status}}", name) ==
+                                 "exited")
+            got = host.ask("inspect", "--format", "{{.State.ExitCode}}", name)
+            tally.result(f"SIG{signum} to uroce-mpi run: {name} ends", begun and done and got == expected,
+                         f"begun: {begun}, ended: {done}, exit code {got}", host.ask("logs", name))
+        host.ask("rm", "--force", "--time", "0", f"run-{signum}", f"other-{signum}")
+
+
 def main():
     build = harness.options(__doc__).build
     harness.need_root()
@@ -89,6 +109,7 @@ def main():
     blocks.run_all(tally, "docs/containers.md", CONTAINERS, shell)
     pod(tally, shell)
     image_by_variable(tally, shell)
+    signals(tally, host)
     shell.close()
     tally.finish()
 
