@@ -6,6 +6,7 @@
 In the suite that is on an overlay of this machine, with what the build folder has built put into the caches. With
 --bare NAME it is in a bare tree of that distribution (scripts/distribution), where the action installs packages and
 builds: minutes, and a mirror of packages is needed."""
+import glob
 import os
 import re
 import shutil
@@ -53,6 +54,21 @@ class Store:
     def save(self, _, given):
         self.copy(given["path"], f"/runner/cache/{given['key']}", 0)
         return {}
+
+
+def placeholder(tally):
+    """OWNER, the account that has the repository: each file that has it says so once, and the action does without."""
+    paths = [path for top in ("*", ".github/**", "debian/**", "deploy/**", "docs/**", "scripts/**")
+             for path in glob.glob(os.path.join(harness.ROOT, top), recursive=True) if os.path.isfile(path)]
+    there = {}
+    for path in paths:
+        with open(path, encoding="utf-8", errors="replace") as f:
+            text = f.read()
+        if "OWNER/" in text:
+            there[os.path.relpath(path, harness.ROOT)] = len(
+                re.findall(r"OWNER`?(?: on this page)?(?: is|:)\s+the\s+account", text))
+    tally.result("OWNER is explained where it stands", there == dict.fromkeys(
+        ("README.md", "docs/ci.md", "deploy/uroce.gitlab-ci.yml"), 1), str(there))
 
 
 def key_of(machine, **environment):
@@ -219,6 +235,7 @@ def main():
         job = documented(tally, name, machine, store, user)
         later_steps(tally, name, job)
         tally.result(f"{name}: the variables", set(job.later) >= set(NAMES), str(job.later))
+    placeholder(tally)
     keys(tally, machine)
     git = repository(machine)
     gitlab(tally, machine, store, git)
