@@ -11,18 +11,8 @@ ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 # shellcheck source=scripts/progress.sh
 . "$ROOT/scripts/progress.sh"
 
-say() { printf '%s\n' "$*"; }
-
-die() {
-	printf '%s: %s\n' "${0##*/}" "$*" >&2
-	exit 1
-}
-
-# Print the comment at the head of the running script: its help.
-help_show() {
-	sed -n '3,/^[^#]/ s/^# \{0,1\}//p' "$0"
-	exit 0
-}
+# shellcheck source=scripts/say.sh
+. "$ROOT/scripts/say.sh"
 
 # sources_copy FOLDER: copy what git knows of the checkout and what it does not ignore; without git, all but build
 # folders. The folder that FOLDER is in is not copied.
@@ -42,8 +32,6 @@ sources_copy() {
 			--exclude="./${above#"$ROOT/"}" -cf - . | tar -C "$1" -xf -
 	fi
 }
-
-is_root() { [ "$(id -u)" -eq 0 ]; }
 
 # Print the build folder: UROCE_BUILD, else build/ in the checkout.
 build_folder() { printf '%s\n' "${UROCE_BUILD:-$ROOT/build}"; }
