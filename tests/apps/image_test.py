@@ -135,6 +135,7 @@ def main():
         shutil.rmtree(base + "/src")
         builder = Builder(folder, base, tally)
         empty = Tree(os.path.join(folder, "empty"), base).megabytes()
+        print(f"size: the base image: {empty} MB", flush=True)
         for variant, cases in VARIANTS.items():
             if variant == "ucx" and args.name not in HAVE_UCX:
                 cases = (("ucx_info -d", "Transport: rc_verbs"),)
