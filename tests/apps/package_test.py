@@ -1,18 +1,18 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The life of Debian's packages, in a bare tree of this machine's release: installed, used without any setting,
-upgraded while connections are in use, two versions at once, removed, purged without a trace.
+"""The life of Debian's packages, in a bare tree of this machine's release or of another one (--release): installed,
+used without any setting, upgraded while connections are in use, two versions at once, removed, purged without a trace.
 
 scripts/package builds the packages, again as a higher version, and again with another protocol between processes;
-lintian checks the first. debootstrap makes the tree, and other packages are downloaded, once: both are kept in the
-build folder. All else happens in a layer above the tree, without a network. The packages of this machine are not
-touched."""
-import glob
+lintian checks the first. For another release that is done in a second tree. debootstrap makes the trees, and other
+packages are downloaded, once: both are kept in the build folder. All else happens in a layer above the tree, without a
+network. The packages of this machine are not touched."""
 import os
 import re
 import shutil
 import subprocess
 
+import builds
 import harness
 import trees
 
@@ -21,85 +21,12 @@ PROGRAMS = ("ibverbs-utils", "libfabric-bin", "perftest", "rdmacm-utils", "openm
             "zsh", "groff-base")
 # Written by the package manager, and by what it starts, for any package.
 BOOKS = re.compile(r"/(var/(lib/(dpkg|apt)|cache|log)|etc/ld\.so\.cache)(/|$)")
+OURS = ("uroce", "uroce-dev", "uroce-tests")
+RUN = "/usr/libexec/uroce-tests/run"
 USER = 1234
 SERVER, CLIENT = "127.0.0.1", "127.0.0.2"
 OLD = "/opt/old"  # where the older version is unpacked, beside the newer one
 GET = ["apt-get", "-y", "-q", "-o", "Acquire::Retries=2", "-o", "Dpkg::Use-Pty=0"]
-
-
-def release():
-    """@return the name that scripts/distribution has for this machine's release; None: it has none"""
-    done = subprocess.run([os.path.join(harness.ROOT, "scripts", "packages"), "release"], capture_output=True,
-                          text=True, check=False)
-    return done.stdout.strip() if done.returncode == 0 else None
-
-
-def build(tally, work, version=None, sources=harness.ROOT):
-    """Build packages with scripts/package. @return {name: path}, copied to a folder of their own"""
-    output, kept = os.path.join(work, "packages"), os.path.join(work, version or "first")
-    more = ["--version", version, "--no-lint"] if version else []
-    done = subprocess.run([os.path.join(sources, "scripts", "package"), "--output", output, "--again", *more],
-                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                          check=False)
-    tally.result(f"scripts/package {' '.join(more)}", done.returncode == 0, f"exit code {done.returncode}", done.stdout)
-    if done.returncode:
-        tally.finish()
-    shutil.rmtree(kept, ignore_errors=True)
-    os.makedirs(kept)
-    return {os.path.basename(path).split("_")[0]: shutil.copy(path, kept)
-            for path in glob.glob(os.path.join(output, "*.deb"))}
-
-
-def another_protocol(work):
-    """@return a copy of the sources with the next version of the protocol between processes"""
-    copy = os.path.join(work, "sources")
-    shutil.rmtree(copy, ignore_errors=True)
-    subprocess.run(["bash", "-ec", '. "$0/scripts/lib.sh"; sources_copy "$1"', harness.ROOT, copy], check=True)
-    with open(os.path.join(copy, "pmd", "proto", "proto.h"), encoding="utf-8") as f:
-        number = int(re.search(r"#define PROTO_VERSION\s+(\d+)", f.read()).group(1))
-    for name, pattern, text in (("pmd/proto/proto.h", r"(#define PROTO_VERSION\s+)\d+", rf"\g<1>{number + 1}"),
-                                ("scripts/uroce_cmd/proto.py", r"(?m)^(MAGIC = 0x757200)\w\w",
-                                 rf"\g<1>{number + 1:02x}")):
-        with open(os.path.join(copy, name), "r+", encoding="utf-8") as f:
-            changed, times = re.subn(pattern, text, f.read())
-            if times != 1:
-                raise RuntimeError(f"{name} has no version of the protocol")
-            f.seek(0)
-            f.write(changed)
-            f.truncate()
-    return copy
-
-
-def rpms(tally, work):
-    """scripts/uroce.spec: RPM packages come of it, with this machine's tools. What they need elsewhere is not tried."""
-    if not shutil.which("rpmbuild") or not shutil.which("rpmlint"):
-        print("SKIP scripts/uroce.spec: rpmbuild and rpmlint are not installed", flush=True)
-        return
-    done = subprocess.run([os.path.join(harness.ROOT, "scripts", "package"), "--rpm", "--output",
-                           os.path.join(work, "rpms")], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                          stderr=subprocess.STDOUT, text=True, check=False)
-    tally.result("scripts/package --rpm", done.returncode == 0, f"exit code {done.returncode}", done.stdout)
-    found = glob.glob(os.path.join(work, "rpms", "uroce-[0-9]*.rpm"))
-    built = [path for path in found if not path.endswith(".src.rpm")]
-    told = subprocess.run(["rpm", "-qp", "--provides", "--requires", *built], capture_output=True, text=True,
-                          check=False).stdout if built else "libibverbs.so"
-    tally.result("it neither stands for libibverbs nor needs libfabric",
-                 not re.search(r"libibverbs\.so|libfabric", told), "it does", told)
-
-
-def bare_tree(work, name):
-    """@return the folder of a bare tree, which debootstrap has made now or earlier"""
-    tree = os.path.join(work, name)
-    if not os.path.exists(os.path.join(tree, "made")):
-        shutil.rmtree(tree, ignore_errors=True)
-        done = subprocess.run([os.path.join(harness.ROOT, "scripts", "distribution"), "--tree", tree, "--bare", name],
-                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                              check=False)
-        if done.returncode:
-            harness.skip(f"no bare tree of {name} can be made here: {done.stdout.strip()[-500:]}")
-        with open(os.path.join(tree, "made"), "w", encoding="utf-8"):
-            pass
-    return tree
 
 
 class Machine(trees.Root):
@@ -128,6 +55,11 @@ class Machine(trees.Root):
 
 def inside(path, work):
     return os.path.join("/packages", os.path.relpath(path, work))
+
+
+def ours(debs, work):
+    """@return the paths inside of all packages"""
+    return [inside(debs[name], work) for name in OURS]
 
 
 def download(tree, work, packages):
@@ -173,6 +105,9 @@ def on_bare_tree(tally, tree, work, debs):
         case("bare: uroce up", "stays until", "uroce", "up")
         case("bare: uroce status", "leaves|stays", "uroce", "status")
         case("bare: uroce down", "gone", "uroce", "down")
+        case("bare: apt-get install uroce-tests", "Setting up uroce-tests", *GET, "--no-install-recommends", "install",
+             inside(debs["uroce-tests"], work), seconds=600)
+        own_tests(tally, machine)
 
 
 def pair(machine, prefix, port, more=(), env=None):
@@ -218,6 +153,28 @@ def use(tally, machine, version):
          "echo $_comps[uroce]; autoload +X -U _uroce", user=USER)
 
 
+def own_tests(tally, machine):
+    """uroce-tests, as a user and as root: the tests of debian/tests/control."""
+    case = Case(tally, machine)
+    with open(os.path.join(harness.ROOT, "debian", "tests", "control"), encoding="utf-8") as f:
+        tests = [dict(re.findall(r"(?m)^([\w-]+): (.*)$", test)) for test in f.read().split("\n\n")]
+    tally.result("autopkgtest's tests", sorted(test["Test-Command"] for test in tests) == [RUN, f"{RUN} --user"],
+                 str(tests))
+    for test in tests:
+        name, argv = test["Features"], test["Test-Command"].split()
+        user = None if "needs-root" in test["Restrictions"] else USER
+        out = case(f"uroce-tests {name}", r"(?m)^all of it ran over uroce", *argv, user=user, seconds=300)
+        rows = [row for row in ("ibv_rc_pingpong", "ib_write_lat", "verify", "cross", "uroce_sim", "own")
+                if re.search(rf"(?m)^{row} +\S", out)]
+        tally.result(f"uroce-tests {name}: what was run", len(rows) == 6 and ("RC FETCH ADD" in out) == (not user),
+                     str(rows), out)
+    case.sh("uroce-tests without a part", "FAILED[^$]*1 of the programs failed: own",
+            "mkdir -p /tmp/tests/libexec /tmp/tests/share; cp -r /usr/libexec/uroce-tests /tmp/tests/libexec; "
+            "cp -r /usr/share/uroce-tests /tmp/tests/share; rm /tmp/tests/share/uroce-tests/own.txt; "
+            "/tmp/tests/libexec/uroce-tests/run --user", code=1, user=USER, seconds=300)
+    case.sh("the copy is removed", r"\A\Z", "rm -r /tmp/tests")
+
+
 def header(tally, machine):
     """A program for the experimental verbs compiles with what uroce-dev has installed."""
     if not shutil.which("cc"):
@@ -235,13 +192,13 @@ def upgrade(tally, machine, work, debs, version):
     """To a higher version while connections are in use, through shared memory and over UDP; and a server of the old
     version that waits for a client."""
     case, both, before = Case(tally, machine), ("/usr", "/usr"), machine.installed().get("uroce", "?")
-    rings = pair(machine, both, 18600, ["-D", "20"])
-    udp = pair(machine, both, 18601, ["-D", "20"], {"UROCE_RING": "off"})
+    rings = pair(machine, both, 18600, ["-D", "60"])  # longer than an upgrade takes
+    udp = pair(machine, both, 18601, ["-D", "60"], {"UROCE_RING": "off"})
     waiting = machine.start("uroce", "run", "-d", SERVER, "--", "ib_write_bw", "-F", "-p", "18602")
     waiting.wait_listen(18602, 20)
     in_use = harness.until(20, lambda: re.search(r'"qps": [1-9]', machine.run("uroce", "status", "--json")[1]))
     tally.result("connections are in use", in_use, "no queue pair")
-    case("upgrade", "Setting up uroce", *GET, "install", inside(debs["uroce"], work), inside(debs["uroce-dev"], work))
+    case("upgrade", "Setting up uroce", *GET, "install", *ours(debs, work))
     alive = [process.popen.poll() is None for process in (*rings, *udp, waiting)]
     tally.result("the connections were in use all the time", all(alive), f"{alive}: -D is too short for this machine")
     tally.result("the version is higher", set(machine.installed().values()) == {version}, str(machine.installed()))
@@ -262,8 +219,8 @@ def upgrade(tally, machine, work, debs, version):
     fresh = machine.daemons()
     tally.result("the new daemons are of the new version", fresh and set(fresh.values()) == {"/usr/bin/uroced"},
                  str(fresh))
-    must_end(tally, "old pair through shared memory", rings)
-    must_end(tally, "old pair over UDP", udp)
+    must_end(tally, "old pair through shared memory", rings, 150)
+    must_end(tally, "old pair over UDP", udp, 150)
 
 
 def side_by_side(tally, machine, work, old):
@@ -317,20 +274,19 @@ def leftovers(before, after):
     return sorted(ours(after) ^ ours(before))
 
 
-def life(tally, tree, work, debs, newer, other, version):
+def life(tally, tree, work, debs, newer, other, version, mpi_check):
     with Machine(tree, work) as machine:
         case = Case(tally, machine)
         depends = subprocess.run(["dpkg-deb", "-f", debs["uroce"], "Depends"], capture_output=True, text=True,
                                  check=True).stdout.strip()
         code, out = machine.run(*GET, "install", *PROGRAMS, seconds=600)
         tally.result("Debian's programs are installed", code == 0, f"exit code {code}", out)
-        case("what uroce depends on is installed", "", *GET, "satisfy", f"{depends}, libibverbs-dev", seconds=300)
-        machine.put(os.path.join(os.environ["UROCE_BUILD"], "tests", "apps", "mpi_check"), "/opt/mpi_check")
+        case("what uroce depends on is installed", "", *GET, "satisfy",
+             f"{depends}, libibverbs-dev, iproute2, tcpdump", seconds=300)
+        machine.put(mpi_check, "/opt/mpi_check")
         before = machine.files()
-        case("install", "Setting up uroce", *GET, "install", inside(debs["uroce"], work),
-             inside(debs["uroce-dev"], work))
-        tally.result("both are installed", sorted(machine.installed()) == ["uroce", "uroce-dev"],
-                     str(machine.installed()))
+        case("install", "Setting up uroce", *GET, "install", *ours(debs, work))
+        tally.result("all are installed", sorted(machine.installed()) == list(OURS), str(machine.installed()))
         use(tally, machine, machine.installed().get("uroce", "?"))
         header(tally, machine)
         upgrade(tally, machine, work, newer, version)
@@ -341,7 +297,7 @@ def life(tally, tree, work, debs, newer, other, version):
         kept = machine.daemons()
         last = pair(machine, ("/usr", "/usr"), 18630, ["-D", "10"])
         harness.until(20, lambda: re.search(r'"qps": [1-9]', machine.run("uroce", "status", "--json")[1]))
-        case("remove", "Removing uroce", *GET, "remove", "uroce", "uroce-dev")
+        case("remove", "Removing uroce", *GET, "remove", *OURS)
         tally.result("the kept daemon has ended", len(kept) == 1 and harness.until(20, lambda: not set(kept) & set(
             machine.daemons())), str(machine.daemons()))
         must_end(tally, "a pair that was in use", last)
@@ -363,27 +319,30 @@ def books():
 
 
 def main():
-    args = harness.options(__doc__)
+    args = harness.options(__doc__, ("--release", "in trees of this release, such as debian-13", ""))
     harness.need_root()
-    harness.need_programs("debootstrap", "dpkg-buildpackage", "dh", "lintian", "unshare", "nsenter", "setpriv")
-    name = release()
-    if not name or not name.startswith("debian-"):
-        harness.skip("this machine is no Debian that scripts/distribution has a tree of")
-    if not os.path.exists(os.path.join(args.build, "tests", "apps", "mpi_check")):
-        harness.skip("mpi_check was not built: libopenmpi-dev was not installed then")
-    work = os.path.abspath(os.path.join(args.build, "package"))
+    harness.need_programs("debootstrap", "dpkg-deb", "unshare", "nsenter", "setpriv")
+    name = args.release or builds.release()
+    if not args.release:
+        harness.need_programs("dpkg-buildpackage", "dh", "lintian")
+        if not name or not name.startswith("debian-"):
+            harness.skip("this machine is no Debian that scripts/distribution has a tree of")
+    work = os.path.abspath(os.path.join(args.build, "-".join(filter(None, ["package", args.release]))))
     os.makedirs(work, exist_ok=True)
-    tree, status = bare_tree(work, name), books()
+    tree, status = builds.bare_tree(work, name), books()
+    builder = (builds.There if args.release else builds.Here)(work, name)
+    mpi_check = builder.mpi_check()
     tally = harness.Tally("package")
-    debs = build(tally, work)
+    debs = builds.build(tally, builder, work)
     version = f"{os.path.basename(debs['uroce']).split('_')[1]}+1"
-    newer = build(tally, work, version)
-    other = build(tally, work, f"{version}+protocol", another_protocol(work))
-    rpms(tally, work)
+    newer = builds.build(tally, builder, work, version)
+    other = builds.build(tally, builder, work, f"{version}+protocol", builds.another_protocol(work))
+    if not args.release:
+        builds.rpms(tally, work)
     try:
-        download(tree, work, [inside(debs["uroce"], work), inside(debs["uroce-dev"], work)])
+        download(tree, work, ours(debs, work))
         on_bare_tree(tally, tree, work, debs)
-        life(tally, tree, work, debs, newer, other, version)
+        life(tally, tree, work, debs, newer, other, version, mpi_check)
     except trees.Unavailable as why:
         harness.skip(f"no root file system can be made here: {why}")
     tally.result("the packages of this machine are as before", books() == status, "they are not")
