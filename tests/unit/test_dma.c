@@ -36,18 +36,23 @@ static void fence(void)
 	__asm__ volatile("" ::: "memory");
 }
 
-static void deliver(size_t at, size_t src_at, size_t len)
+static void deliver_by(void (*fn)(uint8_t *, const uint8_t *, size_t), size_t at, size_t src_at, size_t len)
 {
 	memset(to, 0, sizeof(to));
 	source = from + src_at;
 	target = to + at;
 	length = len;
 	fences = 0;
-	dma_deliver_fenced(target, source, len);
+	fn(target, source, len);
 	assert_memory_equal(target, source, len);
 	for (size_t i = 0; i < sizeof(to); i++)
 		if (i < at || i >= at + len)
 			assert_int_equal(to[i], 0);
+}
+
+static void deliver(size_t at, size_t src_at, size_t len)
+{
+	deliver_by(dma_deliver_fenced, at, src_at, len);
 }
 
 static void dma__the_last_word_is_stored_after_all_other_bytes(void **state)
@@ -75,14 +80,18 @@ static void dma__of_no_bytes_nothing_is_stored(void **state)
 	assert_int_equal(fences, 0);
 }
 
-static void dma__a_whole_copy_is_the_same_on_this_machine(void **state)
+static void dma__has_fences_where_the_processor_needs_them(void **state)
 {
+#if defined(__x86_64__) || defined(__s390x__)
+	const unsigned want = 0;
+#else
+	const unsigned want = 1;
+#endif
+
 	(void)state;
-	for (size_t len = 0; len <= MOST; len++) {
-		memset(to, 0, sizeof(to));
-		dma_deliver(to + 1, from, len);
-		assert_memory_equal(to + 1, from, len);
-		assert_int_equal(to[len + 1], 0);
+	for (size_t len = 1; len <= MOST; len++) {
+		deliver_by(dma_deliver, 1, 0, len);
+		assert_int_equal(fences > 0, want);
 	}
 }
 
@@ -91,7 +100,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(dma__the_last_word_is_stored_after_all_other_bytes),
 		cmocka_unit_test(dma__of_no_bytes_nothing_is_stored),
-		cmocka_unit_test(dma__a_whole_copy_is_the_same_on_this_machine),
+		cmocka_unit_test(dma__has_fences_where_the_processor_needs_them),
 	};
 
 	for (size_t i = 0; i < sizeof(from); i++)
