@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Boots Debian's arm64 kernel in qemu-system-aarch64, an emulated machine, and runs tests of a cross build in there.
 
-The guest has two CPUs and three folders of this machine, read-only: unpacked packages as its root (tests/cross/sysroot),
-this checkout, and the build folder. Prints its console; guest_tests.py in there says what it runs. Exit code 0: the
-last line of its console tells of tests that passed and of none that failed. Needs no root and no network.
+The guest has two CPUs and three folders of this machine, read-only: unpacked packages as its root
+(tests/cross/sysroot), this checkout, and the build folder. Prints its console; guest_tests.py in there says what it
+runs. Exit code 0: the last line of its console tells of tests that passed and of none that failed. Needs no root and no
+network.
 """
 import argparse
 import glob

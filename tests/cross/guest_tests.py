@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Runs tests of a build folder where there is no meson: in the emulated machine that guest.py boots.
 
-guest_tests.py BUILD [NAME...]: the named tests, or all that are chosen here. Prints a line for each test, what the failed
-ones said, and last the line GUEST-RESULT with the numbers of cases.
+guest_tests.py BUILD [NAME...]: the named tests, or all that are chosen here. Prints a line for each test, what the
+failed ones said, and last the line GUEST-RESULT with the numbers of cases.
 """
 import concurrent.futures
 import contextlib
