@@ -17,7 +17,8 @@ import sys
 import tempfile
 import time
 
-sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.insert(0, os.path.join(ROOT, "tests"))
 import summary  # noqa: E402
 
 BUILD = sys.argv[1]
@@ -25,10 +26,11 @@ SKIP = 77  # meson's exit code of a test that skips
 SLOWER = 10  # an emulated CPU: the tests' limits are for real ones
 SUITES = "unit scenario vectors fuzz shim apps".split()
 # Suites of which only these tests are run: the other tests need programs that are not there, or most of an hour.
-SOME = {"apps": "utils verify sysfs cross command_line uroce perftest fabric".split()}
+SOME = {"apps": "utils verify sysfs cross fabric".split()}
 # The simulators, with fewer seeds than elsewhere.
 SIMULATORS = (("sim", "sim/uroce_sim", 20), ("sim_cm", "sim/cm/uroce_cm_sim", 200),
               ("control", "control/uroce_control", 100))
+PERFTEST = ["tests/apps/perftest_test.py", "--every", "12", "--first", "0", "--lanes", "1"]
 
 
 def is_chosen(test):
@@ -41,14 +43,18 @@ def is_chosen(test):
 def tests_of():
     with open(os.path.join(BUILD, "meson-info", "intro-tests.json"), encoding="utf-8") as f:
         tests = [test for test in json.load(f) if is_chosen(test)]
-    return tests + [{"name": name, "cmd": [os.path.join(BUILD, "tests", path), "--seed", "1", "--seeds", str(seeds)],
-                     "env": {}, "workdir": None, "timeout": 60, "is_parallel": True}
-                    for name, path, seeds in SIMULATORS]
+    more = [(name, [os.path.join(BUILD, "tests", path), "--seed", "1", "--seeds", str(seeds)], True)
+            for name, path, seeds in SIMULATORS]
+    more.append(("perftest_some", [sys.executable, os.path.join(ROOT, PERFTEST[0]), "--build", BUILD, *PERFTEST[1:]],
+                 False))
+    return tests + [{"name": name, "cmd": command, "env": {}, "workdir": None, "timeout": 180, "is_parallel": parallel}
+                    for name, command, parallel in more]
 
 
 def run(test):
     """@return what tests/summary.py takes of a test"""
     environment, started, command = dict(os.environ, **test["env"]), time.monotonic(), test["cmd"]
+    environment["TEST_SLOWER"] = str(SLOWER)
     if not os.path.exists(command[0]):  # the host has its python3 elsewhere
         command = [shutil.which(os.path.basename(command[0])) or command[0], *command[1:]]
     with tempfile.TemporaryFile() as out:  # not a pipe, which processes that stay behind would keep open
