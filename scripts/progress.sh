@@ -112,6 +112,25 @@ progress_of_tests() {
 		}' "$1"
 }
 
+# Of the tests in the emulated machine of scripts/check arm64 (tests/cross/guest_tests.py).
+progress_of_guest() {
+	awk '/^[0-9]+\/[0-9]+ / {
+			split($1, part, "/")
+			total = part[2]
+			if ($3 !~ /^(OK|SKIP)$/) {
+				failed++
+				names = names (names ? " " : "") $2
+			}
+		}
+		END {
+			if (!total) print "the machine starts"
+			else {
+				if (names) names = " (" names ")"
+				print part[1], "of", total, "tests done,", failed + 0, "failed" names
+			}
+		}' "$1"
+}
+
 progress_of_packages() {
 	awk '/^[0-9]+ upgraded, [0-9]+ newly installed/ {total = $1 + $3}
 		/^Need to get / {of = " of " $4 " " $5}

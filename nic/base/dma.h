@@ -59,4 +59,59 @@ DMA static inline void dma_copy(uint8_t *dst, const uint8_t *src, size_t len)
 		*dst++ = *src++;
 }
 
+/* Orders all earlier stores before all later ones. */
+#ifndef DMA_FENCE
+#define DMA_FENCE() __atomic_thread_fence(__ATOMIC_RELEASE)
+#endif
+
+/** dma_deliver() for CPUs whose stores may become visible in any order. The last word may be a flag, so it is stored in
+ *  one piece: as many bytes, up to 8, as its end is aligned to. */
+DMA static inline void dma_deliver_fenced(uint8_t *dst, const uint8_t *src, size_t len)
+{
+	size_t word = 8;
+
+	if (!len)
+		return;
+	while (word > len || ((uintptr_t)dst + len) % word)
+		word /= 2;
+	DMA_FENCE();
+	if (len > word) {
+		dma_copy(dst, src, len - word);
+		DMA_FENCE();
+	}
+	dst += len - word;
+	src += len - word;
+	if (word == 8)
+		__builtin_memcpy(dst, src, 8);
+	else if (word == 4)
+		__builtin_memcpy(dst, src, 4);
+	else if (word == 2)
+		__builtin_memcpy(dst, src, 2);
+	else
+		*dst = *src;
+}
+
+/**
+ * Copy to memory that the application may poll, as buses do: no byte becomes visible before
+ * what was stored earlier, such as another message, and the last bytes not before the others. x86-64 and s390x make
+ * stores visible in the order of the program.
+ */
+DMA static inline void dma_deliver(uint8_t *dst, const uint8_t *src, size_t len)
+{
+#if defined(__x86_64__) || defined(__s390x__)
+	dma_copy(dst, src, len);
+#else
+	dma_deliver_fenced(dst, src, len);
+#endif
+}
+
+/** Call after reading memory that the application writes: later reads, such as those of the next READ, see no older
+ *  memory. */
+static inline void dma_fetched(void)
+{
+#if !defined(__x86_64__) && !defined(__s390x__)
+	__atomic_thread_fence(__ATOMIC_ACQUIRE);
+#endif
+}
+
 #endif

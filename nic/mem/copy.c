@@ -11,11 +11,19 @@
 #include "icrc.h"
 #include "mem.h"
 
-void mem_copy_run(void *arg)
+void mem_deliver_run(void *arg)
+{
+	const struct copy_job *job = arg;
+
+	dma_deliver(job->dst, job->src, job->len);
+}
+
+static void copy_run(void *arg)
 {
 	const struct copy_job *job = arg;
 
 	dma_copy(job->dst, job->src, job->len);
+	dma_fetched();
 }
 
 static void sum_run(void *arg)
@@ -23,6 +31,7 @@ static void sum_run(void *arg)
 	const struct copy_job *job = arg;
 
 	*job->icrc = icrc_copy(*job->icrc, job->dst, job->src, job->len);
+	dma_fetched();
 }
 
 static bool guarded(struct nic *nic, void (*fn)(void *), void *arg)
@@ -39,14 +48,14 @@ static bool guarded(struct nic *nic, void (*fn)(void *), void *arg)
 
 bool mem_read(struct nic *nic, void *dst, const uint8_t *app, size_t len, uint32_t *icrc)
 {
-	return guarded(nic, icrc ? sum_run : mem_copy_run, &(struct copy_job){dst, app, len, icrc});
+	return guarded(nic, icrc ? sum_run : copy_run, &(struct copy_job){dst, app, len, icrc});
 }
 
 bool mem_write(struct nic *nic, uint8_t *app, const void *src, size_t len)
 {
 	struct copy_job job = {app, src, len, NULL};
 
-	if (guarded(nic, mem_copy_run, &job))
+	if (guarded(nic, mem_deliver_run, &job))
 		return true;
 	nic->faulted = job; /* for mem_write_pinned() */
 	return false;

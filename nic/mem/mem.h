@@ -82,8 +82,8 @@ bool mem_read(struct nic *nic, void *dst, const uint8_t *app, size_t len, uint32
 /** Write len bytes of application memory. @return false if the access faulted: see mem_write_pinned(). */
 bool mem_write(struct nic *nic, uint8_t *app, const void *src, size_t len);
 
-/** The copy of a struct copy_job, for nic_config.guard. */
-void mem_copy_run(void *arg);
+/** The copy of a struct copy_job to application memory, for nic_config.guard. */
+void mem_deliver_run(void *arg);
 
 /** Copy len bytes of the SGE list's memory to dst, starting `offset` bytes into the list; check the L_Keys against
  * this PD. icrc: see mem_read. */

@@ -31,7 +31,7 @@ static bool is_pinned(const struct nic *nic, const struct nic_pd *pd, uint32_t k
 static bool write_page(const struct nic_config *cfg, struct copy_job *part, bool *dropped)
 {
 	for (unsigned i = 0; i < 2; i++) {
-		if (cfg->guard(cfg->ctx, mem_copy_run, part))
+		if (cfg->guard(cfg->ctx, mem_deliver_run, part))
 			return true;
 		if (!cfg->is_mapped(cfg->ctx, part->dst, part->len)) {
 			*dropped = true;

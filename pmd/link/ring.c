@@ -63,20 +63,29 @@ int ring_map(struct ring_consumer *c, int fd)
 	return map(fd, &c->memory);
 }
 
+/** Free the whole pages of data. Where pages are larger than the control page, the first of the data keep theirs. */
+static bool give_back(uint8_t *memory)
+{
+	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), end = (uintptr_t)memory + RING_MAP_BYTES;
+	uintptr_t from = ((uintptr_t)memory + RING_CONTROL + page - 1) & ~(page - 1);
+
+	return madvise((void *)from, end - from, MADV_REMOVE) == 0;
+}
+
 void ring_trim(struct ring_producer *p)
 {
 	if (p->tail - p->trimmed < RING_TRIM || !ring_is_empty(p))
 		return;
 	PMD_POINT(ring_empty);
 	/* The consumer may poll the word at its head during this call: the word is 0 before and after. */
-	if (madvise(p->memory + RING_CONTROL, RING_BYTES, MADV_REMOVE) == 0)
+	if (give_back(p->memory))
 		p->trimmed = p->tail;
 	PMD_POINT(ring_trimmed);
 }
 
 void ring_empty(uint8_t *memory)
 {
-	madvise(memory + RING_CONTROL, RING_BYTES, MADV_REMOVE);
+	give_back(memory);
 }
 
 void ring_unmap(uint8_t *memory)

@@ -27,6 +27,12 @@ struct port_ethdev {
 	struct neigh neigh;
 };
 
+#define ETHDEV_RING_TEXT 80
+
+/** Write net_af_packet's arguments for the ring of a machine with pages of `page` bytes: its blocks have whole pages
+ * and whole frames. */
+void pmd_ethdev_ring(size_t page, char *out, size_t len);
+
 /** Defined in port_ethdev.c: members of struct pmd_port_ops, and what the neighbour table calls. */
 bool pmd_ethdev_resolve(struct pmd_port *port, const struct nic_gid *dgid, uint64_t now_ns);
 unsigned pmd_ethdev_tx_burst(struct pmd_port *port, struct nic_tx_frame *frames, unsigned n, uint64_t now_ns);

@@ -22,11 +22,11 @@
 #define ETHDEV_ACK_DELAY_NS 10000
 #define ETHDEV_RX_ROOM	    4608 /* longest frame: NIC_FRAME_MAX, the Ethernet header, and the PMD's own header */
 
-/* net_af_packet's default frame size of 2048 bytes is too small for an MTU of 4096. 56 frames exactly fill a block of
- * 63 pages, for which the kernel allocates 64 pages (a power of two). The ring must have room for the packets that
- * arrive while another thread has our CPU for one scheduler slice (3 ms). 1024 frames are too few, especially for UC,
- * which has no window that limits the packets in flight. 4096 frames (19 MB) exceed most caches. */
-#define AF_PACKET_RING	 ",framesz=4608,blocksz=258048,framecnt=2072"
+/* net_af_packet's default frame size of 2048 bytes is too small for an MTU of 4096. The ring must have room for the
+ * packets that arrive while another thread has our CPU for one scheduler slice (3 ms). 1024 frames are too few,
+ * especially for UC, which has no window that limits the packets in flight. 4096 frames (19 MB) exceed most caches. */
+#define AF_PACKET_FRAME	 4608
+#define AF_PACKET_FRAMES 2072
 #define AF_PACKET_HEADER 80 /* header bytes per frame in the ring: the kernel's and Ethernet's */
 
 static void ethdev_close(struct pmd_port *port)
@@ -93,16 +93,26 @@ static int ethdev_check_mtu(const struct pmd_device *device, enum nic_mtu mtu, c
 	return 0;
 }
 
+void pmd_ethdev_ring(size_t page, char *out, size_t len)
+{
+	/* Whole frames fill 9 pages of any size. For 63 of the small ones the kernel allocates 64 (a power of two). */
+	size_t block = (page > 4096 ? 9 : 63) * page, each = block / AF_PACKET_FRAME;
+
+	snprintf(out, len, ",framesz=%d,blocksz=%zu,framecnt=%zu", AF_PACKET_FRAME, block,
+		 (AF_PACKET_FRAMES + each - 1) / each * each);
+}
+
 /** Make the device known to DPDK, from its virtual device arguments. */
 static int ethdev_probe(struct port_ethdev *p, const struct pmd_device *device, char *err, size_t err_len)
 {
-	char args[sizeof(device->port) + sizeof(AF_PACKET_RING)];
+	char ring[ETHDEV_RING_TEXT] = "", args[sizeof(device->port) + sizeof(ring)];
 	const char *given = device->port + strlen("ethdev:");
 	bool probed;
 	int rc;
 
-	snprintf(args, sizeof(args), "%s%s", given,
-		 is_af_packet(device) && !strstr(given, "framesz=") ? AF_PACKET_RING : "");
+	if (is_af_packet(device) && !strstr(given, "framesz="))
+		pmd_ethdev_ring((size_t)sysconf(_SC_PAGESIZE), ring, sizeof(ring));
+	snprintf(args, sizeof(args), "%s%s", given, ring);
 	snprintf(p->name, sizeof(p->name), "%.*s", (int)strcspn(given, ","), given);
 	pmd_packet_socket_begin();
 	rc = rte_dev_probe(args);

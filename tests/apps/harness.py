@@ -24,6 +24,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 UROCE = os.path.join(ROOT, "scripts", "uroce")
 CLONE_NEWNET = 0x40000000
 SKIP = 77  # meson's exit code for a skipped test
+SLOWER = int(os.environ.get("TEST_SLOWER", "1"))  # on an emulated CPU: all limits of time are multiplied by this
 LIBC = ctypes.CDLL(None)
 
 
@@ -128,7 +129,7 @@ def ethdev_sides():
 
 def until(seconds, what):
     """Call `what` until it returns something true. @return that, or its last result."""
-    deadline = time.monotonic() + seconds
+    deadline = time.monotonic() + seconds * SLOWER
     while True:
         value = what()
         if value or time.monotonic() > deadline:
@@ -158,7 +159,7 @@ class Process:
         """@return the exit code, or None after the timeout (the process is then gone as well)."""
         code = None
         try:
-            code = self.popen.wait(max(seconds, 0.01))
+            code = self.popen.wait(max(seconds * SLOWER, 0.01))
         except subprocess.TimeoutExpired:
             self.kill()
         Process.running.pop(self.pid, None)
@@ -177,7 +178,7 @@ class Process:
 
     def wait_listen(self, port, seconds):
         """Wait until a process listens on the TCP port in the namespace. @return whether one does."""
-        needle, deadline = f":{port:04X}", time.monotonic() + seconds
+        needle, deadline = f":{port:04X}", time.monotonic() + seconds * SLOWER
         while time.monotonic() < deadline and self.popen.poll() is None:
             for name in ("tcp", "tcp6"):
                 try:
@@ -201,7 +202,11 @@ def run_pair(server_argv, client_argv, sides, seconds, env=None):
 
     @return (ok, reason or "", server output, client output)
     """
-    deadline = time.monotonic() + seconds
+    deadline = time.monotonic() + seconds * SLOWER
+
+    def left():
+        return (deadline - time.monotonic()) / SLOWER
+
     port = free_port()
     server_argv, client_argv = ([str(port) if arg == "PORT" else arg for arg in argv]
                                 for argv in (server_argv, client_argv))
@@ -210,8 +215,8 @@ def run_pair(server_argv, client_argv, sides, seconds, env=None):
         code = server.wait(0.1)
         return False, f"the server did not listen on TCP port {port} (exit code {code})", server.output(), ""
     client = Process(client_argv, sides[1], env)
-    client_code = client.wait(deadline - time.monotonic())
-    server_code = server.wait(min(10, deadline - time.monotonic()) if client_code == 0 else 2)
+    client_code = client.wait(left())
+    server_code = server.wait(min(10, left()) if client_code == 0 else 2)
     reasons = []
     for name, code in (("client", client_code), ("server", server_code)):
         if code is None:
@@ -223,7 +228,8 @@ def run_pair(server_argv, client_argv, sides, seconds, env=None):
 
 def uroce(*argv, side=None):
     enter = side.enter() if side else []
-    return subprocess.run([*enter, UROCE, *argv], capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL)
+    return subprocess.run([*enter, UROCE, *argv], capture_output=True, text=True, timeout=60 * SLOWER,
+                          stdin=subprocess.DEVNULL)
 
 
 class KeptDevice:

@@ -72,11 +72,11 @@ def program_add(cpio, path, libraries, name=None):
         cpio.file(library, libraries.get(os.path.basename(library)) or os.path.realpath(library))
 
 
-def module_order(folder):
-    """Module files in the order in which they must be loaded."""
+def module_order(folder, names):
+    """The files of modules, and of those that they need, in the order in which they must be loaded."""
     files = {}
-    for top, _, names in os.walk(folder):
-        for name in names:
+    for top, _, found in os.walk(folder):
+        for name in found:
             stem, ko, _ = name.partition(".ko")
             if ko:
                 files[stem.replace("-", "_")] = os.path.join(top, name)
@@ -92,7 +92,7 @@ def module_order(folder):
                 visit(needed.replace("-", "_"))
         order.append(path)
 
-    for name in MODULES:
+    for name in names:
         visit(name.replace("-", "_"))
     return order
 
@@ -141,7 +141,7 @@ def build(modules_folder, programs, out, newer=None, more=()):
         raise Missing(f"the newer libibverbs has no {PROVIDER}")
     cpio.file(provider, replaced)
     cpio.add("etc/libibverbs.d/rxe.driver", stat.S_IFREG | 0o644, b"driver rxe\n")
-    order = module_order(modules_folder)
+    order = module_order(modules_folder, MODULES)
     if "rdma_rxe.ko" not in map(module_name, order):
         raise Missing(f"the kernel in {modules_folder} has no rdma_rxe")
     for path in order:

@@ -27,6 +27,7 @@
 #include "namespace.h"
 #include "nic_rdm.h"
 #include "neigh.h"
+#include "port_ethdev.h"
 
 #define WIRE_MTU 4200
 
@@ -645,9 +646,27 @@ static void ethdev__pcap_poll_is_no_cancellation_point(void **state)
 	pmd_close(e);
 }
 
+/** The kernel wants blocks of whole pages, the PMD blocks of whole frames, and rings of whole blocks. */
+static void ethdev__the_ring_fits_pages_of_all_sizes(void **state)
+{
+	(void)state;
+	for (size_t page = 4096; page <= 65536; page *= 2) {
+		char text[ETHDEV_RING_TEXT];
+		unsigned long frame, block, frames;
+
+		pmd_ethdev_ring(page, text, sizeof(text));
+		assert_int_equal(sscanf(text, ",framesz=%lu,blocksz=%lu,framecnt=%lu", &frame, &block, &frames), 3);
+		assert_int_equal(block % page, 0);
+		assert_int_equal(block % frame, 0);
+		assert_int_equal(frames % (block / frame), 0);
+		assert_in_range(frames, 2072, 4096);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(ethdev__the_ring_fits_pages_of_all_sizes),
 		cmocka_unit_test(ethdev__carries_both_families),
 		cmocka_unit_test(ethdev__link_local_addresses_are_on_link),
 		cmocka_unit_test(ethdev__foreign_traffic_does_not_fill_the_ring),

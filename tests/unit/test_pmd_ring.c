@@ -146,6 +146,7 @@ static void ring__an_empty_ring_gives_its_memory_back(void **state)
 	struct both b;
 	uint32_t in = 0, out = 0;
 	int fd = ring_create(&b.p);
+	blkcnt_t least = (blkcnt_t)sysconf(_SC_PAGESIZE) / 512;
 
 	(void)state;
 	assert_true(fd >= 0);
@@ -167,7 +168,7 @@ static void ring__an_empty_ring_gives_its_memory_back(void **state)
 		assert_false(take(&b.c, out));	 /* finds no packet, but skips to the start */
 		ring_say_head(&b.c);
 		ring_trim(&b.p);
-		assert_true(blocks(fd) <= RING_CONTROL / 512);
+		assert_true(blocks(fd) <= least); /* the page with the control page */
 		assert_false(ring_has_entry(&b.c));
 		for (unsigned i = 0; i <= round; i++)
 			in += put(&b.p, in);
