@@ -267,7 +267,7 @@ static uint64_t thread_timeout(struct thread_state *s, unsigned got, uint64_t no
 		return 0;
 	if (idle_server_gathers(&s->idle.server))
 		return timeout < IDLE_GATHER_NS ? timeout : IDLE_GATHER_NS;
-	if (pmd_links_sleep(s->e->host.links))
+	if (pmd_sleep_announce(s->e))
 		return timeout;
 	idle_server_averted(&s->idle.server, now_ns);
 	return 0;

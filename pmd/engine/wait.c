@@ -115,7 +115,7 @@ static uint64_t wait_sleep(struct pmd_engine *e, bool stepped, unsigned got)
 
 	if (stepped)
 		pmd_engine_held(e, e->host.now_ns, now_ns);
-	if (timeout && !pmd_links_sleep(e->host.links))
+	if (timeout && !pmd_sleep_announce(e))
 		timeout = 0;
 	e->waiter.asleep = timeout != 0;
 	wake_ns = pmd_sleep_begin(e, now_ns, timeout, 0);

@@ -13,6 +13,10 @@ void pmd_packet_socket_begin(void);
  *  ring; -1: there is none. DPDK still owns the socket, which is readable while its ring has packets. */
 int pmd_packet_socket_end(void);
 
+/** Filter the port's traffic (UDP to port 4791, ARP, neighbour discovery), and ignore what this host sends. Kernels
+ *  that lack one of these options are no error: the port checks each frame itself, at a cost. */
+void pmd_packet_socket_filter(int fd);
+
 /** Receive all multicast packets of the interface, as long as the socket is open. @return false: the kernel refused. */
 bool pmd_packet_socket_allmulti(int fd, const char *iface);
 

@@ -12,15 +12,19 @@
 #include <rte_mbuf.h>
 
 #include "eal.h"
-#include "key.h"
 #include "packet_socket.h"
 #include "port_ethdev.h"
 
 #define ETHDEV_DESCRIPTORS  512
-#define ETHDEV_RX_POOL	    511 /* enough mbufs for two bursts: the PMD copies packets out of its own ring */
+/* Receive buffers. A PMD that copies packets out of a ring of its own needs enough for two bursts; any other fills its
+ * ring with them, and keeps some for what it sends (net_af_xdp). */
+#define ETHDEV_RX_POOL	    511
+#define ETHDEV_RX_POOL_RING 8191
 #define ETHDEV_PSN_WINDOW   256 /* packets in flight per QP: fewer than any ring on the path can hold */
 #define ETHDEV_ACK_DELAY_NS 10000
 #define ETHDEV_RX_ROOM	    4608 /* longest frame: NIC_FRAME_MAX, the Ethernet header, and the PMD's own header */
+#define ETHDEV_RX_ROOM_MIN  2048 /* what drivers expect; net_af_xdp needs buffers of less than a page */
+#define ETHDEV_LINK_HEADER  64	 /* Ethernet header, VLAN tags and a driver's own header */
 
 /* net_af_packet's default frame size of 2048 bytes is too small for an MTU of 4096. 56 frames exactly fill a block of
  * 63 pages, for which the kernel allocates 64 pages (a power of two). The ring must have room for the packets that
@@ -28,6 +32,12 @@
  * which has no window that limits the packets in flight. 4096 frames (19 MB) exceed most caches. */
 #define AF_PACKET_RING	 ",framesz=4608,blocksz=258048,framecnt=2072"
 #define AF_PACKET_HEADER 80 /* header bytes per frame in the ring: the kernel's and Ethernet's */
+
+/** Make DPDK forget the device, which is closed: another process may want it. */
+static void ethdev_remove(const struct port_ethdev *p)
+{
+	rte_eal_hotplug_remove(p->name[0] >= '0' && p->name[0] <= '9' ? "pci" : "vdev", p->name);
+}
 
 static void ethdev_close(struct pmd_port *port)
 {
@@ -40,7 +50,7 @@ static void ethdev_close(struct pmd_port *port)
 		rte_pktmbuf_free(p->local[p->local_head++ % ETHDEV_LOCAL]);
 	rte_eth_dev_stop(p->id);
 	rte_eth_dev_close(p->id);
-	rte_eal_hotplug_remove("vdev", p->name);
+	ethdev_remove(p);
 	rte_mempool_free(p->rx_pool);
 	free(p);
 }
@@ -72,17 +82,12 @@ static bool is_af_packet(const struct pmd_device *device)
  *  would be lost without an error. */
 static int ethdev_check_mtu(const struct pmd_device *device, enum nic_mtu mtu, char *err, size_t err_len)
 {
-	uint32_t need = (128u << mtu) + (pmd_gid_is_v4(&device->gid) ? PMD_OVERHEAD_V4 : PMD_OVERHEAD_V6);
+	uint32_t need = pmd_device_mtu_need(device, mtu);
 	const char *framesz = strstr(device->port, "framesz=");
+	int rc = pmd_device_mtu_fits(device, mtu, err, err_len);
 
-	if (pmd_key_is_set())
-		need += PMD_OVERHEAD_KEY;
-	if (device->netdev_mtu != 0 && device->netdev_mtu < need) {
-		snprintf(err, err_len,
-			 "an IB MTU of %u needs an MTU of %u on %s, which has %u; raise it or lower UROCE_MTU",
-			 128u << mtu, need, device->netdev, device->netdev_mtu);
-		return -EMSGSIZE;
-	}
+	if (rc != 0)
+		return rc;
 	if (is_af_packet(device) && framesz &&
 	    strtoul(framesz + strlen("framesz="), NULL, 10) < need + AF_PACKET_HEADER) {
 		snprintf(err, err_len,
@@ -111,13 +116,29 @@ static int ethdev_probe(struct port_ethdev *p, const struct pmd_device *device, 
 	if (probed)
 		rc = rte_eth_dev_get_port_by_name(p->name, &p->id);
 	if (rc != 0 && probed)
-		rte_eal_hotplug_remove("vdev", p->name);
+		ethdev_remove(p);
 	if (rc != 0)
 		snprintf(err, err_len,
 			 "DPDK cannot open '%s'%s; check the arguments, that the interface exists and is up, and that "
 			 "the process has CAP_NET_RAW",
 			 args, rc == -EEXIST ? ": another device uses this name" : "");
 	return rc < 0 ? rc : rc > 0 ? -EIO : 0;
+}
+
+/** Whether the driver copies packets out of a ring of its own. */
+static bool ethdev_copies(const struct port_ethdev *p)
+{
+	return strncmp(p->name, "net_af_packet", 13) == 0 || strncmp(p->name, "net_pcap", 8) == 0;
+}
+
+/** @return bytes that a receive buffer needs. */
+static uint16_t ethdev_rx_room(const struct port_ethdev *p)
+{
+	uint16_t mtu = 0;
+
+	if (ethdev_copies(p) || rte_eth_dev_get_mtu(p->id, &mtu) != 0 || mtu > ETHDEV_RX_ROOM - ETHDEV_LINK_HEADER)
+		return ETHDEV_RX_ROOM;
+	return RTE_MAX((uint16_t)(mtu + ETHDEV_LINK_HEADER), (uint16_t)ETHDEV_RX_ROOM_MIN);
 }
 
 static int ethdev_start(struct port_ethdev *p, const char *netdev, char *err, size_t err_len)
@@ -129,7 +150,8 @@ static int ethdev_start(struct port_ethdev *p, const char *netdev, char *err, si
 	int rc;
 
 	snprintf(pool, sizeof(pool), "uroce_rx_%u", p->id);
-	p->rx_pool = rte_pktmbuf_pool_create(pool, ETHDEV_RX_POOL, 0, 0, RTE_PKTMBUF_HEADROOM + ETHDEV_RX_ROOM, 0);
+	p->rx_pool = rte_pktmbuf_pool_create(pool, ethdev_copies(p) ? ETHDEV_RX_POOL : ETHDEV_RX_POOL_RING, 0, 0,
+					     RTE_PKTMBUF_HEADROOM + ethdev_rx_room(p), 0);
 	if (!p->rx_pool) {
 		snprintf(err, err_len,
 			 "DPDK's heap of " PMD_HEAP_MIB
@@ -205,7 +227,7 @@ int pmd_port_ethdev_open(const struct pmd_device *device, enum nic_mtu mtu, stru
 
 no_start:
 	rte_eth_dev_close(p->id);
-	rte_eal_hotplug_remove("vdev", p->name);
+	ethdev_remove(p);
 no_device:
 	free(p);
 	return rc;

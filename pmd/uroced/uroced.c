@@ -4,6 +4,7 @@
  *
  *   uroced --device ADDRESS[,ADDRESS...] [--iface INTERFACE] [--stay] [--allow WHOM] [--foreground]
  *   uroced --iface INTERFACE ...
+ *   uroced --device ADDRESS --uplink ARGUMENTS [--network LENGTH] [--gateway ADDRESS] ...
  *
  * There is one daemon per device in a network namespace. The daemon is not part of the data path: it can be killed at
  * any time, and the next daemon finds the live functions and their sockets. The command returns when processes can
@@ -35,7 +36,7 @@
 #define START_PAUSE_NS 20000000
 
 struct options {
-	const char *device, *iface, *allow;
+	const char *device, *iface, *allow, *uplink, *network, *gateway;
 	bool stay, foreground;
 };
 
@@ -66,12 +67,16 @@ void daemon_rewatch(struct daemon *d, int fd, uint32_t events, uint64_t source)
 static const char usage_text[] =
 	"usage: uroced --device ADDRESS[,ADDRESS...] [--iface INTERFACE] [options]\n"
 	"       uroced --iface INTERFACE [options]\n"
+	"       uroced --device ADDRESS --uplink ARGUMENTS [options]\n"
 	"\n"
 	"The daemon of a uroce device. Programs start it by themselves; start it by hand to let others in or to keep "
 	"it.\n"
 	"\n"
 	"  --device LIST     the device's addresses; the first names it\n"
 	"  --iface NAME      follow an interface: its addresses (beside --device: its IPv6 addresses) and its link\n"
+	"  --uplink ARGS     own a DPDK port that the device's programs share: net_af_packet0,iface=eth1\n"
+	"  --network LENGTH  with --uplink: prefix length of the network; by default every address is on the link\n"
+	"  --gateway ADDRESS with --uplink: next hop to other networks\n"
 	"  --stay            do not leave when the last program has closed the device\n"
 	"  --allow WHOM      besides this user and root: user=NAME, group=NAME or all\n"
 	"  --foreground      do not go into the background\n"
@@ -81,10 +86,17 @@ static const char usage_text[] =
 static int options_parse(int argc, char **argv, struct options *o)
 {
 	static const struct option names[] = {
-		{"device", required_argument, NULL, 'd'}, {"iface", required_argument, NULL, 'i'},
-		{"allow", required_argument, NULL, 'a'},  {"stay", no_argument, NULL, 's'},
-		{"foreground", no_argument, NULL, 'f'},	  {"help", no_argument, NULL, 'h'},
-		{"version", no_argument, NULL, 'v'},	  {NULL, 0, NULL, 0},
+		{"device", required_argument, NULL, 'd'},
+		{"iface", required_argument, NULL, 'i'},
+		{"allow", required_argument, NULL, 'a'},
+		{"stay", no_argument, NULL, 's'},
+		{"foreground", no_argument, NULL, 'f'},
+		{"help", no_argument, NULL, 'h'},
+		{"uplink", required_argument, NULL, 'u'},
+		{"network", required_argument, NULL, 'n'},
+		{"gateway", required_argument, NULL, 'g'},
+		{"version", no_argument, NULL, 'v'},
+		{NULL, 0, NULL, 0},
 	};
 	int c;
 
@@ -98,6 +110,15 @@ static int options_parse(int argc, char **argv, struct options *o)
 			break;
 		case 'a':
 			o->allow = optarg;
+			break;
+		case 'u':
+			o->uplink = optarg;
+			break;
+		case 'n':
+			o->network = optarg;
+			break;
+		case 'g':
+			o->gateway = optarg;
 			break;
 		case 's':
 			o->stay = true;
@@ -181,6 +202,9 @@ static int daemon_configure(struct daemon *d, const struct options *o, char *err
 			return -E2BIG;
 		}
 	}
+	rc = uplink_configure(d, o->uplink, o->network, o->gateway, err, err_len);
+	if (rc != 0)
+		return rc;
 	if (o->iface)
 		rc = gids_follow(d, o->iface, d->n_fixed ? PROTO_FOLLOW_V6 : PROTO_FOLLOW_ALL);
 	if (rc == -ENODEV)
@@ -223,6 +247,9 @@ static int daemon_claim(struct daemon *d, char *err, size_t err_len)
 		return rc;
 	}
 	PMD_POINT(daemon_named);
+	rc = uplink_open(d, err, err_len);
+	if (rc != 0)
+		return rc;
 	slots_probe(d);
 	if (d->adopting > 0)
 		return 0; /* we get the sockets from the functions when they are adopted */
@@ -284,6 +311,9 @@ static void daemon_event(struct daemon *d, const struct epoll_event *event)
 		break;
 	case SOURCE_DATAGRAM:
 		steer_drain(d, a, b);
+		break;
+	case SOURCE_UPLINK:
+		uplink_ready(d, a);
 		break;
 	case SOURCE_NETLINK:
 		gids_netlink(d);
@@ -370,6 +400,7 @@ static void daemon_loop(struct daemon *d)
  *  to bind the UDP port too. */
 static void daemon_end(struct daemon *d)
 {
+	uplink_close(d);
 	keeper_close(d);
 	PMD_POINT(daemon_keeper_closed);
 	for (unsigned i = 0; i < NIC_GID_TABLE_LEN; i++)
@@ -422,6 +453,39 @@ static int daemon_run(struct daemon *d, const struct options *o, int told_fd)
 	return 0;
 }
 
+struct start {
+	struct daemon *d;
+	const struct options *o;
+	int told_fd;
+};
+
+/** Run the daemon of an uplink; see guard_run. Only the first start has someone to tell. */
+static int start_guarded(void *ctx, bool first)
+{
+	const struct start *s = ctx;
+
+	return daemon_run(s->d, s->o, first ? s->told_fd : -1);
+}
+
+/** The first daemon has told_fd and the descriptors of its starter's terminal or pipe: leave them to it. */
+static void start_settle(void *ctx)
+{
+	const struct start *s = ctx;
+
+	if (s->told_fd < 0)
+		return;
+	close(s->told_fd);
+	background();
+}
+
+/** Run the daemon; that of an uplink in a child of its own. @return the exit code. */
+static int start(struct daemon *d, const struct options *o, int told_fd)
+{
+	struct start s = {d, o, told_fd};
+
+	return o->uplink ? guard_run(start_guarded, start_settle, &s) : daemon_run(d, o, told_fd);
+}
+
 int main(int argc, char **argv)
 {
 	static struct daemon d;
@@ -434,7 +498,7 @@ int main(int argc, char **argv)
 		return 2;
 	d.files_limit = inherit_nothing();
 	if (o.foreground)
-		return daemon_run(&d, &o, -1);
+		return start(&d, &o, -1);
 	if (pipe2(told, O_CLOEXEC) != 0 || (child = fork()) < 0) {
 		fprintf(stderr, "uroced: cannot go into the background: %s\n", strerror(errno));
 		return 1;
@@ -442,7 +506,7 @@ int main(int argc, char **argv)
 	if (child == 0) {
 		close(told[0]);
 		setsid();
-		return daemon_run(&d, &o, told[1]);
+		return start(&d, &o, told[1]);
 	}
 	close(told[1]);
 	if (read(told[0], &code, 1) != 1)
