@@ -331,7 +331,10 @@ bool cm_is_busy(const struct daemon *d);
 int uplink_configure(struct daemon *d, const char *args, const char *network, const char *gateway, char *err,
 		     size_t err_len);
 /** Whether the device has an uplink. */
-bool uplink_is(const struct daemon *d);
+static inline bool uplink_is(const struct daemon *d)
+{
+	return d->uplink != NULL;
+}
 /** Whether the uplink's link was up when last looked at. */
 bool uplink_is_up(const struct daemon *d);
 /** If the device has an uplink, open it. @return 0 or a negative errno with a message in err. */

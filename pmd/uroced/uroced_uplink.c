@@ -89,11 +89,6 @@ static int own_rings(struct daemon *d)
 	return daemon_watch(d, u->rings.wait_fd, EPOLLIN, SOURCE(SOURCE_UPLINK, 0, 0));
 }
 
-bool uplink_is(const struct daemon *d)
-{
-	return d->uplink != NULL;
-}
-
 /** Whether the uplink is open. */
 static bool is_open(const struct daemon *d)
 {
@@ -152,7 +147,7 @@ int uplink_open(struct daemon *d, char *err, size_t err_len)
 {
 	struct daemon_uplink *u = d->uplink;
 	char netdev[16];
-	struct uplink_config config = {.netdev = netdev, .gid = d->fixed[0], .eal = getenv("UROCE_EAL")};
+	struct uplink_config config = {.netdev = netdev, .gid = d->fixed[0], .eal = secure_getenv("UROCE_EAL")};
 	const struct uplink_ops *ops;
 	int rc;
 
