@@ -156,7 +156,7 @@ static int uplink_open(const struct uplink_config *config, struct uplink **out, 
 		uplink_free(u);
 		return rc;
 	}
-	uplink_look(u);
+	uplink_check_link(u);
 	uplink_eal_quiet();
 	rc = thread_start(u);
 	if (rc != 0) {

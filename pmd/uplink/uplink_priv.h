@@ -64,6 +64,6 @@ void *uplink_run(void *uplink);
 void uplink_lock(struct uplink *u);
 void uplink_unlock(struct uplink *u);
 /** Look at the port's link; if it has changed, tell the daemon. Lock held. */
-void uplink_look(struct uplink *u);
+void uplink_check_link(struct uplink *u);
 
 #endif

@@ -116,7 +116,7 @@ static int collect(struct uplink *u, struct ring_consumer *in, struct nic_tx_fra
 		pmd_pool_give(u->pool, frames[n].cookie);
 	}
 	heads[n] = in->head;
-	return len < 0 ? len : (int)n;
+	return n > 0 ? (int)n : len < 0 ? len : 0; /* nonsense after packets is found again in the next round */
 }
 
 static unsigned from_function(struct uplink *u, unsigned number, uint64_t now_ns)

@@ -59,7 +59,7 @@ static bool netdev_is_up(const struct uplink *u)
 	return up;
 }
 
-void uplink_look(struct uplink *u)
+void uplink_check_link(struct uplink *u)
 {
 	struct rte_eth_link link = {0};
 	const uint64_t one = 1;
@@ -143,7 +143,7 @@ void *uplink_run(void *uplink)
 		sleep_end(u);
 		now_ns = pmd_now_ns();
 		if (now_ns >= u->look_ns) {
-			uplink_look(u);
+			uplink_check_link(u);
 			u->look_ns = now_ns + LOOK_NS;
 		}
 		if (uplink_step(u, now_ns, &deadline_ns) > 0)

@@ -143,36 +143,6 @@ static int options_parse(int argc, char **argv, struct options *o)
 	return -EINVAL;
 }
 
-/** Undo what the parent process has set: close descriptors, reset signals, raise the soft limit of open files to the
- *  hard limit. @return the previous soft limit; 0: unknown. */
-static uint64_t inherit_nothing(void)
-{
-	struct rlimit limit;
-	uint64_t before = 0;
-	sigset_t none;
-
-	for (int fd = 0; fd < 3; fd++) /* open stdin, stdout and stderr, so that no other file gets their numbers */
-		if (fcntl(fd, F_GETFD) < 0 && errno == EBADF && open("/dev/null", O_RDWR) != fd) {
-			fprintf(stderr, "uroced: /dev/null cannot be opened: %s\n", strerror(errno));
-			exit(1);
-		}
-	if (syscall(SYS_close_range, 3, ~0u, 0) != 0)
-		for (int fd = 3; fd < 65536; fd++)
-			close(fd);
-	for (int i = 1; i < NSIG; i++)
-		signal(i, SIG_DFL);
-	signal(SIGPIPE, SIG_IGN);
-	signal(SIGHUP, SIG_IGN);
-	sigemptyset(&none);
-	sigprocmask(SIG_SETMASK, &none, NULL);
-	if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
-		before = limit.rlim_cur;
-		limit.rlim_cur = limit.rlim_max;
-		setrlimit(RLIMIT_NOFILE, &limit);
-	}
-	return before;
-}
-
 /** Apply the options. @return 0 or a negative errno with a message in err. */
 static int daemon_configure(struct daemon *d, const struct options *o, char *err, size_t err_len)
 {
@@ -409,18 +379,6 @@ static void daemon_end(struct daemon *d)
 	PMD_POINT(daemon_sockets_closed);
 }
 
-static void background(void)
-{
-	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-
-	if (chdir("/") != 0 || null < 0)
-		return;
-	for (int fd = 0; fd < 3; fd++)
-		dup2(null, fd);
-	if (null > 2)
-		close(null);
-}
-
 /** Run the daemon from start to end. @param told_fd pipe to which the command's exit code is written when the daemon is
  *  ready or has failed; -1: none. */
 static int daemon_run(struct daemon *d, const struct options *o, int told_fd)
@@ -441,7 +399,7 @@ static int daemon_run(struct daemon *d, const struct options *o, int told_fd)
 		PMD_POINT(daemon_ready);
 	if (told_fd >= 0) {
 		if (rc == 0)
-			background();
+			process_background();
 		if (write(told_fd, &code, 1) != 1)
 			code = 1;
 		close(told_fd);
@@ -475,7 +433,7 @@ static void start_settle(void *ctx)
 	if (s->told_fd < 0)
 		return;
 	close(s->told_fd);
-	background();
+	process_background();
 }
 
 /** Run the daemon; that of an uplink in a child of its own. @return the exit code. */
@@ -496,7 +454,7 @@ int main(int argc, char **argv)
 
 	if (options_parse(argc, argv, &o) != 0)
 		return 2;
-	d.files_limit = inherit_nothing();
+	d.files_limit = process_inherit_nothing();
 	if (o.foreground)
 		return start(&d, &o, -1);
 	if (pipe2(told, O_CLOEXEC) != 0 || (child = fork()) < 0) {

@@ -14,6 +14,7 @@
  *   uroced_services.c which function serves which port
  *   uroced_cm.c       CM messages for functions that have ended, and for services that no function serves
  *   uroced_uplink.c   a DPDK port that the functions share, instead of sockets
+ *   uroced_process.c  what the daemon's process does not inherit
  *   uroced_guard.c    starting the daemon of an uplink again if it is killed
  *   uroced_tools.c    commands of the `uroce` tool
  *
@@ -360,6 +361,13 @@ struct uplink_state;
 void uplink_put(const struct daemon *d, FILE *out);
 /** @return the state of the uplink now; NULL: there is none. */
 const struct uplink_state *uplink_look(struct daemon *d);
+
+/* uroced_process.c */
+/** Undo what the parent process has set: close descriptors, reset signals, raise the soft limit of open files to the
+ *  hard limit. @return the previous soft limit; 0: unknown. */
+uint64_t process_inherit_nothing(void);
+/** Leave the starter's folder and its standard descriptors. */
+void process_background(void);
 
 /* uroced_guard.c */
 /** Run the daemon of an uplink in a child process, and start it again if it is killed. @param run runs the daemon.

@@ -18,8 +18,7 @@
 #include "ring_pair.h"
 #include "uplink.h"
 
-#define PACKETS	  256 /* of the file; the first is an ARP request, from which the switch learns its neighbour's address \
-		       */
+#define PACKETS	  256 /* of the file; the first is an ARP request: from it the switch learns its neighbour's MAC */
 #define ETHERNET  14
 #define OWN	  "10.0.0.1"
 #define PEER	  "10.0.0.2"
