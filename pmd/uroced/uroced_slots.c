@@ -381,7 +381,7 @@ static bool adopted_is_valid(unsigned n, struct proto_msg *m)
 
 	return m->type == PROTO_ADOPTED && m->len == sizeof(*a) && a->function == n && a->keeper <= 1 &&
 	       m->n_fds == a->keeper && pmd_gid_is_unicast(&a->join.gid) && a->join.follow <= PROTO_FOLLOW_ALL &&
-	       memchr(a->join.iface, 0, sizeof(a->join.iface));
+	       memchr(a->join.iface, 0, sizeof(a->join.iface)) && memchr(a->join.uplink, 0, sizeof(a->join.uplink));
 }
 
 /** The function has answered PROTO_ADOPT. If the function follows an interface, the device follows the interface, too.
