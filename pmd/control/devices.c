@@ -5,7 +5,7 @@
  *   UROCE_DEVICES = entry { separator entry }          separators: blanks, commas, semicolons
  *   entry         = where { "/" option }
  *   where         = IPv4 address | IPv6 address | "[" IPv6 address "]" | interface name
- *   option        = prefix length | "gw=" address | "ethdev=" DPDK device arguments
+ *   option        = prefix length | "gw=" address | "vlan=" number | "ethdev=" DPDK device arguments
  *                 | "uplink=" DPDK device arguments | "uplink"
  *
  * `ethdev=` and `uplink=` must come last: the value contains commas and slashes, and extends to the next blank or
@@ -162,11 +162,20 @@ static int parse_option(char *option, struct pmd_device *d, char *err, size_t er
 		}
 		return 0;
 	}
+	if (strncmp(option, "vlan=", 5) == 0) {
+		bits = strtoul(option + 5, &end, 10);
+		if (!isdigit((unsigned char)option[5]) || *end || bits == 0 || bits > PMD_VLAN_MAX) {
+			snprintf(err, err_len, "UROCE_DEVICES: '%s' names no VLAN; use 1 to %u", option, PMD_VLAN_MAX);
+			return -EINVAL;
+		}
+		d->vlan = (uint16_t)bits;
+		return 0;
+	}
 	bits = strtoul(option, &end, 10);
 	if (!isdigit((unsigned char)option[0]) || *end || bits == 0 || bits > (pmd_gid_is_v4(&d->gid) ? 32 : 128)) {
 		snprintf(err, err_len,
-			 "UROCE_DEVICES: '%s' is no option; use a prefix length, gw=ADDRESS, ethdev=ARGUMENTS or "
-			 "uplink=ARGUMENTS",
+			 "UROCE_DEVICES: '%s' is no option; use a prefix length, gw=ADDRESS, vlan=NUMBER, "
+			 "ethdev=ARGUMENTS or uplink=ARGUMENTS",
 			 option);
 		return -EINVAL;
 	}
@@ -257,6 +266,10 @@ static int parse_entry(char *entry, struct pmd_device *d, char *err, size_t err_
 	}
 	if (d->netdev[0] && strcmp(d->port, "udp") == 0)
 		d->follow = PROTO_FOLLOW_ALL;
+	if (rc >= 0 && d->vlan != 0 && strcmp(d->port, "udp") == 0) {
+		snprintf(err, err_len, "UROCE_DEVICES: vlan= is for DPDK ports; else name the VLAN's interface");
+		return -EINVAL;
+	}
 	return rc >= 0 ? check_gateway(d, err, err_len) : rc;
 }
 

@@ -32,6 +32,7 @@ struct uplink_config {
 	const char *netdev; /* kernel interface behind the device, "" if none: its state and MTU count as well */
 	struct nic_gid gid, gateway; /* gateway: zeroes if there is none */
 	uint8_t prefix_len;	     /* 0: every address is on link */
+	uint16_t vlan;		     /* 0: frames have no tag */
 	const char *eal; /* options of the EAL, separated by blanks, in place of the default ones; NULL: none */
 };
 

@@ -14,6 +14,7 @@ struct port_ethdev {
 	struct nic_gid gid, gateway;
 	bool v4, has_gateway;
 	uint8_t prefix_len;
+	uint16_t vlan; /* 0: none */
 	uint8_t mac[6];
 	uint16_t id; /* DPDK's number of the ethdev */
 	char name[64];

@@ -211,6 +211,7 @@ int pmd_port_ethdev_open(const struct pmd_device *device, enum nic_mtu mtu, stru
 	p->gateway = device->gateway;
 	p->has_gateway = memcmp(&p->gateway, &none, sizeof(none)) != 0;
 	p->prefix_len = device->prefix_len;
+	p->vlan = device->vlan;
 	p->v4 = pmd_gid_is_v4(&p->gid);
 	p->tx_pool = (struct rte_mempool *)pool;
 	rc = ethdev_probe(p, device, err, err_len);

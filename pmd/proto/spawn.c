@@ -55,7 +55,7 @@ extern char **environ;
 
 struct spawn {
 	const char *path;
-	const char *argv[16];
+	const char *argv[18];
 	const char **envp;
 	int fd; /* write end of the pipe: becomes the daemon's stderr */
 	char *stack;
@@ -261,7 +261,7 @@ static int spawn_and_listen(struct spawn *s, char *err, size_t err_len)
 int pmd_spawn_daemon(const struct pmd_device *device, char *err, size_t err_len)
 {
 	const char *allow = secure_getenv("UROCE_ALLOW");
-	char path[PATH_MAX], address[PMD_GID_TEXT], gateway[PMD_GID_TEXT], network[8];
+	char path[PATH_MAX], address[PMD_GID_TEXT], gateway[PMD_GID_TEXT], network[8], vlan[8];
 	struct spawn s = {.path = path};
 	unsigned n = 0;
 	int rc = daemon_path(path, sizeof(path), err, err_len);
@@ -289,6 +289,9 @@ int pmd_spawn_daemon(const struct pmd_device *device, char *err, size_t err_len)
 		snprintf(network, sizeof(network), "%u", device->prefix_len);
 		s.argv[n++] = "--network";
 		s.argv[n++] = network;
+		snprintf(vlan, sizeof(vlan), "%u", device->vlan);
+		s.argv[n++] = "--vlan";
+		s.argv[n++] = vlan;
 	}
 	if (!pmd_gid_is_none(&device->gateway)) {
 		s.argv[n++] = "--gateway";

@@ -67,7 +67,8 @@ static uint16_t port_mtu(const struct uplink *u)
 
 static int port_open(struct uplink *u, const struct uplink_config *config, char *err, size_t err_len)
 {
-	struct pmd_device device = {.gid = config->gid, .gateway = config->gateway, .prefix_len = config->prefix_len};
+	struct pmd_device device = {
+		.gid = config->gid, .gateway = config->gateway, .prefix_len = config->prefix_len, .vlan = config->vlan};
 	char said[160], why[256];
 	const struct port_ethdev *port;
 	int rc;

@@ -36,7 +36,8 @@
 #define START_PAUSE_NS 20000000
 
 struct options {
-	const char *device, *iface, *allow, *uplink, *network, *gateway;
+	const char *device, *iface, *allow;
+	struct uplink_options uplink;
 	bool stay, foreground;
 };
 
@@ -77,6 +78,7 @@ static const char usage_text[] =
 	"  --uplink ARGS     own a DPDK port that the device's programs share: net_af_packet0,iface=eth1\n"
 	"  --network LENGTH  with --uplink: prefix length of the network; by default every address is on the link\n"
 	"  --gateway ADDRESS with --uplink: next hop to other networks\n"
+	"  --vlan NUMBER     with --uplink: send and accept frames of this VLAN\n"
 	"  --stay            do not leave when the last program has closed the device\n"
 	"  --allow WHOM      besides this user and root: user=NAME, group=NAME or all\n"
 	"  --foreground      do not go into the background\n"
@@ -86,17 +88,12 @@ static const char usage_text[] =
 static int options_parse(int argc, char **argv, struct options *o)
 {
 	static const struct option names[] = {
-		{"device", required_argument, NULL, 'd'},
-		{"iface", required_argument, NULL, 'i'},
-		{"allow", required_argument, NULL, 'a'},
-		{"stay", no_argument, NULL, 's'},
-		{"foreground", no_argument, NULL, 'f'},
-		{"help", no_argument, NULL, 'h'},
-		{"uplink", required_argument, NULL, 'u'},
-		{"network", required_argument, NULL, 'n'},
-		{"gateway", required_argument, NULL, 'g'},
-		{"version", no_argument, NULL, 'v'},
-		{NULL, 0, NULL, 0},
+		{"device", required_argument, NULL, 'd'},  {"iface", required_argument, NULL, 'i'},
+		{"allow", required_argument, NULL, 'a'},   {"stay", no_argument, NULL, 's'},
+		{"foreground", no_argument, NULL, 'f'},	   {"help", no_argument, NULL, 'h'},
+		{"uplink", required_argument, NULL, 'u'},  {"network", required_argument, NULL, 'n'},
+		{"gateway", required_argument, NULL, 'g'}, {"vlan", required_argument, NULL, 'l'},
+		{"version", no_argument, NULL, 'v'},	   {NULL, 0, NULL, 0},
 	};
 	int c;
 
@@ -112,13 +109,16 @@ static int options_parse(int argc, char **argv, struct options *o)
 			o->allow = optarg;
 			break;
 		case 'u':
-			o->uplink = optarg;
+			o->uplink.args = optarg;
 			break;
 		case 'n':
-			o->network = optarg;
+			o->uplink.network = optarg;
 			break;
 		case 'g':
-			o->gateway = optarg;
+			o->uplink.gateway = optarg;
+			break;
+		case 'l':
+			o->uplink.vlan = optarg;
 			break;
 		case 's':
 			o->stay = true;
@@ -172,7 +172,7 @@ static int daemon_configure(struct daemon *d, const struct options *o, char *err
 			return -E2BIG;
 		}
 	}
-	rc = uplink_configure(d, o->uplink, o->network, o->gateway, err, err_len);
+	rc = uplink_configure(d, &o->uplink, err, err_len);
 	if (rc != 0)
 		return rc;
 	if (o->iface)
@@ -441,7 +441,7 @@ static int start(struct daemon *d, const struct options *o, int told_fd)
 {
 	struct start s = {d, o, told_fd};
 
-	return o->uplink ? guard_run(start_guarded, start_settle, &s) : daemon_run(d, o, told_fd);
+	return o->uplink.args ? guard_run(start_guarded, start_settle, &s) : daemon_run(d, o, told_fd);
 }
 
 int main(int argc, char **argv)

@@ -328,9 +328,12 @@ uint64_t cm_due_ns(const struct daemon *d);
 bool cm_is_busy(const struct daemon *d);
 
 /* uroced_uplink.c */
-/** Apply the options of an uplink; all may be NULL. @return 0, or -EINVAL with a message in err. */
-int uplink_configure(struct daemon *d, const char *args, const char *network, const char *gateway, char *err,
-		     size_t err_len);
+/** The options of an uplink, as given; NULL: not given. */
+struct uplink_options {
+	const char *args, *network, *gateway, *vlan;
+};
+/** Apply the options. @return 0, or -EINVAL with a message in err. */
+int uplink_configure(struct daemon *d, const struct uplink_options *o, char *err, size_t err_len);
 /** Whether the device has an uplink. */
 static inline bool uplink_is(const struct daemon *d)
 {

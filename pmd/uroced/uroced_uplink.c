@@ -20,6 +20,7 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
+#include "engine.h"
 #include "roce_ip.h"
 #include "uroced_uplink.h"
 
@@ -100,35 +101,51 @@ bool uplink_is_up(const struct daemon *d)
 	return d->uplink->state.up;
 }
 
-int uplink_configure(struct daemon *d, const char *args, const char *network, const char *gateway, char *err,
-		     size_t err_len)
+/** Read a number of an option. @return false: it is none, or not from `least` to `most`. */
+static bool number(const char *text, unsigned long least, unsigned long most, unsigned long *out)
+{
+	char *end;
+
+	if (text[0] < '0' || text[0] > '9')
+		return false;
+	*out = strtoul(text, &end, 10);
+	return !*end && *out >= least && *out <= most;
+}
+
+int uplink_configure(struct daemon *d, const struct uplink_options *o, char *err, size_t err_len)
 {
 	static struct daemon_uplink uplink;
 	struct daemon_uplink *u = &uplink;
+	unsigned long bits = 0, vlan = 0;
 	bool v4 = pmd_gid_is_v4(&d->fixed[0]);
-	char *end = NULL;
-	unsigned long bits = network ? strtoul(network, &end, 10) : 0;
 
-	if (!args) {
-		if (!network && !gateway)
+	if (!o->args) {
+		if (!o->network && !o->gateway && !o->vlan)
 			return 0;
-		snprintf(err, err_len, "--network and --gateway are for devices with --uplink");
+		snprintf(err, err_len, "--network, --gateway and --vlan are for devices with --uplink");
 		return -EINVAL;
 	}
-	if (!args[0] || strlen(args) >= sizeof(u->args) || d->n_fixed != 1) {
+	if (!o->args[0] || strlen(o->args) >= sizeof(u->args) || d->n_fixed != 1) {
 		snprintf(err, err_len, "--uplink takes the arguments of a DPDK device, and --device with one address");
 		return -EINVAL;
 	}
-	if (network && (!network[0] || *end || bits > (v4 ? 32 : 128))) {
-		snprintf(err, err_len, "--network: '%.16s' is no prefix length", network);
+	if (o->network && !number(o->network, 0, v4 ? 32 : 128, &bits)) {
+		snprintf(err, err_len, "--network: '%.16s' is no prefix length", o->network);
 		return -EINVAL;
 	}
-	if (gateway && (!pmd_gid_parse(gateway, &u->gateway) || pmd_gid_is_v4(&u->gateway) != v4)) {
-		snprintf(err, err_len, "--gateway: '%.64s' is no address of the device's family", gateway);
+	if (o->vlan && !number(o->vlan, 0, PMD_VLAN_MAX, &vlan)) {
+		snprintf(err, err_len, "--vlan: '%.16s' is no VLAN; use 1 to %u", o->vlan, PMD_VLAN_MAX);
 		return -EINVAL;
 	}
-	snprintf(u->args, sizeof(u->args), "%s", args);
+	if (o->gateway && (!pmd_gid_parse(o->gateway, &u->gateway) || pmd_gid_is_v4(&u->gateway) != v4 || bits == 0)) {
+		snprintf(err, err_len,
+			 "--gateway: '%.64s' is no address of the device's family, or --network is missing",
+			 o->gateway);
+		return -EINVAL;
+	}
+	snprintf(u->args, sizeof(u->args), "%s", o->args);
 	u->prefix_len = (uint8_t)bits;
+	u->vlan = (uint16_t)vlan;
 	d->uplink = u;
 	return 0;
 }
@@ -156,6 +173,7 @@ int uplink_open(struct daemon *d, char *err, size_t err_len)
 	config.args = u->args;
 	config.gateway = u->gateway;
 	config.prefix_len = u->prefix_len;
+	config.vlan = u->vlan;
 	netdev_of(u->args, netdev, sizeof(netdev));
 	ops = module_load(err, err_len);
 	if (!ops)

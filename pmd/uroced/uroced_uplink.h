@@ -11,6 +11,7 @@ struct daemon_uplink {
 	char args[PROTO_UPLINK_MAX]; /* of the DPDK device; "": the device has kernel sockets, and no uplink */
 	struct nic_gid gateway;
 	uint8_t prefix_len;
+	uint16_t vlan;
 
 	const struct uplink_ops *ops; /* NULL: not open */
 	struct uplink *uplink;

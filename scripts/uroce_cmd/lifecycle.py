@@ -91,7 +91,8 @@ def uplink_of(entry):
     if after:
         options += ["--uplink", after]
         for option in filter(None, uplink.split("/")):
-            options += ["--gateway", option[3:]] if option.startswith("gw=") else ["--network", option]
+            name, _, value = option.rpartition("=")
+            options += [{"gw": "--gateway", "vlan": "--vlan", "": "--network"}.get(name, f"--{name}"), value]
     return place.strip("[]"), options
 
 

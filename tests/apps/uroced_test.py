@@ -232,7 +232,8 @@ def descriptors_thrown(tally):
     function, process = Function(device.address), opener(device)
     wait_for(lambda: len(functions(device.address)) == 2)
     number = [f["number"] for f in functions(device.address) if f["number"] != function.number][0]
-    waits = gid("127.255.255.254") + b"\0" * 16 + struct.pack("=I", FOLLOW_NONE) + b"\0" * UPLINK  # for an address that does not come
+    # For an address that does not come.
+    waits = gid("127.255.255.254") + b"\0" * 16 + struct.pack("=I", FOLLOW_NONE) + b"\0" * UPLINK
     before, many = fds(process.pid), list(range(3)) * 8  # 24: the most that a message may have
 
     def throw_at(name, *first):

@@ -84,6 +84,10 @@ static void devices__uplink(void **state)
 	assert_int_equal(parse("10.0.0.1/uplink=net_af_packet0,iface=lo;10.0.0.2/ethdev=net_pcap0,iface=lo"), 2);
 	assert_string_equal(dev[0].netdev, "lo");
 	assert_string_equal(dev[1].port, "ethdev:net_pcap0,iface=lo");
+	assert_int_equal(parse("10.0.0.1/vlan=7/uplink=net_memif0"), 1);
+	assert_int_equal(dev[0].vlan, 7);
+	assert_int_equal(parse("10.0.0.1/vlan=4095/uplink=net_memif0"), -EINVAL);
+	assert_int_equal(parse("10.0.0.1/vlan=7"), -EINVAL);
 	assert_int_equal(parse("10.0.0.1/uplink="), -EINVAL);
 	assert_non_null(strstr(err, "uplink= are missing"));
 	assert_int_equal(parse("10.0.0.1/uplinks"), -EINVAL);
