@@ -59,6 +59,19 @@ static bool netdev_is_up(const struct uplink *u)
 	return up;
 }
 
+/** memif's client connects when its port is started, and never again by itself. Another start before the two sides have
+ *  agreed would break that off. */
+static void reconnect(struct uplink *u)
+{
+	uint64_t now_ns = pmd_now_ns();
+
+	if (now_ns < u->connect_ns)
+		return;
+	u->connect_ns = now_ns + UPLINK_CONNECT_NS;
+	rte_eth_dev_stop(u->id);
+	u->stopped = rte_eth_dev_start(u->id) != 0;
+}
+
 void uplink_look(struct uplink *u)
 {
 	struct rte_eth_link link = {0};
@@ -67,6 +80,8 @@ void uplink_look(struct uplink *u)
 	bool up =
 		(rte_eth_link_get_nowait(u->id, &link) != 0 || link.link_status == RTE_ETH_LINK_UP) && netdev_is_up(u);
 
+	if (!up && u->connects)
+		reconnect(u);
 	if (up == u->up)
 		return;
 	u->up = up;
