@@ -61,7 +61,7 @@ def connections(tally, sides, what="AF_PACKET"):
         tally.result(f"{name}, {what}", ok and all(words in output for output in outputs), reason, *outputs)
 
 
-# ---- processes of other users, IPv6 --------------------------------------------------------------------------------
+# ---- processes of other users, IPv6 ---------------------------------------------------------------------
 
 NOBODY = 65534
 
@@ -112,7 +112,7 @@ def ipv6(tally, spaces):
         tally.result("rping, IPv6", ok, reason, *outputs)
 
 
-# ---- what is killed --------------------------------------------------------------------------------------------------
+# ---- what is killed ---------------------------------------------------------------------
 
 WRITES = ["ib_write_bw", "-F", "-m", "1024", "-s", "4096", "-u", "19"]
 
@@ -242,7 +242,7 @@ def link_goes(tally, sides):
                  watch.output())
 
 
-# ---- refusals ----------------------------------------------------------------------------------------------------------
+# ---- refusals ---------------------------------------------------------------------
 
 def refusals(tally, sides):
     """What is said when an uplink cannot be had."""
