@@ -164,6 +164,8 @@ static int uplink_open(const struct uplink_config *config, struct uplink **out, 
 		return rc;
 	}
 	uplink_look(u);
+	if (u->up)
+		pmd_ethdev_announce(u->port);
 	uplink_eal_quiet();
 	rc = thread_start(u);
 	if (rc != 0) {

@@ -20,6 +20,7 @@
 
 #include "clock.h"
 #include "port.h"
+#include "port_ethdev.h"
 #include "uplink_priv.h"
 
 #define SPIN_NS 50000u	   /* polling after the last packet: about what it costs to wake a core */
@@ -86,6 +87,8 @@ void uplink_look(struct uplink *u)
 		return;
 	u->up = up;
 	u->stats.link_changes++;
+	if (up)
+		pmd_ethdev_announce(u->port); /* drivers without hardware make a new MAC at each start */
 	if (write(u->changed_fd, &one, sizeof(one)) < 0)
 		return; /* its count is at the maximum: it is readable */
 }
