@@ -166,6 +166,11 @@ bool pmd_ethdev_resolve(struct pmd_port *port, const struct nic_gid *dgid, uint6
 	return memcmp(dgid, &p->gid, sizeof(*dgid)) != 0 && neigh_resolve(&p->neigh, next_hop(p, dgid), now_ns);
 }
 
+void pmd_ethdev_announce(struct pmd_port *port)
+{
+	neigh_announce(&((struct port_ethdev *)port)->neigh);
+}
+
 /* ---- neighbours --------------------------------------------------------------------------------------------- */
 
 static bool ethdev_neigh_transmit(void *ctx, const uint8_t *frame, uint32_t len)

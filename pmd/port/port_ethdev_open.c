@@ -23,7 +23,8 @@
 #define ETHDEV_PSN_WINDOW   256 /* packets in flight per QP: fewer than any ring on the path can hold */
 #define ETHDEV_ACK_DELAY_NS 10000
 #define ETHDEV_RX_ROOM	    4608 /* longest frame: NIC_FRAME_MAX, the Ethernet header, and the PMD's own header */
-#define ETHDEV_RX_ROOM_MIN  2048 /* what drivers expect; net_af_xdp needs buffers of less than a page */
+#define ETHDEV_RX_ROOM_MIN  2048 /* what drivers expect */
+#define ETHDEV_XDP_OBJECT   4096 /* see ethdev_pool_xdp() */
 #define ETHDEV_LINK_HEADER  64	 /* Ethernet header, VLAN tags and a driver's own header */
 
 /* net_af_packet's default frame size of 2048 bytes is too small for an MTU of 4096. 56 frames exactly fill a block of
@@ -141,17 +142,49 @@ static uint16_t ethdev_rx_room(const struct port_ethdev *p)
 	return RTE_MAX((uint16_t)(mtu + ETHDEV_LINK_HEADER), (uint16_t)ETHDEV_RX_ROOM_MIN);
 }
 
+/** Make receive buffers for net_af_xdp, which tells the kernel that they lie one after the other, without gaps, in one
+ *  piece of memory, and takes the first's page for their beginning. DPDK never lets one cross a page, and spreads their
+ *  starts over memory channels: only objects of a page's size, unspread, lie as the driver says. Packets in others are
+ *  lost without an error. */
+static struct rte_mempool *ethdev_pool_xdp(const char *name)
+{
+	const unsigned elt_size = ETHDEV_XDP_OBJECT -
+				  rte_mempool_calc_obj_size(RTE_CACHE_LINE_SIZE, RTE_MEMPOOL_F_NO_SPREAD, NULL) +
+				  RTE_CACHE_LINE_SIZE;
+	struct rte_pktmbuf_pool_private room = {.mbuf_data_room_size = (uint16_t)(elt_size - sizeof(struct rte_mbuf))};
+	struct rte_mempool *pool = rte_mempool_create_empty(name, ETHDEV_RX_POOL_RING, elt_size, 0, sizeof(room),
+							    SOCKET_ID_ANY, RTE_MEMPOOL_F_NO_SPREAD);
+
+	if (!pool)
+		return NULL;
+	rte_pktmbuf_pool_init(pool, &room);
+	if (rte_mempool_populate_default(pool) < 0 || pool->nb_mem_chunks != 1) {
+		rte_mempool_free(pool);
+		return NULL;
+	}
+	rte_mempool_obj_iter(pool, rte_pktmbuf_init, NULL);
+	return pool;
+}
+
+static struct rte_mempool *ethdev_pool(const struct port_ethdev *p)
+{
+	char name[48];
+
+	snprintf(name, sizeof(name), "uroce_rx_%u", p->id);
+	if (strncmp(p->name, "net_af_xdp", 10) == 0)
+		return ethdev_pool_xdp(name);
+	return rte_pktmbuf_pool_create(name, ethdev_copies(p) ? ETHDEV_RX_POOL : ETHDEV_RX_POOL_RING, 0, 0,
+				       RTE_PKTMBUF_HEADROOM + ethdev_rx_room(p), 0);
+}
+
 static int ethdev_start(struct port_ethdev *p, const char *netdev, char *err, size_t err_len)
 {
 	struct rte_eth_conf conf = {0};
 	uint16_t rxd = ETHDEV_DESCRIPTORS, txd = ETHDEV_DESCRIPTORS;
 	struct rte_ether_addr mac;
-	char pool[48];
 	int rc;
 
-	snprintf(pool, sizeof(pool), "uroce_rx_%u", p->id);
-	p->rx_pool = rte_pktmbuf_pool_create(pool, ethdev_copies(p) ? ETHDEV_RX_POOL : ETHDEV_RX_POOL_RING, 0, 0,
-					     RTE_PKTMBUF_HEADROOM + ethdev_rx_room(p), 0);
+	p->rx_pool = ethdev_pool(p);
 	if (!p->rx_pool) {
 		snprintf(err, err_len,
 			 "DPDK's heap of " PMD_HEAP_MIB

@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include <rte_ethdev.h>
+#include <rte_log.h>
 
 #include "clock.h"
 #include "pool.h"
@@ -75,6 +76,7 @@ static int port_open(struct uplink *u, const struct uplink_config *config, char 
 
 	snprintf(device.port, sizeof(device.port), PMD_PORT_ETHDEV "%s", config->args);
 	snprintf(device.netdev, sizeof(device.netdev), "%s", config->netdev);
+	uplink_socket_unlink(config->args);
 	rc = pmd_port_ethdev_open(&device, NIC_MTU_256, u->pool, &u->port, why, sizeof(why));
 	if (rc != 0) {
 		uplink_eal_complaint(said, sizeof(said));
@@ -83,6 +85,11 @@ static int port_open(struct uplink *u, const struct uplink_config *config, char 
 	}
 	port = (const struct port_ethdev *)u->port;
 	u->id = port->id;
+	u->connects = uplink_socket_connects(config->args);
+	u->connect_ns = pmd_now_ns() + UPLINK_CONNECT_NS;
+	if (u->connects)
+		rte_log_set_level_pattern("pmd.net.memif",
+					  RTE_LOG_CRIT); /* each attempt to connect that fails is an error */
 	memcpy(u->mac, port->mac, sizeof(u->mac));
 	if (u->port->wait_fd < 0)
 		u->port->wait_fd = uplink_socket_xdp();
@@ -158,6 +165,8 @@ static int uplink_open(const struct uplink_config *config, struct uplink **out, 
 		return rc;
 	}
 	uplink_check_link(u);
+	if (u->up)
+		pmd_ethdev_announce(u->port);
 	uplink_eal_quiet();
 	rc = thread_start(u);
 	if (rc != 0) {

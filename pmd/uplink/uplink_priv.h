@@ -9,6 +9,8 @@
 #include "ring_pair.h"
 #include "uplink_steer.h"
 
+#define UPLINK_CONNECT_NS 1000000000u /* time between attempts to connect, for a port that connects */
+
 struct pmd_pool;
 struct pmd_port;
 
@@ -27,6 +29,7 @@ struct uplink {
 	uint16_t mtu;
 	uint8_t mac[6];
 	char netdev[16];
+	bool connects; /* the port is to be started again when its link is down */
 	int changed_fd, bell_fd, epoll_fd;
 	pthread_t thread;
 
@@ -35,7 +38,9 @@ struct uplink {
 	pthread_mutex_t lock;
 	unsigned wanted; /* atomic */
 	bool stop, asleep, up;
-	uint64_t look_ns; /* when to look at the link next */
+	bool stopped;	     /* the port could not be started again */
+	uint64_t look_ns;    /* when to look at the link next */
+	uint64_t connect_ns; /* when to start the port again, at the earliest */
 	struct uplink_function functions[UPLINK_FUNCTIONS];
 	uint8_t active[UPLINK_FUNCTIONS]; /* numbers of the functions that are there */
 	unsigned n_active, turn;

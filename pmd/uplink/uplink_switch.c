@@ -127,7 +127,12 @@ static unsigned from_function(struct uplink *u, unsigned number, uint64_t now_ns
 	unsigned sent = 0;
 	int n = collect(u, in, frames, heads);
 
-	if (n > 0) {
+	if (n > 0 && !u->up) { /* else those that wait for the link would keep the switch awake */
+		sent = (unsigned)n;
+		u->stats.tx_down += sent;
+		for (unsigned i = 0; i < sent; i++)
+			pmd_pool_give(u->pool, frames[i].cookie);
+	} else if (n > 0) {
 		sent = u->port->ops->tx_burst(u->port, frames, (unsigned)n, now_ns);
 		u->stats.tx_packets += sent;
 		for (unsigned i = sent; i < (unsigned)n; i++)
@@ -142,11 +147,11 @@ static unsigned from_function(struct uplink *u, unsigned number, uint64_t now_ns
 
 unsigned uplink_step(struct uplink *u, uint64_t now_ns, uint64_t *deadline_ns)
 {
-	unsigned moved = from_port(u, now_ns), active = u->n_active;
+	unsigned moved = u->stopped ? 0 : from_port(u, now_ns), active = u->n_active;
 
 	for (unsigned i = 0; i < active && u->n_active > 0; i++)
 		moved += from_function(u, u->active[(u->turn + i) % u->n_active], now_ns);
 	u->turn++;
-	*deadline_ns = u->port->ops->timeout(u->port, now_ns);
+	*deadline_ns = u->stopped ? UINT64_MAX : u->port->ops->timeout(u->port, now_ns);
 	return moved;
 }

@@ -20,6 +20,7 @@
 
 #include "clock.h"
 #include "port.h"
+#include "port_ethdev.h"
 #include "uplink_priv.h"
 
 #define SPIN_NS 50000u	   /* polling after the last packet: about what it costs to wake a core */
@@ -59,6 +60,20 @@ static bool netdev_is_up(const struct uplink *u)
 	return up;
 }
 
+/** memif's client connects when its port is started, and never again by itself. Another start before the two sides have
+ *  agreed would break that off. */
+static void reconnect(struct uplink *u)
+{
+	uint64_t now_ns = pmd_now_ns();
+
+	if (now_ns < u->connect_ns)
+		return;
+	u->connect_ns = now_ns + UPLINK_CONNECT_NS;
+	rte_eth_dev_stop(u->id);
+	u->stopped = rte_eth_dev_start(u->id) != 0;
+}
+
+
 void uplink_check_link(struct uplink *u)
 {
 	struct rte_eth_link link = {0};
@@ -67,10 +82,14 @@ void uplink_check_link(struct uplink *u)
 	bool up =
 		(rte_eth_link_get_nowait(u->id, &link) != 0 || link.link_status == RTE_ETH_LINK_UP) && netdev_is_up(u);
 
+	if (!up && u->connects)
+		reconnect(u);
 	if (up == u->up)
 		return;
 	u->up = up;
 	u->stats.link_changes++;
+	if (up)
+		pmd_ethdev_announce(u->port); /* drivers without hardware make a new MAC at each start */
 	if (write(u->changed_fd, &one, sizeof(one)) < 0)
 		return; /* its count is at the maximum: it is readable */
 }
