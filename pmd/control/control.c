@@ -183,8 +183,10 @@ static bool device_update(struct pmd_host *host, struct proto_msg *m)
 		address_set(host, i, &device->gids[i], device->scope, sockets[i]);
 	pmd_tap_link(host, device->port_up);
 	keeper_take(c, device, keeper);
-	if (device->rings && pmd_port_uplink_rings(host->port, rings) != 0)
-		c->stats.rings_refused++;
+	if (device->rings && pmd_port_uplink_rings(host->port, rings) != 0) {
+		c->stats.rings_refused++; /* lose the connection: the daemon adopts us again, and makes new ones */
+		return false;
+	}
 	c->device = *device;
 	c->stats.updates++;
 	host->ops->wake(host); /* the serving thread may be sleeping on a socket that has just been closed */

@@ -69,6 +69,7 @@ bool control_device_read(const struct proto_device *device, struct proto_msg *m,
 	unsigned at = first, n_rings = device->rings ? RING_PAIR_FDS : 0;
 
 	if (device->keeper > 1 || device->port_up > 1 || device->uplink > 1 || device->rings > device->uplink ||
+	    (device->uplink ? device->mtu == 0 || device->sockets != 0 : device->mtu != 0) ||
 	    m->n_fds != first + device->keeper + (unsigned)__builtin_popcount(device->sockets) + n_rings)
 		return false;
 	for (unsigned i = 0; i < NIC_GID_TABLE_LEN; i++)

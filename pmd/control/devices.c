@@ -236,7 +236,7 @@ static int parse_port(const char *option, struct pmd_device *d, char *err, size_
 	}
 	if (strncmp(option, "ethdev=", 7) != 0 && strncmp(option, "uplink=", 7) != 0)
 		return 0;
-	if (len == 7 || len >= PROTO_UPLINK_MAX) {
+	if (len == 7 || len - 7 >= PROTO_UPLINK_MAX) {
 		snprintf(err, err_len, "UROCE_DEVICES: the arguments of %.7s are missing or too long", option);
 		return -EINVAL;
 	}

@@ -58,7 +58,7 @@ struct uplink_ops {
 	/** Connect function n: from now on it gets its packets. Replaces the function's earlier rings. @param theirs
 	 *  receives the descriptors for the function (ring_pair.h), which the caller closes. @return 0 or a negative
 	 *  errno. */
-	int (*attach)(struct uplink *u, unsigned n, int theirs[4]);
+	int (*attach)(struct uplink *u, unsigned n, int theirs[3]);
 	/** Disconnect function n; nothing happens if it is not connected. */
 	void (*detach)(struct uplink *u, unsigned n);
 	/** Replace the list of services. @return 0 or a negative errno: the old list stays. */

@@ -6,6 +6,8 @@
 #include <net/if.h>
 #include <netinet/icmp6.h>
 #include <netinet/in.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 
 #include "nic.h"
@@ -47,6 +49,16 @@ void pmd_packet_socket_filter(int fd)
 	 */
 	setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof(program));
 	setsockopt(fd, SOL_PACKET, PACKET_IGNORE_OUTGOING, &on, sizeof(on));
+}
+
+uint32_t pmd_packet_socket_framesz(const char *args)
+{
+	const char *framesz = strstr(args, "framesz=");
+	unsigned long bytes = framesz ? strtoul(framesz + strlen("framesz="), NULL, 10) : 0;
+
+	if (!framesz)
+		return 0;
+	return bytes > PMD_PACKET_SOCKET_HEADER ? (uint32_t)(bytes - PMD_PACKET_SOCKET_HEADER) : 1;
 }
 
 bool pmd_packet_socket_allmulti(int fd, const char *iface)

@@ -64,6 +64,8 @@ struct pmd_port_ops {
 	/** The caller is about to sleep on wait_fd: from now on, packets that arrive must make it readable. NULL: they
 	 *  always do. @return false: packets have arrived, do not sleep. */
 	bool (*sleep)(struct pmd_port *port);
+	/** The sleep is over: packets need not make wait_fd readable. NULL if `sleep` is NULL. */
+	void (*awake)(struct pmd_port *port);
 	/** Close the port and free it. */
 	void (*close)(struct pmd_port *port);
 	/** In a forked child: close file descriptors, touch nothing else. */
@@ -119,7 +121,7 @@ int pmd_port_udp_open(const struct pmd_device *device, enum nic_mtu mtu, struct 
 int pmd_port_uplink_create(struct pmd_port **out, char *err, size_t err_len);
 /** Give the port rings to the uplink, in place of those that it may have. Owns the descriptors, also if it fails.
  *  @return 0 or a negative errno: the port keeps its old rings. */
-int pmd_port_uplink_rings(struct pmd_port *port, const int fds[4]);
+int pmd_port_uplink_rings(struct pmd_port *port, const int fds[3]);
 /** The daemon has ended, and with it the other side of the rings. */
 void pmd_port_uplink_gone(struct pmd_port *port);
 /** Open a port on a DPDK ethdev. @param pool buffers for frames that the port itself sends. @return 0 or a negative

@@ -31,8 +31,7 @@
  * 63 pages, for which the kernel allocates 64 pages (a power of two). The ring must have room for the packets that
  * arrive while another thread has our CPU for one scheduler slice (3 ms). 1024 frames are too few, especially for UC,
  * which has no window that limits the packets in flight. 4096 frames (19 MB) exceed most caches. */
-#define AF_PACKET_RING	 ",framesz=4608,blocksz=258048,framecnt=2072"
-#define AF_PACKET_HEADER 80 /* header bytes per frame in the ring: the kernel's and Ethernet's */
+#define AF_PACKET_RING ",framesz=4608,blocksz=258048,framecnt=2072"
 
 /** Make DPDK forget the device, which is closed: another process may want it. */
 static void ethdev_remove(const struct port_ethdev *p)
@@ -84,16 +83,15 @@ static bool is_af_packet(const struct pmd_device *device)
 static int ethdev_check_mtu(const struct pmd_device *device, enum nic_mtu mtu, char *err, size_t err_len)
 {
 	uint32_t need = pmd_device_mtu_need(device, mtu);
-	const char *framesz = strstr(device->port, "framesz=");
+	uint32_t frame = pmd_packet_socket_framesz(device->port);
 	int rc = pmd_device_mtu_fits(device, mtu, err, err_len);
 
 	if (rc != 0)
 		return rc;
-	if (is_af_packet(device) && framesz &&
-	    strtoul(framesz + strlen("framesz="), NULL, 10) < need + AF_PACKET_HEADER) {
+	if (is_af_packet(device) && frame != 0 && frame < need) {
 		snprintf(err, err_len,
 			 "an IB MTU of %u needs a framesz of %u; raise it, leave it out or lower UROCE_MTU",
-			 128u << mtu, need + AF_PACKET_HEADER);
+			 128u << mtu, need + PMD_PACKET_SOCKET_HEADER);
 		return -EMSGSIZE;
 	}
 	return 0;

@@ -55,10 +55,6 @@ static unsigned uplink_rx_burst(struct pmd_port *port, struct nic_rx_frame *fram
 	port->looked_at = 0;
 	if (!p->there)
 		return 0;
-	if (p->rings.asleep) {
-		ring_pair_awake(&p->rings);
-		ring_pair_drain(&p->rings);
-	}
 	ring_say_head(&p->rings.in); /* releases what the last burst returned */
 	while (got < n && (len = ring_peek(&p->rings.in, &packet, &kind)) > 0) {
 		frames[got++] = (struct nic_rx_frame){.data = packet, .len = (uint32_t)len};
@@ -99,6 +95,18 @@ static bool uplink_sleep(struct pmd_port *port)
 	return !p->there || ring_pair_sleep(&p->rings);
 }
 
+/** If the switch is gone, the bell stays readable: only without rings can we sleep. */
+static void uplink_awake(struct pmd_port *port)
+{
+	struct port_uplink *p = (struct port_uplink *)port;
+
+	if (!p->there || !p->rings.asleep)
+		return;
+	ring_pair_awake(&p->rings);
+	if (!ring_pair_drain(&p->rings))
+		rings_drop(p);
+}
+
 static void uplink_close(struct pmd_port *port)
 {
 	struct port_uplink *p = (struct port_uplink *)port;
@@ -120,6 +128,7 @@ static const struct pmd_port_ops uplink_ops = {
 	.tx_burst = uplink_tx_burst,
 	.tx_copies = true,
 	.sleep = uplink_sleep,
+	.awake = uplink_awake,
 	.close = uplink_close,
 	.abandon = uplink_abandon,
 };
@@ -152,7 +161,7 @@ int pmd_port_uplink_rings(struct pmd_port *port, const int fds[RING_PAIR_FDS])
 	rings_drop(p);
 	p->rings = fresh;
 	p->there = true;
-	__atomic_store_n(&p->port.wait_fd, fresh.wait_fd, __ATOMIC_RELAXED);
+	__atomic_store_n(&p->port.wait_fd, fresh.bell_fd, __ATOMIC_RELAXED);
 	p->port.wait_changes++;
 	return 0;
 }

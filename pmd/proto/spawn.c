@@ -292,10 +292,10 @@ int pmd_spawn_daemon(const struct pmd_device *device, char *err, size_t err_len)
 		snprintf(vlan, sizeof(vlan), "%u", device->vlan);
 		s.argv[n++] = "--vlan";
 		s.argv[n++] = vlan;
-	}
-	if (!pmd_gid_is_none(&device->gateway)) {
-		s.argv[n++] = "--gateway";
-		s.argv[n++] = pmd_gid_str(&device->gateway, gateway, sizeof(gateway));
+		if (!pmd_gid_is_none(&device->gateway)) {
+			s.argv[n++] = "--gateway";
+			s.argv[n++] = pmd_gid_str(&device->gateway, gateway, sizeof(gateway));
+		}
 	}
 	if (allow && allow[0]) {
 		s.argv[n++] = "--allow";

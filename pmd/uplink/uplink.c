@@ -23,6 +23,7 @@
 #include <rte_log.h>
 
 #include "clock.h"
+#include "packet_socket.h"
 #include "pool.h"
 #include "port.h"
 #include "port_ethdev.h"
@@ -51,9 +52,9 @@ static uint32_t netdev_mtu(const char *name)
 
 /** The longest IP packet that the port carries: what the interface carries, if there is one, as drivers of interfaces
  *  do not ask it; but not more than the driver can. */
-static uint16_t port_mtu(const struct uplink *u)
+static uint16_t port_mtu(const struct uplink *u, const char *args)
 {
-	uint32_t mtu = netdev_mtu(u->netdev);
+	uint32_t mtu = netdev_mtu(u->netdev), frame = pmd_packet_socket_framesz(args);
 	struct rte_eth_dev_info info = {0};
 	uint16_t own = 0;
 
@@ -63,6 +64,8 @@ static uint16_t port_mtu(const struct uplink *u)
 		mtu = own;
 	if (rte_eth_dev_info_get(u->id, &info) == 0 && info.max_mtu >= 576 && info.max_mtu < mtu)
 		mtu = info.max_mtu;
+	if (frame != 0 && frame < mtu)
+		mtu = frame;
 	return mtu > UINT16_MAX ? UINT16_MAX : (uint16_t)mtu;
 }
 
@@ -93,7 +96,7 @@ static int port_open(struct uplink *u, const struct uplink_config *config, char 
 	memcpy(u->mac, port->mac, sizeof(u->mac));
 	if (u->port->wait_fd < 0)
 		u->port->wait_fd = uplink_socket_xdp();
-	u->mtu = port_mtu(u);
+	u->mtu = port_mtu(u, config->args);
 	return 0;
 }
 
@@ -202,7 +205,7 @@ static void uplink_close(struct uplink *u)
 
 /* ---- functions ------------------------------------------------------------------------------------------------ */
 
-static int uplink_attach(struct uplink *u, unsigned n, int theirs[4])
+static int uplink_attach(struct uplink *u, unsigned n, int theirs[RING_PAIR_FDS])
 {
 	struct epoll_event event = {.events = EPOLLIN | EPOLLET};
 	struct uplink_function *f = &u->functions[n];
@@ -213,7 +216,7 @@ static int uplink_attach(struct uplink *u, unsigned n, int theirs[4])
 		return rc;
 	uplink_lock(u);
 	uplink_function_drop(u, n);
-	if (epoll_ctl(u->epoll_fd, EPOLL_CTL_ADD, rings.wait_fd, &event) != 0)
+	if (epoll_ctl(u->epoll_fd, EPOLL_CTL_ADD, rings.bell_fd, &event) != 0)
 		rc = -errno;
 	if (rc == 0) {
 		f->rings = rings;
@@ -259,7 +262,7 @@ static void uplink_state(struct uplink *u, struct uplink_state *out)
 	out->stats.rx_not_ours = port->rx_not_ours;
 	out->stats.rx_no_room = port->rx_no_room;
 	out->stats.tx_busy = port->tx_busy;
-	out->stats.tx_errors = port->tx_errors;
+	out->stats.tx_errors += port->tx_errors;
 	out->stats.tx_local = port->tx_local;
 	out->stats.tx_local_full = port->tx_local_full;
 	out->stats.neigh_requests = port->neigh_requests;

@@ -44,6 +44,8 @@ struct uplink {
 	struct uplink_function functions[UPLINK_FUNCTIONS];
 	uint8_t active[UPLINK_FUNCTIONS]; /* numbers of the functions that are there */
 	unsigned n_active, turn;
+	bool full;	    /* functions have packets, but the port took none of them in the last round */
+	uint64_t flowed_ns; /* when it last took some, or none were there */
 	struct steering steering;
 	struct uplink_stats stats;
 };

@@ -47,7 +47,7 @@ static int scan(int family)
 	while (dir && (entry = readdir(dir))) {
 		int fd = entry->d_name[0] == '.' ? FDS_MAX : atoi(entry->d_name);
 
-		if (fd >= FDS_MAX)
+		if (fd >= FDS_MAX || fd == dirfd(dir))
 			continue;
 		if (family == 0)
 			seen[fd] = true;

@@ -16,6 +16,7 @@
 #include "uplink_priv.h"
 
 #define FUNCTION_BURST 32
+#define STUCK_NS       500000000u /* a port that takes no packet for this long loses them */
 
 void uplink_function_drop(struct uplink *u, unsigned n)
 {
@@ -25,7 +26,7 @@ void uplink_function_drop(struct uplink *u, unsigned n)
 		return;
 	f->there = false;
 	/* The function may still have the other descriptors of the bell: closing ours would not remove it. */
-	epoll_ctl(u->epoll_fd, EPOLL_CTL_DEL, f->rings.wait_fd, NULL);
+	epoll_ctl(u->epoll_fd, EPOLL_CTL_DEL, f->rings.bell_fd, NULL);
 	ring_pair_close(&f->rings);
 	for (unsigned i = 0; i < u->n_active; i++)
 		if (u->active[i] == n)
@@ -103,7 +104,14 @@ static int collect(struct uplink *u, struct ring_consumer *in, struct nic_tx_fra
 	for (unsigned looked_at = 0; n < FUNCTION_BURST && looked_at < 2 * FUNCTION_BURST; looked_at++) {
 		heads[n] = in->head;
 		len = ring_peek(in, &packet, &kind);
-		if (len <= 0 || !pmd_pool_take(u->pool, &frames[n], 1))
+		if (len <= 0)
+			break;
+		if (len > NIC_FRAME_MAX) { /* rings take a little more than a buffer */
+			ring_pop(in, (uint32_t)len);
+			u->stats.tx_refused++;
+			continue;
+		}
+		if (!pmd_pool_take(u->pool, &frames[n], 1))
 			break;
 		memcpy(frames[n].data, packet, (size_t)len);
 		frames[n].len = (uint32_t)len;
@@ -127,9 +135,10 @@ static unsigned from_function(struct uplink *u, unsigned number, uint64_t now_ns
 	unsigned sent = 0;
 	int n = collect(u, in, frames, heads);
 
-	if (n > 0 && !u->up) { /* else those that wait for the link would keep the switch awake */
+	/* Else those that wait would keep the switch awake, and be sent long after their senders have given up. */
+	if (n > 0 && (!u->up || now_ns - u->flowed_ns > STUCK_NS)) {
 		sent = (unsigned)n;
-		u->stats.tx_down += sent;
+		*(u->up ? &u->stats.tx_errors : &u->stats.tx_down) += sent;
 		for (unsigned i = 0; i < sent; i++)
 			pmd_pool_give(u->pool, frames[i].cookie);
 	} else if (n > 0) {
@@ -138,6 +147,7 @@ static unsigned from_function(struct uplink *u, unsigned number, uint64_t now_ns
 		for (unsigned i = sent; i < (unsigned)n; i++)
 			pmd_pool_give(u->pool, frames[i].cookie);
 		in->head = heads[sent]; /* those that the port had no room for stay in the ring */
+		u->full |= sent == 0;
 	}
 	ring_say_head(in);
 	if (n < 0)
@@ -147,11 +157,14 @@ static unsigned from_function(struct uplink *u, unsigned number, uint64_t now_ns
 
 unsigned uplink_step(struct uplink *u, uint64_t now_ns, uint64_t *deadline_ns)
 {
-	unsigned moved = u->stopped ? 0 : from_port(u, now_ns), active = u->n_active;
+	unsigned moved = u->stopped ? 0 : from_port(u, now_ns), active = u->n_active, sent = 0;
 
+	u->full = false;
 	for (unsigned i = 0; i < active && u->n_active > 0; i++)
-		moved += from_function(u, u->active[(u->turn + i) % u->n_active], now_ns);
+		sent += from_function(u, u->active[(u->turn + i) % u->n_active], now_ns);
+	if (sent > 0 || !u->full)
+		u->flowed_ns = now_ns;
 	u->turn++;
 	*deadline_ns = u->stopped ? UINT64_MAX : u->port->ops->timeout(u->port, now_ns);
-	return moved;
+	return moved + sent;
 }

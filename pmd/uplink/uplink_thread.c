@@ -73,7 +73,6 @@ static void reconnect(struct uplink *u)
 	u->stopped = rte_eth_dev_start(u->id) != 0;
 }
 
-
 void uplink_check_link(struct uplink *u)
 {
 	struct rte_eth_link link = {0};
@@ -136,7 +135,11 @@ static uint64_t sleep_time(struct uplink *u, uint64_t idle_ns, uint64_t deadline
 {
 	uint64_t until_ns = deadline_ns < u->look_ns ? deadline_ns : u->look_ns, nap_ns;
 
-	if (idle_ns < SPIN_NS || until_ns <= now_ns || u->port->more || !sleep_announce(u))
+	if (idle_ns < SPIN_NS || until_ns <= now_ns || u->port->more)
+		return 0;
+	if (u->full)
+		return NAP_NS; /* the port's driver does not say when it has room */
+	if (!sleep_announce(u))
 		return 0;
 	u->stats.sleeps++;
 	if (u->port->wait_fd >= 0)

@@ -39,6 +39,7 @@ struct options {
 	const char *device, *iface, *allow;
 	struct uplink_options uplink;
 	bool stay, foreground;
+	bool again; /* the daemon was killed, and its guard starts it again */
 };
 
 uint64_t daemon_now_ns(void)
@@ -173,6 +174,10 @@ static int daemon_configure(struct daemon *d, const struct options *o, char *err
 		}
 	}
 	rc = uplink_configure(d, &o->uplink, err, err_len);
+	if (rc == 0 && o->iface && uplink_is(d)) {
+		snprintf(err, err_len, "--iface and --uplink exclude each other: an uplink has one address");
+		rc = -EINVAL;
+	}
 	if (rc != 0)
 		return rc;
 	if (o->iface)
@@ -221,7 +226,7 @@ static int daemon_claim(struct daemon *d, char *err, size_t err_len)
 	if (rc != 0)
 		return rc;
 	slots_probe(d);
-	if (d->adopting > 0)
+	if (d->adopting > 0 && !uplink_is(d))
 		return 0; /* we get the sockets from the functions when they are adopted */
 	for (unsigned i = 0; i < START_TRIES; i++) {
 		gids_sync(d);
@@ -391,7 +396,11 @@ static int daemon_run(struct daemon *d, const struct options *o, int told_fd)
 		rc = daemon_configure(d, o, err, sizeof(err));
 	if (rc == 0)
 		rc = daemon_claim(d, err, sizeof(err));
-	if (rc != 0 && err[0]) { /* no message means success: another daemon has the device */
+	/* No message: another daemon has the device. That is what the starter wanted, but a guard tries again: the
+	 * other may be one that cannot open the port. */
+	if (rc != 0 && !err[0])
+		code = o->again;
+	if (rc != 0 && err[0]) {
 		fprintf(stderr, "uroced: %s\n", err);
 		code = 1;
 	}
@@ -404,8 +413,10 @@ static int daemon_run(struct daemon *d, const struct options *o, int told_fd)
 			code = 1;
 		close(told_fd);
 	}
-	if (rc != 0)
+	if (rc != 0) {
+		uplink_close(d);
 		return code;
+	}
 	daemon_loop(d);
 	daemon_end(d);
 	return 0;
@@ -421,8 +432,10 @@ struct start {
 static int start_guarded(void *ctx, bool first)
 {
 	const struct start *s = ctx;
+	struct options o = *s->o;
 
-	return daemon_run(s->d, s->o, first ? s->told_fd : -1);
+	o.again = !first;
+	return daemon_run(s->d, &o, first ? s->told_fd : -1);
 }
 
 /** The first daemon has told_fd and the descriptors of its starter's terminal or pipe: leave them to it. */

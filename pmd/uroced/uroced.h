@@ -83,7 +83,7 @@ struct slot {
 	bool late; /* the function's queue was full: send the state when the connection is writable */
 	/* Rings to the uplink: made, and to be sent; or sent. */
 	bool rings_made, rings_sent;
-	int rings[4];
+	int rings[3];
 };
 
 /** A connection request for a service that no function serves yet: kept until due_ns (CLOCK_MONOTONIC). */
@@ -349,6 +349,8 @@ bool uplink_suits(const struct daemon *d, const struct proto_join *join, char *e
 /** Describe the uplink to function n. @param fds receives its rings, if it has not been sent them.
  *  @return the number of descriptors. */
 unsigned uplink_describe(struct daemon *d, unsigned n, struct proto_device *out, int *fds);
+/** Make the rings of function n, unless it has some. @return false: no memory, or no descriptors. */
+bool uplink_ready_for(struct daemon *d, unsigned n);
 /** Function n has been sent what uplink_describe described. */
 void uplink_sent(struct daemon *d, unsigned n);
 /** Function n has ended, or needs new rings. */

@@ -2,10 +2,11 @@
 /*
  * uroced_guard.c - starts the daemon of an uplink again if it is killed.
  *
- * Functions get over the end of a daemon that has only sockets: they hold these themselves. But the DPDK port of an
+ * Functions survive the end of a daemon that has only sockets: they hold these themselves. But the DPDK port of an
  * uplink ends with its daemon, and a function often lacks the right to open it. So that daemon is the child of a
  * process that does nothing but wait, with the same rights, arguments and environment. A daemon that fails again and
- * again at once is started less and less often. A daemon that exits by itself is not started again.
+ * again is started less and less often. One that ends without a failure is not started again; nor is the first if it
+ * fails, because its starter is told.
  */
 #include <errno.h>
 #include <signal.h>
@@ -18,7 +19,7 @@
 #include "uroced.h"
 
 #define STAYED_NS     10000000000u /* a daemon that ran for this long starts anew without a pause */
-#define PAUSE_MS      50	   /* before the second start in a row; doubles */
+#define PAUSE_NS      50000000u	   /* before the second start in a row; doubles */
 #define PAUSE_DOUBLES 7
 
 static sigset_t signals(void)
@@ -51,6 +52,24 @@ static int wait_for(pid_t child, bool *told)
 	}
 }
 
+/** Pause before another start: the longer, the more have failed in a row. @return false: we were asked to end. */
+static bool pause_for(unsigned failures)
+{
+	unsigned doubles = failures - 2 < PAUSE_DOUBLES ? failures - 2 : PAUSE_DOUBLES;
+	uint64_t end_ns = daemon_now_ns() + ((uint64_t)PAUSE_NS << doubles), now_ns;
+	sigset_t set = signals();
+
+	while (failures > 1 && (now_ns = daemon_now_ns()) < end_ns) {
+		struct timespec left = {.tv_sec = (time_t)((end_ns - now_ns) / 1000000000u),
+					.tv_nsec = (long)((end_ns - now_ns) % 1000000000u)};
+		int sig = sigtimedwait(&set, NULL, &left);
+
+		if (sig == SIGTERM || sig == SIGINT)
+			return false;
+	}
+	return true;
+}
+
 int guard_run(int (*run)(void *ctx, bool first), void (*settle)(void *ctx), void *ctx)
 {
 	sigset_t set = signals();
@@ -67,24 +86,17 @@ int guard_run(int (*run)(void *ctx, bool first), void (*settle)(void *ctx), void
 			sigprocmask(SIG_UNBLOCK, &set, NULL);
 			return run(ctx, first);
 		}
+		if (child < 0 && first) {
+			fprintf(stderr, "uroced: no process for the uplink: %s\n", strerror(errno));
+			return 1;
+		}
 		if (first)
 			settle(ctx);
-		if (child < 0) {
-			fprintf(stderr, "uroced: no process for the uplink: %s\n", strerror(errno));
-			status = SIGKILL; /* try again */
-		} else {
-			status = wait_for(child, &told);
-		}
-		if (!WIFSIGNALED(status))
-			return WEXITSTATUS(status);
-		if (told)
+		status = child < 0 ? SIGKILL : wait_for(child, &told);
+		if (told || (WIFEXITED(status) && (first || WEXITSTATUS(status) == 0)))
+			return WIFEXITED(status) ? WEXITSTATUS(status) : 0;
+		failures = daemon_now_ns() - since_ns < STAYED_NS ? failures + 1 : 1;
+		if (!pause_for(failures))
 			return 0;
-		failures = daemon_now_ns() - since_ns < STAYED_NS ? failures + 1 : 0;
-		if (failures > 1) {
-			unsigned ms = PAUSE_MS << (failures - 2 < PAUSE_DOUBLES ? failures - 2 : PAUSE_DOUBLES);
-			struct timespec pause = {.tv_sec = ms / 1000, .tv_nsec = (long)(ms % 1000) * 1000000};
-
-			sigtimedwait(&set, NULL, &pause);
-		}
 	}
 }

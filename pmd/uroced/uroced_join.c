@@ -151,7 +151,7 @@ int slots_join(struct daemon *d, int fd, const struct ucred *peer, const struct 
 	d->stats.leaves += s->again; /* the previous owner of the number has ended */
 	*s = (struct slot){.fd = fd, .peer = *peer, .join = *join, .since_ns = realtime_ns()};
 	PMD_POINT(daemon_slot_grown);
-	rc = slot_welcome(d, n, listen_fd);
+	rc = uplink_is(d) && !uplink_ready_for(d, n) ? -ENOMEM : slot_welcome(d, n, listen_fd);
 	PMD_POINT(daemon_welcomed);
 	close(listen_fd);
 	if (rc != 0) {

@@ -87,7 +87,7 @@ static int own_rings(struct daemon *d)
 		return rc;
 	u->has_rings = true;
 	ring_pair_sleep(&u->rings);
-	return daemon_watch(d, u->rings.wait_fd, EPOLLIN, SOURCE(SOURCE_UPLINK, 0, 0));
+	return daemon_watch(d, u->rings.bell_fd, EPOLLIN, SOURCE(SOURCE_UPLINK, 0, 0));
 }
 
 /** Whether the uplink is open. */
@@ -224,6 +224,17 @@ bool uplink_suits(const struct daemon *d, const struct proto_join *join, char *e
 	return false;
 }
 
+bool uplink_ready_for(struct daemon *d, unsigned n)
+{
+	struct slot *s = &d->slots[n];
+
+	if (!s->rings_made && !s->rings_sent) {
+		s->rings_made = d->uplink->ops->attach(d->uplink->uplink, n, s->rings) == 0;
+		d->stats.uplink_no_rings += !s->rings_made;
+	}
+	return s->rings_made || s->rings_sent;
+}
+
 unsigned uplink_describe(struct daemon *d, unsigned n, struct proto_device *out, int *fds)
 {
 	struct daemon_uplink *u = d->uplink;
@@ -235,12 +246,8 @@ unsigned uplink_describe(struct daemon *d, unsigned n, struct proto_device *out,
 	out->mtu = u->state.mtu;
 	if (s->rings_sent)
 		return 0;
-	if (!s->rings_made && u->ops->attach(u->uplink, n, s->rings) == 0)
-		s->rings_made = true;
-	if (!s->rings_made) {
-		d->stats.uplink_no_rings++;
+	if (!uplink_ready_for(d, n))
 		return 0;
-	}
 	out->rings = 1;
 	memcpy(fds, s->rings, sizeof(s->rings));
 	return RING_PAIR_FDS;
@@ -314,25 +321,40 @@ static void packet_take(struct daemon *d, const uint8_t *ip, uint32_t len)
 	d->stats.unowned_datagrams++;
 }
 
-/** Take the packets for numbers without a function. */
-static void rings_drain(struct daemon *d)
+/** Take up to DRAIN_BURST packets. @return whether there were fewer. */
+static bool rings_burst(struct daemon *d, struct ring_pair *rings)
 {
-	struct daemon_uplink *u = d->uplink;
 	uint8_t copy[RING_PACKET_MAX];
 	const uint8_t *packet;
 	uint32_t kind;
 	int len;
 
-	ring_pair_awake(&u->rings);
-	ring_pair_drain(&u->rings);
-	for (unsigned i = 0; i < DRAIN_BURST && (len = ring_peek(&u->rings.in, &packet, &kind)) > 0; i++) {
+	for (unsigned i = 0; i < DRAIN_BURST; i++) {
+		len = ring_peek(&rings->in, &packet, &kind);
+		if (len <= 0)
+			return true;
 		memcpy(copy, packet, (size_t)len);
-		ring_pop(&u->rings.in, (uint32_t)len);
-		ring_say_head(&u->rings.in);
+		ring_pop(&rings->in, (uint32_t)len);
+		ring_say_head(&rings->in);
 		packet_take(d, copy, (uint32_t)len);
 	}
-	if (!ring_pair_sleep(&u->rings))
-		ring_pair_ring_self(&u->rings);
+	return false;
+}
+
+/** Take the packets for numbers without a function. While there are more, the bell stays readable. */
+static void rings_drain(struct daemon *d)
+{
+	struct ring_pair *rings = &d->uplink->rings;
+
+	ring_pair_awake(rings);
+	for (unsigned i = 0; i < DRAIN_BURST; i++) {
+		if (!rings_burst(d, rings))
+			return;
+		ring_pair_drain(rings);
+		if (ring_pair_sleep(rings))
+			return;
+	}
+	ring_set_asleep(&rings->in, true); /* they come one at a time: the next one rings */
 }
 
 void uplink_ready(struct daemon *d, unsigned what)

@@ -98,6 +98,10 @@ def uplink_of(entry):
 
 def up(args, entry):
     place, uplink = uplink_of(entry)
+    if uplink and place in interfaces():
+        raise UroceError(f"an uplink has an address: ADDRESS/uplink=..., not {clean(place)}")
+    if entry.endswith("/uplink"):
+        raise UroceError(f"which port is to be the uplink of {clean(place)}? name it: {clean(place)}/uplink=ARGUMENTS")
     if place not in interfaces() and not gid_text(place):
         raise UroceError(f"'{clean(place)}' is neither an address nor an interface of this network namespace")
     there = [device for device in find(look=False) if device.daemon and device.answers_to(place)]
@@ -111,6 +115,8 @@ def up(args, entry):
         there = [device for device in find(look=False) if device.daemon and device.answers_to(place)]
         if not there:
             raise UroceError(f"the daemon of {place} has ended again")
+    elif uplink and (there[0].daemon.get("uplink") or {}).get("device") != uplink[uplink.index("--uplink") + 1]:
+        raise UroceError(f"the daemon of {place} runs already, with another uplink or none; uroce down first")
     elif args.allow and there[0].daemon["daemon"]["allow"] != args.allow:
         raise UroceError(f"the daemon of {place} runs already and lets in {there[0].daemon['daemon']['allow']}; "
                          "--allow is for its start: uroce down first")

@@ -125,16 +125,15 @@ static void pair__rings_only_a_sleeper_and_once(void **state)
 	assert_false(ring_pair_sleep(&b)); /* there is a packet */
 	ring_pop(&b.in, 1);
 	assert_true(ring_pair_sleep(&b));
-	assert_false(readable(b.wait_fd));
+	assert_false(readable(b.bell_fd));
 	assert_int_equal(ring_pair_send(&a, &byte, 1), 1);
 	assert_true(ring_pair_wake(&a));
 	assert_false(ring_pair_wake(&a));
-	assert_true(readable(b.wait_fd));
+	assert_true(readable(b.bell_fd));
 	ring_pair_awake(&b);
 	ring_pair_drain(&b);
-	assert_false(readable(b.wait_fd));
-	ring_pair_ring_self(&b);
-	assert_true(readable(b.wait_fd));
+	assert_false(readable(b.bell_fd));
+	assert_true(ring_pair_drain(&b));
 	ring_pair_close(&a);
 	ring_pair_close(&b);
 }
@@ -147,7 +146,7 @@ static void pair__refuses_descriptors_of_no_ring(void **state)
 	(void)state;
 	assert_int_equal(ring_pair_create(&a, fds), 0);
 	close(fds[1]);
-	fds[1] = dup(fds[2]); /* an eventfd in place of a ring */
+	fds[1] = dup(fds[2]); /* a bell in place of a ring */
 	assert_true(ring_pair_map(&b, fds) < 0);
 	for (unsigned i = 0; i < RING_PAIR_FDS; i++)
 		assert_int_equal(close(fds[i]), -1); /* they are closed */
@@ -248,11 +247,46 @@ static void port__goes_on_with_new_rings(void **state)
 	assert_true(r.port->ops->sleep(r.port));
 	assert_int_equal(ring_pair_send(&r.switch_side, packet, sizeof(packet)), 1);
 	assert_true(ring_pair_wake(&r.switch_side));
-	assert_true(readable(r.port->wait_fd));
-	assert_int_equal(r.port->ops->rx_burst(r.port, &frame, 1, 0), 1);
+	assert_int_equal(r.port->ops->rx_burst(r.port, &frame, 1, 0), 1); /* by a thread that polls meanwhile */
 	assert_int_equal(frame.data[0], 7);
+	assert_true(readable(r.port->wait_fd)); /* the sleeper is still to wake */
+	r.port->ops->awake(r.port);
 	assert_false(readable(r.port->wait_fd));
 	port_close(&r);
+}
+
+static void port__sleeps_without_a_switch(void **state)
+{
+	struct port_rig r;
+
+	(void)state;
+	port_open(&r);
+	assert_true(r.port->ops->sleep(r.port));
+	ring_pair_close(&r.switch_side);
+	assert_true(readable(r.port->wait_fd));
+	r.port->ops->awake(r.port);
+	assert_int_equal(r.port->wait_fd, -1);
+	r.port->ops->close(r.port);
+}
+
+static void pair__neither_side_makes_the_other_wait(void **state)
+{
+	struct ring_pair a, b;
+	const uint8_t byte = 1;
+
+	(void)state;
+	open_pair(&a, &b);
+	for (unsigned i = 0; i < 100000;
+	     i++) { /* the other side never reads its bell, and always says that it sleeps */
+		ring_set_asleep(&b.in, true);
+		ring_pair_send(&a, &byte, 1);
+		ring_pair_wake(&a);
+	}
+	assert_true(readable(b.bell_fd));
+	ring_pair_close(&b);
+	ring_control(a.out.memory)->asleep = 1;
+	assert_true(ring_pair_wake(&a)); /* without a signal */
+	ring_pair_close(&a);
 }
 
 static void port__gives_up_rings_with_nonsense(void **state)
@@ -393,7 +427,7 @@ static struct {
 	struct pmd_port port;
 	uint8_t in[64][64];
 	unsigned n_in;
-	uint8_t out[256][64];
+	uint8_t out[256][64], more[NIC_FRAME_MAX];
 	unsigned n_out, room;
 	unsigned buffers; /* taken and not given back */
 } fake;
@@ -450,6 +484,7 @@ static struct uplink *switch_open(void)
 	fake.port.ops = &fake_ops;
 	fake.room = 256;
 	u->port = &fake.port;
+	u->up = true;
 	u->gid = gid_v4(OWN);
 	u->epoll_fd = epoll_create1(0);
 	return u;
@@ -461,7 +496,7 @@ static void switch_attach(struct uplink *u, unsigned n, struct ring_pair *functi
 	int fds[RING_PAIR_FDS];
 
 	assert_int_equal(ring_pair_create(&u->functions[n].rings, fds), 0);
-	assert_int_equal(epoll_ctl(u->epoll_fd, EPOLL_CTL_ADD, u->functions[n].rings.wait_fd, &event), 0);
+	assert_int_equal(epoll_ctl(u->epoll_fd, EPOLL_CTL_ADD, u->functions[n].rings.bell_fd, &event), 0);
 	u->functions[n].there = true;
 	u->active[u->n_active++] = (uint8_t)n;
 	assert_int_equal(ring_pair_map(function, fds), 0);
@@ -525,7 +560,7 @@ static void switch__gives_each_function_its_packets_and_the_daemon_the_rest(void
 	assert_int_equal(u->stats.rx_packets, 7);
 	assert_int_equal(u->stats.rx_not_roce, 1);
 	assert_int_equal(u->stats.bells, 1);
-	assert_true(readable(two.wait_fd));
+	assert_true(readable(two.bell_fd));
 	uplink_function_drop(u, 2);
 	arrive(0x020001);
 	step(u);
@@ -609,6 +644,9 @@ static void switch__refuses_packets_that_are_not_the_devices(void **state)
 		step(u);
 	assert_int_equal(fake.n_out, 50);
 	assert_int_equal(u->stats.tx_refused, 150);
+	assert_int_equal(ring_pair_send(&one, fake.out[0], NIC_FRAME_MAX + 1), 1); /* longer than a buffer */
+	step(u);
+	assert_int_equal(u->stats.tx_refused, 151);
 	switch_close(u);
 	ring_pair_close(&one);
 }
@@ -652,6 +690,8 @@ int main(void)
 		cmocka_unit_test(port__gives_packets_that_stay_valid_until_the_next_burst),
 		cmocka_unit_test(port__takes_no_more_than_fits_and_drops_without_a_daemon),
 		cmocka_unit_test(port__goes_on_with_new_rings),
+		cmocka_unit_test(port__sleeps_without_a_switch),
+		cmocka_unit_test(pair__neither_side_makes_the_other_wait),
 		cmocka_unit_test(port__gives_up_rings_with_nonsense),
 		cmocka_unit_test(steer__by_the_function_of_the_qpn),
 		cmocka_unit_test(steer__services_to_who_serves_them),
