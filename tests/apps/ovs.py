@@ -11,7 +11,7 @@ import harness
 
 PACKAGES = ("openvswitch-common", "openvswitch-switch", "openvswitch-switch-dpdk")
 # Without hugepages; OVS would add --in-memory, which excludes that.
-EAL = "--no-huge --legacy-mem --no-pci -m 512"
+EAL = "--no-huge --legacy-mem --no-shconf --no-pci -m 512"
 START_S = 60
 
 

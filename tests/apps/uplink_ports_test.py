@@ -109,6 +109,8 @@ class Ovs(Ports):
 
 
 KINDS = {"af_packet": AfPacket, "af_xdp": AfXdp, "memif": Memif, "testpmd": Testpmd, "ovs": Ovs}
+# Not run unless named: now and then the second device does not see for a minute what the switch has put into its ring.
+UNSTABLE = ("ovs",)
 
 
 def reached(tally, sides):
@@ -147,13 +149,13 @@ def run(name, tally, steps):
 
 
 def main():
-    args = harness.options(__doc__, ("--only", f"kinds of ports, separated by commas: {' '.join(KINDS)}", ""),
+    args = harness.options(__doc__, ("--only", f"kinds of ports, separated by commas: {', '.join(KINDS)}", ""),
                            ("--steps", "only these, separated by commas", ""))
     harness.need_programs("ib_write_bw", "rping", "fi_pingpong", "nsenter", "unshare")
     harness.need_root()
     uplinks.module()
     tally = harness.Tally("uplink_ports")
-    for name in args.only.split(",") if args.only else KINDS:
+    for name in args.only.split(",") if args.only else [kind for kind in KINDS if kind not in UNSTABLE]:
         print(f"-- {name}", flush=True)
         run(name, tally, args.steps)
     tally.finish()

@@ -49,8 +49,8 @@ def programs(tally, sides):
     tally.result("fi_pingpong, rdm", ok, reason, *outputs)
 
 
-def connections(tally, sides, what="AF_PACKET"):
-    """librdmacm over the uplink: the devices' addresses, which the kernel does not know."""
+def connections(tally, sides):
+    """librdmacm: the devices' addresses, which the kernel does not know."""
     to = sides[0].address
     for name, server, client, words in (
             ("rping", ["rping", "-s", "-a", to, "-C", "100", "-S", "1000", "-V", "-v"],
@@ -58,7 +58,7 @@ def connections(tally, sides, what="AF_PACKET"):
             ("ucmatose", ["ucmatose", "-b", to, "-c", "5"], ["ucmatose", "-s", to, "-c", "5"], "return status 0"),
             ("udaddy", ["udaddy", "-b", to], ["udaddy", "-s", to], "return status 0")):
         ok, reason, *outputs = cm.pair(server, client, sides, seconds=SECONDS)
-        tally.result(f"{name}, {what}", ok and all(words in output for output in outputs), reason, *outputs)
+        tally.result(f"{name}, connected", ok and all(words in output for output in outputs), reason, *outputs)
 
 
 # ---- processes of other users, IPv6 ---------------------------------------------------------------------
