@@ -14,8 +14,8 @@ SECONDS = 60
 
 
 def short_matrix(mtus=(1024, 4096)):
-    """Each kind of perftest's operations, bandwidth and latency. Not the bandwidth of what is lost when the receiver has
-    no CPU for a moment: perftest waits for it for ever."""
+    """Each kind of perftest's operations, bandwidth and latency. Not the bandwidth of what is lost when the receiver
+    has no CPU for a moment: perftest waits for it for ever."""
     for number, (operation, connection, more, events) in enumerate(perftest_test.KINDS):
         for form in ("bw", "lat") if connection == "RC" or operation == "write" else ("lat",):
             case = perftest_test.Case(operation, connection, more, form, mtus[number % len(mtus)],
