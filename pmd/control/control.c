@@ -51,8 +51,12 @@ void pmd_control_unwatch(struct pmd_control *c, struct pmd_watch *w)
 
 /* ---- the daemon ----------------------------------------------------------------------------------------- */
 
-static void daemon_lose(struct pmd_control *c)
+static void daemon_lose(struct pmd_host *host)
 {
+	struct pmd_control *c = host->control;
+
+	if (c->device.uplink)
+		pmd_port_uplink_gone(host->port);
 	pmd_control_unwatch(c, &c->daemon);
 	close(c->daemon.fd);
 	c->daemon.fd = -1;
@@ -128,6 +132,11 @@ static void address_set(struct pmd_host *host, unsigned i, const struct nic_gid 
 {
 	bool same = pmd_gid_equal(&host->control->device.gids[i], gid);
 
+	if (host->control->device.uplink) {
+		if (!same)
+			nic_gid_set(host->nic, i, pmd_gid_is_none(gid) ? NULL : gid);
+		return;
+	}
 	if (same && (fd < 0 || pmd_port_udp_has(host->port, i))) {
 		if (fd >= 0)
 			close(fd);
@@ -163,17 +172,21 @@ static bool device_update(struct pmd_host *host, struct proto_msg *m)
 {
 	struct pmd_control *c = host->control;
 	const struct proto_device *device = m->data;
-	int sockets[NIC_GID_TABLE_LEN], keeper;
+	int sockets[NIC_GID_TABLE_LEN], rings[RING_PAIR_FDS], keeper;
 
 	if (m->type != PROTO_DEVICE || m->len != sizeof(*device) || !pmd_gid_equal(&device->key, &c->device.key))
 		return false;
-	if (!control_device_read(device, m, 0, &keeper, sockets))
+	if (device->uplink != c->device.uplink || !control_device_read(device, m, 0, &keeper, sockets, rings))
 		return false;
 	PMD_POINT(news_come);
 	for (unsigned i = 0; i < NIC_GID_TABLE_LEN; i++)
 		address_set(host, i, &device->gids[i], device->scope, sockets[i]);
 	pmd_tap_link(host, device->port_up);
 	keeper_take(c, device, keeper);
+	if (device->rings && pmd_port_uplink_rings(host->port, rings) != 0) {
+		c->stats.rings_refused++; /* lose the connection: the daemon adopts us again, and makes new ones */
+		return false;
+	}
 	c->device = *device;
 	c->stats.updates++;
 	host->ops->wake(host); /* the serving thread may be sleeping on a socket that has just been closed */
@@ -234,7 +247,7 @@ static bool daemon_hear(struct pmd_host *host)
 		c->stats.updates_lost++; /* the daemon will adopt us again, and resend its state */
 	else
 		c->stats.bad_updates++;
-	daemon_lose(c);
+	daemon_lose(host);
 	return false;
 }
 
@@ -276,12 +289,12 @@ static void visit_adopt(struct pmd_host *host, int fd, struct proto_msg *m)
 	}
 	PMD_POINT(adopt_answered);
 	if (c->daemon.fd >= 0)
-		daemon_lose(c);
+		daemon_lose(host);
 	c->daemon.fd = pmd_fd_high(fd);
 	c->daemon_uid = peer.uid;
 	c->stats.daemon_adopted++;
 	if (pmd_control_watch(c, &c->daemon, EPOLLIN) != 0)
-		daemon_lose(c);
+		daemon_lose(host);
 	daemon_tell_services(c);
 }
 
@@ -326,6 +339,11 @@ int pmd_control_sockets(struct pmd_control *c, struct pmd_port *port)
 {
 	int rc = 0;
 
+	if (c->device.rings) {
+		rc = pmd_port_uplink_rings(port, c->rings);
+		for (unsigned i = 0; i < RING_PAIR_FDS; i++)
+			c->rings[i] = -1;
+	}
 	for (unsigned i = 0; i < NIC_GID_TABLE_LEN && rc == 0; i++) {
 		int fd = c->sockets[i];
 
@@ -342,6 +360,11 @@ void pmd_control_addresses(struct pmd_control *c, struct nic *nic)
 		if (!pmd_gid_is_none(&c->device.gids[i]))
 			nic_gid_set(nic, i, &c->device.gids[i]);
 	nic_port_set(nic, c->device.port_up);
+}
+
+unsigned pmd_control_uplink_mtu(const struct pmd_control *c)
+{
+	return c->device.uplink ? c->device.mtu : 0;
 }
 
 unsigned pmd_control_function(const struct pmd_control *c)
@@ -392,6 +415,9 @@ void pmd_control_abandon(struct pmd_control *c)
 	for (unsigned i = 0; i < NIC_GID_TABLE_LEN; i++)
 		if (c->sockets[i] >= 0)
 			close(c->sockets[i]);
+	for (unsigned i = 0; i < RING_PAIR_FDS; i++)
+		if (c->rings[i] >= 0)
+			close(c->rings[i]);
 	for (struct pmd_listener *l = c->listeners; l; l = l->next)
 		close(l->watch.fd);
 	for (unsigned i = 0; i < sizeof(fds) / sizeof(fds[0]); i++)

@@ -28,7 +28,10 @@ struct pmd_control_stats {
  */
 int pmd_control_join(const struct pmd_device *device, struct pmd_control **out, char *err, size_t err_len);
 
-/** Give the port the sockets that the device had when this process joined it. Call once, before pmd_control_addresses.
+/** The longest IP packet that the device's uplink carries, bytes; 0: the device has kernel sockets, and no uplink. */
+unsigned pmd_control_uplink_mtu(const struct pmd_control *c);
+/** Give the port the sockets, or the rings, that the device had when this process joined it. Call once, before
+ * pmd_control_addresses.
  *  @return 0 or a negative errno. */
 int pmd_control_sockets(struct pmd_control *c, struct pmd_port *port);
 

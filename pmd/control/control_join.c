@@ -64,12 +64,13 @@ static bool sockets_are(const struct proto_device *device, const struct proto_ms
 }
 
 bool control_device_read(const struct proto_device *device, struct proto_msg *m, unsigned first, int *keeper,
-			 int sockets[NIC_GID_TABLE_LEN])
+			 int sockets[NIC_GID_TABLE_LEN], int rings[RING_PAIR_FDS])
 {
-	unsigned at = first;
+	unsigned at = first, n_rings = device->rings ? RING_PAIR_FDS : 0;
 
-	if (device->keeper > 1 || device->port_up > 1 ||
-	    m->n_fds != first + device->keeper + (unsigned)__builtin_popcount(device->sockets))
+	if (device->keeper > 1 || device->port_up > 1 || device->uplink > 1 || device->rings > device->uplink ||
+	    (device->uplink ? device->mtu == 0 || device->sockets != 0 : device->mtu != 0) ||
+	    m->n_fds != first + device->keeper + (unsigned)__builtin_popcount(device->sockets) + n_rings)
 		return false;
 	for (unsigned i = 0; i < NIC_GID_TABLE_LEN; i++)
 		if (!pmd_gid_is_none(&device->gids[i]) && !pmd_gid_is_unicast(&device->gids[i]))
@@ -79,6 +80,8 @@ bool control_device_read(const struct proto_device *device, struct proto_msg *m,
 	*keeper = device->keeper ? pmd_fd_high(proto_msg_take(m, at++)) : -1;
 	for (unsigned i = 0; i < NIC_GID_TABLE_LEN; i++)
 		sockets[i] = device->sockets & 1u << i ? pmd_fd_high(proto_msg_take(m, at++)) : -1;
+	for (unsigned i = 0; i < RING_PAIR_FDS; i++)
+		rings[i] = i < n_rings ? pmd_fd_high(proto_msg_take(m, at++)) : -1;
 	return true;
 }
 
@@ -259,7 +262,7 @@ static int accept_welcome(struct pmd_control *c, int fd, struct proto_msg *m, ch
 	int listen_fd = proto_msg_take(m, 0), rc;
 
 	if (welcome->function == 0 || welcome->function > PROTO_FUNCTION_MAX ||
-	    !control_device_read(&welcome->device, m, 1, &c->keeper_fd, c->sockets)) {
+	    !control_device_read(&welcome->device, m, 1, &c->keeper_fd, c->sockets, c->rings)) {
 		close(listen_fd);
 		snprintf(err, err_len, "the daemon of the device has said something that makes no sense; restart it");
 		return -EPROTO;
@@ -401,10 +404,14 @@ int pmd_control_join(const struct pmd_device *device, struct pmd_control **out, 
 	c->daemon.fd = c->listen.fd = c->timer.fd = c->keeper_fd = c->records_fd = -1;
 	for (unsigned i = 0; i < NIC_GID_TABLE_LEN; i++)
 		c->sockets[i] = -1;
+	for (unsigned i = 0; i < RING_PAIR_FDS; i++)
+		c->rings[i] = -1;
 	for (unsigned i = 0; i < CONTROL_VISITORS; i++)
 		c->visitors[i].watch.fd = -1;
 	c->join.gid = device->gid;
 	c->join.follow = device->follow;
+	if (strncmp(device->port, PMD_PORT_UPLINK, strlen(PMD_PORT_UPLINK)) == 0)
+		snprintf(c->join.uplink, sizeof(c->join.uplink), "%s", device->port + strlen(PMD_PORT_UPLINK));
 	if (device->follow != PROTO_FOLLOW_NONE)
 		snprintf(c->join.iface, sizeof(c->join.iface), "%s", device->netdev);
 	c->epoll_fd = pmd_fd_high(kernel_epoll_create());

@@ -5,6 +5,7 @@
 #define PMD_CONTROL_PRIV_H
 
 #include "control.h"
+#include "ring_pair.h"
 
 #define CONTROL_VISITORS 16
 #define CONTROL_TYPES	 64
@@ -33,6 +34,7 @@ struct pmd_control {
 	struct proto_join join;
 	struct proto_device device;	/* as in the daemon's last message */
 	int sockets[NIC_GID_TABLE_LEN]; /* indexed by GID table entry; -1: none, or handed to the port */
+	int rings[RING_PAIR_FDS];	/* to the uplink; -1: none, or handed to the port */
 	struct control_visitor visitors[CONTROL_VISITORS];
 	pmd_visit_fn serve[CONTROL_TYPES];
 	struct pmd_control_stats stats;
@@ -43,10 +45,10 @@ struct pmd_control {
 };
 
 /** Validate the struct proto_device in a message from the daemon, and move the message's descriptors, from index
- *  `first` on, to *keeper and `sockets` (-1: none). The caller still has to close the message.
+ *  `first` on, to *keeper, `sockets` and `rings` (-1: none). The caller still has to close the message.
  *  @return false: malformed. */
 bool control_device_read(const struct proto_device *device, struct proto_msg *m, unsigned first, int *keeper,
-			 int sockets[NIC_GID_TABLE_LEN]);
+			 int sockets[NIC_GID_TABLE_LEN], int rings[RING_PAIR_FDS]);
 
 /** Answer a visitor that asks whether an address is this device's (control_whois.c). A pmd_visit_fn. */
 void control_visit_whois(struct pmd_host *host, int fd, struct proto_msg *m);

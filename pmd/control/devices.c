@@ -5,17 +5,19 @@
  *   UROCE_DEVICES = entry { separator entry }          separators: blanks, commas, semicolons
  *   entry         = where { "/" option }
  *   where         = IPv4 address | IPv6 address | "[" IPv6 address "]" | interface name
- *   option        = prefix length | "gw=" address | "ethdev=" DPDK device arguments
+ *   option        = prefix length | "gw=" address | "vlan=" number | "ethdev=" DPDK device arguments
+ *                 | "uplink=" DPDK device arguments | "uplink"
  *
- * `ethdev=` must come last: its value contains commas and slashes, and extends to the next blank or semicolon.
+ * `ethdev=` and `uplink=` must come last: the value contains commas and slashes, and extends to the next blank or
+ * semicolon. `uplink` alone stands for the uplink that the device's daemon has.
  *   UROCE_DEVICES="127.0.0.1,127.0.0.2"                two devices on kernel UDP sockets
  *   UROCE_DEVICES="10.0.0.1/24/gw=10.0.0.254/ethdev=net_af_packet0,iface=veth0"
  *
  * An entry with an address defines a device with that GID. An entry with an interface defines a device with all
- * addresses of the interface, IPv4 first; when the interface's addresses change, so do the device's. With ethdev=, an
- * interface stands for its first address. Without UROCE_DEVICES each IPv4 address of an interface that is up is a
- * device, except loopback addresses (127.0.0.1 is, if there is no other), and the device of the first IPv4 address of
- * an interface has the interface's IPv6 addresses as well.
+ * addresses of the interface, IPv4 first; when the interface's addresses change, so do the device's. With ethdev=
+ * or uplink=, an interface stands for its first address. Without UROCE_DEVICES each IPv4 address of an interface that
+ * is up is a device, except loopback addresses (127.0.0.1 is, if there is no other), and the device of the first IPv4
+ * address of an interface has the interface's IPv6 addresses as well.
  *
  * Owns nothing; starts nothing. Does not check that an address can be bound: that is checked when the device is opened.
  */
@@ -34,8 +36,6 @@
 #include "devices.h"
 #include "filesize.h"
 #include "kernel_calls.h"
-#include "key.h"
-#include "port.h"
 #include "proto.h"
 
 /** Whether an address is in the subnet of an interface's address. */
@@ -108,7 +108,7 @@ void pmd_device_fill_netdev(struct pmd_device *d)
 	struct ifaddrs *list = NULL;
 	struct nic_gid gid;
 
-	if (strncmp(d->port, "ethdev:", 7) == 0) {
+	if (strcmp(d->port, "udp") != 0) {
 		netdev_from_devargs(d);
 	} else if (getifaddrs(&list) == 0) {
 		for (struct ifaddrs *i = list; i && !d->netdev[0]; i = i->ifa_next)
@@ -162,10 +162,20 @@ static int parse_option(char *option, struct pmd_device *d, char *err, size_t er
 		}
 		return 0;
 	}
+	if (strncmp(option, "vlan=", 5) == 0) {
+		bits = strtoul(option + 5, &end, 10);
+		if (!isdigit((unsigned char)option[5]) || *end || bits == 0 || bits > PMD_VLAN_MAX) {
+			snprintf(err, err_len, "UROCE_DEVICES: '%s' names no VLAN; use 1 to %u", option, PMD_VLAN_MAX);
+			return -EINVAL;
+		}
+		d->vlan = (uint16_t)bits;
+		return 0;
+	}
 	bits = strtoul(option, &end, 10);
 	if (!isdigit((unsigned char)option[0]) || *end || bits == 0 || bits > (pmd_gid_is_v4(&d->gid) ? 32 : 128)) {
 		snprintf(err, err_len,
-			 "UROCE_DEVICES: '%s' is no option; use a prefix length, gw=ADDRESS or ethdev=ARGUMENTS",
+			 "UROCE_DEVICES: '%s' is no option; use a prefix length, gw=ADDRESS, vlan=NUMBER, "
+			 "ethdev=ARGUMENTS or uplink=ARGUMENTS",
 			 option);
 		return -EINVAL;
 	}
@@ -214,6 +224,26 @@ static int check_gateway(const struct pmd_device *d, char *err, size_t err_len)
 	return -EINVAL;
 }
 
+/** Parse the option that names a DPDK port. @return 1; 0: the option is another one; -EINVAL with a message in err. */
+static int parse_port(const char *option, struct pmd_device *d, char *err, size_t err_len)
+{
+	const char *kind = strncmp(option, "ethdev=", 7) == 0 ? PMD_PORT_ETHDEV : PMD_PORT_UPLINK;
+	size_t len = strlen(option);
+
+	if (strcmp(option, "uplink") == 0) {
+		snprintf(d->port, sizeof(d->port), PMD_PORT_UPLINK);
+		return 1;
+	}
+	if (strncmp(option, "ethdev=", 7) != 0 && strncmp(option, "uplink=", 7) != 0)
+		return 0;
+	if (len == 7 || len - 7 >= PROTO_UPLINK_MAX) {
+		snprintf(err, err_len, "UROCE_DEVICES: the arguments of %.7s are missing or too long", option);
+		return -EINVAL;
+	}
+	snprintf(d->port, sizeof(d->port), "%s%s", kind, option + 7);
+	return 1;
+}
+
 /** Parse one entry, already cut out of the list. Modifies the text of the entry. */
 static int parse_entry(char *entry, struct pmd_device *d, char *err, size_t err_len)
 {
@@ -226,15 +256,9 @@ static int parse_entry(char *entry, struct pmd_device *d, char *err, size_t err_
 	rc = parse_where(entry, d, err, err_len);
 	while (rc == 0 && slash) {
 		option = slash + 1;
-		if (strncmp(option, "ethdev=", 7) == 0) {
-			if (!option[7] || strlen(option + 7) + 8 > sizeof(d->port)) {
-				snprintf(err, err_len,
-					 "UROCE_DEVICES: the arguments of ethdev= are missing or too long");
-				return -EINVAL;
-			}
-			snprintf(d->port, sizeof(d->port), "ethdev:%.*s", (int)sizeof(d->port) - 8, option + 7);
+		rc = parse_port(option, d, err, err_len);
+		if (rc != 0)
 			break;
-		}
 		slash = strchr(option, '/');
 		if (slash)
 			*slash = '\0';
@@ -242,22 +266,26 @@ static int parse_entry(char *entry, struct pmd_device *d, char *err, size_t err_
 	}
 	if (d->netdev[0] && strcmp(d->port, "udp") == 0)
 		d->follow = PROTO_FOLLOW_ALL;
-	return rc == 0 ? check_gateway(d, err, err_len) : rc;
+	if (rc >= 0 && d->vlan != 0 && strcmp(d->port, "udp") == 0) {
+		snprintf(err, err_len, "UROCE_DEVICES: vlan= is for DPDK ports; else name the VLAN's interface");
+		return -EINVAL;
+	}
+	return rc >= 0 ? check_gateway(d, err, err_len) : rc;
 }
 
 /** Cut the next entry off *list. @return NULL at the end. */
 static char *next_entry(char **list)
 {
-	char *start = *list + strspn(*list, " \t\n,;"), *end;
+	char *start = *list + strspn(*list, " \t\n,;"), *end, *port;
 
 	if (!*start)
 		return NULL;
 	end = start + strcspn(start, " \t\n,;");
-	/* Commas in the value of ethdev= belong to the DPDK arguments. */
-	for (char *e = strstr(start, "/ethdev="); e && e < end;) {
-		end = e + strcspn(e, " \t\n;");
-		break;
-	}
+	port = strstr(start, "/ethdev=");
+	if (!port || port >= end)
+		port = strstr(start, "/uplink=");
+	if (port && port < end) /* commas there belong to the DPDK arguments */
+		end = port + strcspn(port, " \t\n;");
 	*list = *end ? end + 1 : end;
 	*end = '\0';
 	return start;
@@ -350,29 +378,4 @@ int pmd_devices(struct pmd_device *devices, unsigned max)
 	if (n < 0 && err[0] && !__atomic_exchange_n(&said, true, __ATOMIC_RELAXED) && filesize_allows_stderr())
 		fprintf(stderr, "uroce: %s\n", err);
 	return n;
-}
-
-int pmd_device_mtu(const struct pmd_device *device, const char *override, enum nic_mtu *mtu, char *err, size_t err_len)
-{
-	uint32_t carried = device->netdev_mtu ? device->netdev_mtu : 1500;
-	uint32_t overhead = PMD_OVERHEAD_V6 + (pmd_key_is_set() ? PMD_OVERHEAD_KEY : 0);
-
-	if (override && override[0]) {
-		for (unsigned m = NIC_MTU_256; m <= NIC_MTU_4096; m++) {
-			char text[8];
-
-			snprintf(text, sizeof(text), "%u", 128u << m);
-			if (strcmp(override, text) == 0) {
-				*mtu = (enum nic_mtu)m;
-				return 0;
-			}
-		}
-		snprintf(err, err_len, "UROCE_MTU is '%.32s'; use 256, 512, 1024, 2048 or 4096", override);
-		return -EINVAL;
-	}
-	*mtu = NIC_MTU_256;
-	for (unsigned m = NIC_MTU_256; m <= NIC_MTU_4096; m++)
-		if (carried >= (128u << m) + overhead)
-			*mtu = (enum nic_mtu)m;
-	return 0;
 }

@@ -200,19 +200,32 @@ void pmd_forks_count(void)
 
 /* ---- open and close ----------------------------------------------------------------------------------------- */
 
+/** Choose the IB MTU by what the device's uplink carries, which only the daemon knows. */
+static int engine_uplink_mtu(struct pmd_engine *e, enum nic_mtu *mtu, char *err, size_t err_len)
+{
+	int rc;
+
+	e->device.netdev_mtu = pmd_control_uplink_mtu(e->host.control);
+	rc = pmd_device_mtu(&e->device, getenv("UROCE_MTU"), mtu, err, err_len);
+	return rc == 0 ? pmd_device_mtu_fits(&e->device, *mtu, err, err_len) : rc;
+}
+
 /** Open the port. If the device is shared by processes, first become one of its functions. */
-static int engine_open_port(struct pmd_engine *e, enum nic_mtu mtu, char *err, size_t err_len)
+static int engine_open_port(struct pmd_engine *e, enum nic_mtu *mtu, char *err, size_t err_len)
 {
 	int rc;
 
 	e->host.function = ETHDEV_FUNCTION;
-	if (strncmp(e->device.port, "ethdev:", 7) == 0)
-		return pmd_port_ethdev_open(&e->device, mtu, e->pool, &e->host.port, err, err_len);
+	if (strncmp(e->device.port, PMD_PORT_ETHDEV, strlen(PMD_PORT_ETHDEV)) == 0)
+		return pmd_port_ethdev_open(&e->device, *mtu, e->pool, &e->host.port, err, err_len);
 	rc = pmd_control_join(&e->device, &e->host.control, err, err_len);
 	if (rc != 0)
 		return rc;
 	e->host.function = pmd_control_function(e->host.control);
-	rc = pmd_port_udp_create(e->host.function, &e->host.port, err, err_len);
+	if (pmd_control_uplink_mtu(e->host.control) == 0)
+		rc = pmd_port_udp_create(e->host.function, &e->host.port, err, err_len);
+	else if ((rc = engine_uplink_mtu(e, mtu, err, err_len)) == 0)
+		rc = pmd_port_uplink_create(&e->host.port, err, err_len);
 	if (rc != 0)
 		goto no_port;
 	rc = pmd_local_open(e->host.control, &e->host.local);
@@ -322,7 +335,7 @@ static int engine_progress_mode(struct pmd_engine *e, char *err, size_t err_len)
 /** Open the engine's parts in order of dependency. */
 static int engine_start(struct pmd_engine *e, char *err, size_t err_len)
 {
-	bool ethdev = strncmp(e->device.port, "ethdev:", 7) == 0;
+	bool ethdev = strncmp(e->device.port, PMD_PORT_ETHDEV, strlen(PMD_PORT_ETHDEV)) == 0;
 	enum nic_mtu mtu;
 	int rc = pmd_device_mtu(&e->device, getenv("UROCE_MTU"), &mtu, err, err_len);
 
@@ -343,7 +356,7 @@ static int engine_start(struct pmd_engine *e, char *err, size_t err_len)
 		rc = -ENOMEM;
 		goto no_pool;
 	}
-	rc = engine_open_port(e, mtu, err, err_len);
+	rc = engine_open_port(e, &mtu, err, err_len);
 	if (rc != 0)
 		goto no_port;
 	rc = pmd_engine_create_nic(e, mtu, err, err_len);
@@ -386,7 +399,7 @@ no_pool:
  *  and the port belongs to the parent. */
 static int engine_may_open(const struct pmd_device *device, char *err, size_t err_len)
 {
-	if (strncmp(device->port, "ethdev:", 7) != 0)
+	if (strncmp(device->port, PMD_PORT_ETHDEV, strlen(PMD_PORT_ETHDEV)) != 0)
 		return 0;
 	for (const struct pmd_engine *e = process.engines; e; e = e->next) {
 		if (!e->host.dead || strcmp(e->device.port, device->port) != 0)

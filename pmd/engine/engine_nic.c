@@ -49,13 +49,13 @@ static uint32_t engine_source(void *ctx, const struct nic_gid *dgid, uint32_t de
 	return pmd_links_source(e->host.links, dgid, dest_qpn, own, claimed);
 }
 
-/** Whether other processes of this host can send from an address through kernel sockets. Always false for an ethdev
- *  device: packets from kernel sockets do not reach it. */
+/** Whether other processes of this host can send from an address through kernel sockets. Always false for a
+ *  device with a DPDK port: packets from kernel sockets do not reach it. */
 static bool engine_is_local(void *ctx, const struct nic_gid *gid)
 {
 	const struct pmd_engine *e = ctx;
 
-	return e->host.control && pmd_local_has(e->host.local, gid);
+	return e->host.control && pmd_control_uplink_mtu(e->host.control) == 0 && pmd_local_has(e->host.local, gid);
 }
 
 static void engine_revoke(void *ctx, uint32_t qpn, bool answers, uint32_t key)

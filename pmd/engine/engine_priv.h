@@ -221,6 +221,11 @@ void pmd_sleep_close(struct pmd_engine *e);
 
 #define PMD_WAKE_THREAD 1u /* bit 0 of sleeper.wake_ns: the value is from the engine's thread */
 
+/** Before a sleep: from now on packets in the links and in the port wake the serving thread. Lock held. @return false:
+ *  there are packets, do not sleep. */
+bool pmd_sleep_announce(struct pmd_engine *e);
+/** The sleep is over: packets need not wake the serving thread. Lock held. */
+void pmd_sleep_over(struct pmd_engine *e);
 /** The serving thread is going to sleep: from now on other threads have to wake it for new work. Lock held. @param
  *  timeout_ns 0: the thread does not sleep. @param who PMD_WAKE_THREAD for the engine's thread; 0: an application
  *  thread. @return when the thread wakes by itself. */

@@ -96,6 +96,25 @@ uint64_t pmd_engine_timeout(struct pmd_engine *e, unsigned got, uint64_t now_ns)
 			     interval, now_ns);
 }
 
+bool pmd_sleep_announce(struct pmd_engine *e)
+{
+	struct pmd_port *port = e->host.port;
+
+	if (!pmd_links_sleep(e->host.links))
+		return false;
+	if (!port->ops->sleep || port->ops->sleep(port))
+		return true;
+	pmd_links_awake(e->host.links);
+	return false;
+}
+
+void pmd_sleep_over(struct pmd_engine *e)
+{
+	pmd_links_awake(e->host.links);
+	if (e->host.port->ops->awake)
+		e->host.port->ops->awake(e->host.port);
+}
+
 uint64_t pmd_sleep_begin(struct pmd_engine *e, uint64_t now_ns, uint64_t timeout_ns, unsigned who)
 {
 	uint64_t wake_ns = timeout_ns == 0 ? 0 : timeout_ns == UINT64_MAX ? UINT64_MAX : now_ns + timeout_ns;

@@ -196,7 +196,7 @@ static void thread_stand_by(struct thread_state *s)
 /** Application threads poll, so the thread stops serving and begins to stand by. Lock held. */
 static void thread_stand_by_from_now(struct thread_state *s)
 {
-	pmd_links_awake(s->e->host.links);
+	pmd_sleep_over(s->e);
 	__atomic_store_n(&s->e->thread.polled, true, __ATOMIC_RELAXED);
 	idle_thread_stand_by(&s->idle);
 }
@@ -267,7 +267,7 @@ static uint64_t thread_timeout(struct thread_state *s, unsigned got, uint64_t no
 		return 0;
 	if (idle_server_gathers(&s->idle.server))
 		return timeout < IDLE_GATHER_NS ? timeout : IDLE_GATHER_NS;
-	if (pmd_links_sleep(s->e->host.links))
+	if (pmd_sleep_announce(s->e))
 		return timeout;
 	idle_server_averted(&s->idle.server, now_ns);
 	return 0;
@@ -292,7 +292,7 @@ static void thread_serve(struct thread_state *s, unsigned *woken)
 		pmd_mutex_unlock(&e->lock);
 		return;
 	}
-	pmd_links_awake(e->host.links);
+	pmd_sleep_over(e);
 	act = thread_step(s, *woken, waited, &got, &now_ns);
 	if (act == IDLE_STAND_BY) {
 		thread_stand_by_from_now(s); /* the sleeper stays marked awake: work rings no doorbell */

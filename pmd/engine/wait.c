@@ -47,7 +47,7 @@ static bool wait_is_over(const struct pmd_engine *e)
  *  caller has to kick the engine's thread. */
 static bool wait_end(struct pmd_engine *e)
 {
-	pmd_links_awake(e->host.links);
+	pmd_sleep_over(e);
 	e->waiter.ready = NULL;
 	e->waiter.asleep = false;
 	__atomic_store_n(&e->waiter.deadline_ns, UINT64_MAX, __ATOMIC_RELAXED);
@@ -92,7 +92,7 @@ static unsigned wait_work(struct pmd_engine *e, unsigned woken)
 	unsigned got;
 
 	e->waiter.asleep = false;
-	pmd_links_awake(e->host.links);
+	pmd_sleep_over(e);
 	if (woken & PMD_WOKEN_CONTROL)
 		pmd_engine_upkeep(e);
 	/* If only the bell rang, skip the port unless a check of the port is due. The port's descriptor would have
@@ -115,7 +115,7 @@ static uint64_t wait_sleep(struct pmd_engine *e, bool stepped, unsigned got)
 
 	if (stepped)
 		pmd_engine_held(e, e->host.now_ns, now_ns);
-	if (timeout && !pmd_links_sleep(e->host.links))
+	if (timeout && !pmd_sleep_announce(e))
 		timeout = 0;
 	e->waiter.asleep = timeout != 0;
 	wake_ns = pmd_sleep_begin(e, now_ns, timeout, 0);

@@ -24,6 +24,10 @@ struct pmd_port_stats {
 #undef PMD_PORT_STAT
 };
 
+#define PMD_VLAN_MAX	4094
+#define PMD_PORT_ETHDEV "ethdev:" /* a DPDK port of this process alone */
+#define PMD_PORT_UPLINK "uplink:" /* a DPDK port that the device's daemon owns and its functions share */
+
 /** A device as configured by UROCE_DEVICES (docs/configuration.md). Finding devices does not start DPDK. */
 struct pmd_device {
 	char name[PMD_DEVICE_NAME_MAX]; /* "uroce0" */
@@ -31,11 +35,12 @@ struct pmd_device {
 	char netdev[16];		/* interface that carries the address, "" if none */
 	uint8_t mac[6];			/* MAC address of netdev; zeroes if none */
 	uint32_t netdev_mtu;		/* MTU of netdev, bytes; 0 if unknown */
-	char port[160];		/* port specification: "udp", or "ethdev:<arguments of a DPDK virtual device>" */
+	char port[160];		/* "udp", PMD_PORT_ETHDEV or PMD_PORT_UPLINK; after these the DPDK device's arguments */
 	uint64_t node_guid;	/* host order; made from gid and mac */
-	uint8_t prefix_len;	/* ethdev ports: on-link prefix of the address; 0: everything is on link */
+	uint16_t vlan;		/* DPDK ports: number of the VLAN, 1 to 4094; 0: frames have no tag */
+	uint8_t prefix_len;	/* DPDK ports: on-link prefix of the address; 0: everything is on link */
 	uint32_t follow;	/* which other addresses of netdev belong to the device: enum proto_follow */
-	struct nic_gid gateway; /* ethdev ports: next hop for off-link addresses; zeroes: none */
+	struct nic_gid gateway; /* DPDK ports: next hop for off-link addresses; zeroes: none */
 };
 
 /**

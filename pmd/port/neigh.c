@@ -28,6 +28,7 @@
 #define ND_SOLICIT		    135
 #define ND_ADVERTISE		    136
 #define ND_FLAGS_SOLICITED_OVERRIDE 0x60
+#define ND_FLAGS_OVERRIDE	    0x20
 #define ND_OPT_SOURCE		    1
 #define ND_OPT_TARGET		    2
 #define IPPROTO_ICMP6		    58
@@ -116,7 +117,7 @@ static bool nd_transmit(struct neigh *n, unsigned type, const uint8_t mac[6], co
 	memcpy(ip + 24, dst, 16);
 	icmp[0] = (uint8_t)type;
 	if (type == ND_ADVERTISE)
-		icmp[4] = ND_FLAGS_SOLICITED_OVERRIDE;
+		icmp[4] = dst[0] == 0xff ? ND_FLAGS_OVERRIDE : ND_FLAGS_SOLICITED_OVERRIDE; /* RFC 4861 7.1.2 */
 	memcpy(icmp + 8, target, 16);
 	icmp[24] = type == ND_ADVERTISE ? ND_OPT_TARGET : ND_OPT_SOURCE;
 	icmp[25] = 1;
@@ -139,6 +140,17 @@ static void ask(struct neigh *n, const struct neigh_entry *e)
 		memcpy(mac + 3, e->addr.raw + 13, 3);
 		n->requests += nd_transmit(n, ND_SOLICIT, mac, group, e->addr.raw);
 	}
+}
+
+void neigh_announce(struct neigh *n)
+{
+	static const uint8_t nobody[6], all_nodes[16] = {0xff, 0x02, [15] = 1},
+					all_nodes_mac[6] = {0x33, 0x33, 0, 0, 0, 1};
+
+	if (n->v4)
+		n->requests += arp_transmit(n, ARP_REQUEST, broadcast, nobody, n->self.raw + 12);
+	else
+		n->replies += nd_transmit(n, ND_ADVERTISE, all_nodes_mac, all_nodes, n->self.raw);
 }
 
 /* ---- table -------------------------------------------------------------------------------------------------- */

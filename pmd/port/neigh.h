@@ -67,6 +67,8 @@ enum neigh_verdict {
 enum neigh_verdict neigh_send(struct neigh *n, const struct nic_gid *addr, void *packet, uint64_t now_ns,
 			      uint8_t mac[6]);
 
+/** Tell all neighbours our MAC: those that know another, as of a port that was here before, correct it at once. */
+void neigh_announce(struct neigh *n);
 /** Ask for the MAC of an on-link address before there are packets for it. @return whether the MAC is unknown, and an
  *  answer may arrive. */
 bool neigh_resolve(struct neigh *n, const struct nic_gid *addr, uint64_t now_ns);

@@ -28,6 +28,12 @@ struct pmd_port;
 #define PMD_OVERHEAD_V6	 (40 + 8 + 12 + 16 + 4 + 4)
 #define PMD_OVERHEAD_KEY 4
 
+/** The length of the longest packet of an IB MTU. */
+uint32_t pmd_device_mtu_need(const struct pmd_device *device, enum nic_mtu mtu);
+/** Refuse an IB MTU whose longest packet the device's interface does not carry: such packets would be lost without an
+ *  error. @return 0; -EMSGSIZE with a message in err. */
+int pmd_device_mtu_fits(const struct pmd_device *device, enum nic_mtu mtu, char *err, size_t err_len);
+
 /** What a port does. A function may be NULL only if its comment says so. */
 struct pmd_port_ops {
 	/** Receive up to n packets. Their bytes stay valid until the next rx_burst of this port. The work is bounded:
@@ -55,6 +61,11 @@ struct pmd_port_ops {
 	void (*leave)(struct pmd_port *port, const struct nic_gid *group);
 	/** Update those statistics that are counted elsewhere (in the kernel, in the neighbour table). May be NULL. */
 	void (*stats)(struct pmd_port *port);
+	/** The caller is about to sleep on wait_fd: from now on, packets that arrive must make it readable. NULL: they
+	 *  always do. @return false: packets have arrived, do not sleep. */
+	bool (*sleep)(struct pmd_port *port);
+	/** The sleep is over: packets need not make wait_fd readable. NULL if `sleep` is NULL. */
+	void (*awake)(struct pmd_port *port);
 	/** Close the port and free it. */
 	void (*close)(struct pmd_port *port);
 	/** In a forked child: close file descriptors, touch nothing else. */
@@ -106,6 +117,13 @@ void pmd_port_udp_remove(struct pmd_port *port, unsigned index);
  *  address. @return as pmd_port_ethdev_open. */
 int pmd_port_udp_open(const struct pmd_device *device, enum nic_mtu mtu, struct pmd_pool *pool, struct pmd_port **out,
 		      char *err, size_t err_len);
+/** Create a port on an uplink, which belongs to the device's daemon: ring_pair.h. It has no rings yet. */
+int pmd_port_uplink_create(struct pmd_port **out, char *err, size_t err_len);
+/** Give the port rings to the uplink, in place of those that it may have. Owns the descriptors, also if it fails.
+ *  @return 0 or a negative errno: the port keeps its old rings. */
+int pmd_port_uplink_rings(struct pmd_port *port, const int fds[3]);
+/** The daemon has ended, and with it the other side of the rings. */
+void pmd_port_uplink_gone(struct pmd_port *port);
 /** Open a port on a DPDK ethdev. @param pool buffers for frames that the port itself sends. @return 0 or a negative
  *  errno, with an error message in err; -ENOTSUP: built without DPDK. */
 int pmd_port_ethdev_open(const struct pmd_device *device, enum nic_mtu mtu, struct pmd_pool *pool,

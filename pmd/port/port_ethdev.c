@@ -75,6 +75,15 @@ static bool ethdev_drain(struct port_ethdev *p)
 	return p->backlog_n == 0;
 }
 
+/** Put the tag of the port's VLAN, if it has one, into a frame (IEEE 802.1Q 9.6). */
+static void ethdev_tag(const struct port_ethdev *p, struct rte_mbuf *m)
+{
+	if (p->vlan == 0)
+		return;
+	m->vlan_tci = p->vlan;
+	rte_vlan_insert(&m); /* cannot fail: every packet has headroom, and is ours alone */
+}
+
 static void ethdev_header(const struct port_ethdev *p, struct rte_mbuf *m, const uint8_t mac[6])
 {
 	uint8_t *h = (uint8_t *)rte_pktmbuf_prepend(m, NEIGH_ETHER_LEN);
@@ -83,6 +92,7 @@ static void ethdev_header(const struct port_ethdev *p, struct rte_mbuf *m, const
 	memcpy(h + 6, p->mac, 6);
 	h[12] = p->v4 ? 0x08 : 0x86;
 	h[13] = p->v4 ? 0x00 : 0xdd;
+	ethdev_tag(p, m);
 }
 
 static const struct nic_gid *next_hop(const struct port_ethdev *p, const struct nic_gid *dgid)
@@ -156,6 +166,11 @@ bool pmd_ethdev_resolve(struct pmd_port *port, const struct nic_gid *dgid, uint6
 	return memcmp(dgid, &p->gid, sizeof(*dgid)) != 0 && neigh_resolve(&p->neigh, next_hop(p, dgid), now_ns);
 }
 
+void pmd_ethdev_announce(struct pmd_port *port)
+{
+	neigh_announce(&((struct port_ethdev *)port)->neigh);
+}
+
 /* ---- neighbours --------------------------------------------------------------------------------------------- */
 
 static bool ethdev_neigh_transmit(void *ctx, const uint8_t *frame, uint32_t len)
@@ -166,6 +181,7 @@ static bool ethdev_neigh_transmit(void *ctx, const uint8_t *frame, uint32_t len)
 	if (!m)
 		return false; /* this ARP or ND frame is lost: we repeat a request, the peer repeats its own */
 	memcpy(rte_pktmbuf_append(m, (uint16_t)len), frame, len);
+	ethdev_tag(p, m);
 	ethdev_push(p, &m, 1);
 	return true;
 }
@@ -201,12 +217,12 @@ uint64_t pmd_ethdev_timeout(struct pmd_port *port, uint64_t now_ns)
 
 /* ---- receive ------------------------------------------------------------------------------------------------ */
 
-/** Remove the frame's VLAN tag, if it has one. @return false: the tag names a VLAN. A tag with VLAN number 0 gives the
- *  frame a priority only (IEEE 802.1Q 9.6); the device belongs to no VLAN. */
-static bool ethdev_untag(struct rte_mbuf *m)
+/** Remove the frame's VLAN tag, if it has one. @return whether the frame is of the port's VLAN or, if the port has
+ * none, of none. A tag with VLAN number 0 gives a frame a priority only (IEEE 802.1Q 9.6). */
+static bool ethdev_untag(const struct port_ethdev *p, struct rte_mbuf *m)
 {
 	rte_vlan_strip(m);
-	return !(m->ol_flags & RTE_MBUF_F_RX_VLAN_STRIPPED) || (m->vlan_tci & 0xfff) == 0;
+	return (m->ol_flags & RTE_MBUF_F_RX_VLAN_STRIPPED ? m->vlan_tci & 0xfff : 0) == p->vlan;
 }
 
 /** Whether a frame is an IP packet to our address; if so, *out is filled in. ARP and ND frames are handled here. */
@@ -216,7 +232,7 @@ static bool ethdev_accept(struct port_ethdev *p, struct rte_mbuf *m, uint64_t no
 	uint32_t len;
 
 	/* A frame in several mbuf segments is longer than any RoCE frame. */
-	if (m->nb_segs != 1 || m->data_len < NEIGH_ETHER_LEN + 20 || !ethdev_untag(m))
+	if (m->nb_segs != 1 || m->data_len < NEIGH_ETHER_LEN + 20 || !ethdev_untag(p, m))
 		goto not_ours;
 	h = rte_pktmbuf_mtod(m, const uint8_t *);
 	ip = h + NEIGH_ETHER_LEN;

@@ -14,6 +14,7 @@ struct port_ethdev {
 	struct nic_gid gid, gateway;
 	bool v4, has_gateway;
 	uint8_t prefix_len;
+	uint16_t vlan; /* 0: none */
 	uint8_t mac[6];
 	uint16_t id; /* DPDK's number of the ethdev */
 	char name[64];
@@ -39,6 +40,8 @@ unsigned pmd_ethdev_tx_burst(struct pmd_port *port, struct nic_tx_frame *frames,
 unsigned pmd_ethdev_rx_burst(struct pmd_port *port, struct nic_rx_frame *frames, unsigned n, uint64_t now_ns);
 uint64_t pmd_ethdev_timeout(struct pmd_port *port, uint64_t now_ns);
 void pmd_ethdev_stats(struct pmd_port *port);
+/** Tell all neighbours the port's MAC, when its link has come up. */
+void pmd_ethdev_announce(struct pmd_port *port);
 extern const struct neigh_ops pmd_ethdev_neigh_ops;
 
 #endif

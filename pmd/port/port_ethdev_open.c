@@ -12,22 +12,32 @@
 #include <rte_mbuf.h>
 
 #include "eal.h"
-#include "key.h"
 #include "packet_socket.h"
 #include "port_ethdev.h"
 
 #define ETHDEV_DESCRIPTORS  512
-#define ETHDEV_RX_POOL	    511 /* enough mbufs for two bursts: the PMD copies packets out of its own ring */
+/* Receive buffers. A PMD that copies packets out of a ring of its own needs enough for two bursts; any other fills its
+ * ring with them, and keeps some for what it sends (net_af_xdp). */
+#define ETHDEV_RX_POOL	    511
+#define ETHDEV_RX_POOL_RING 8191
 #define ETHDEV_PSN_WINDOW   256 /* packets in flight per QP: fewer than any ring on the path can hold */
 #define ETHDEV_ACK_DELAY_NS 10000
 #define ETHDEV_RX_ROOM	    4608 /* longest frame: NIC_FRAME_MAX, the Ethernet header, and the PMD's own header */
+#define ETHDEV_RX_ROOM_MIN  2048 /* what drivers expect */
+#define ETHDEV_XDP_OBJECT   4096 /* see ethdev_pool_xdp() */
+#define ETHDEV_LINK_HEADER  64	 /* Ethernet header, VLAN tags and a driver's own header */
 
 /* net_af_packet's default frame size of 2048 bytes is too small for an MTU of 4096. The ring must have room for the
  * packets that arrive while another thread has our CPU for one scheduler slice (3 ms). 1024 frames are too few,
  * especially for UC, which has no window that limits the packets in flight. 4096 frames (19 MB) exceed most caches. */
 #define AF_PACKET_FRAME	 4608
 #define AF_PACKET_FRAMES 2072
-#define AF_PACKET_HEADER 80 /* header bytes per frame in the ring: the kernel's and Ethernet's */
+
+/** Make DPDK forget the device, which is closed: another process may want it. */
+static void ethdev_remove(const struct port_ethdev *p)
+{
+	rte_eal_hotplug_remove(p->name[0] >= '0' && p->name[0] <= '9' ? "pci" : "vdev", p->name);
+}
 
 static void ethdev_close(struct pmd_port *port)
 {
@@ -40,7 +50,7 @@ static void ethdev_close(struct pmd_port *port)
 		rte_pktmbuf_free(p->local[p->local_head++ % ETHDEV_LOCAL]);
 	rte_eth_dev_stop(p->id);
 	rte_eth_dev_close(p->id);
-	rte_eal_hotplug_remove("vdev", p->name);
+	ethdev_remove(p);
 	rte_mempool_free(p->rx_pool);
 	free(p);
 }
@@ -72,22 +82,16 @@ static bool is_af_packet(const struct pmd_device *device)
  *  would be lost without an error. */
 static int ethdev_check_mtu(const struct pmd_device *device, enum nic_mtu mtu, char *err, size_t err_len)
 {
-	uint32_t need = (128u << mtu) + (pmd_gid_is_v4(&device->gid) ? PMD_OVERHEAD_V4 : PMD_OVERHEAD_V6);
-	const char *framesz = strstr(device->port, "framesz=");
+	uint32_t need = pmd_device_mtu_need(device, mtu);
+	uint32_t frame = pmd_packet_socket_framesz(device->port);
+	int rc = pmd_device_mtu_fits(device, mtu, err, err_len);
 
-	if (pmd_key_is_set())
-		need += PMD_OVERHEAD_KEY;
-	if (device->netdev_mtu != 0 && device->netdev_mtu < need) {
-		snprintf(err, err_len,
-			 "an IB MTU of %u needs an MTU of %u on %s, which has %u; raise it or lower UROCE_MTU",
-			 128u << mtu, need, device->netdev, device->netdev_mtu);
-		return -EMSGSIZE;
-	}
-	if (is_af_packet(device) && framesz &&
-	    strtoul(framesz + strlen("framesz="), NULL, 10) < need + AF_PACKET_HEADER) {
+	if (rc != 0)
+		return rc;
+	if (is_af_packet(device) && frame != 0 && frame < need) {
 		snprintf(err, err_len,
 			 "an IB MTU of %u needs a framesz of %u; raise it, leave it out or lower UROCE_MTU",
-			 128u << mtu, need + AF_PACKET_HEADER);
+			 128u << mtu, need + PMD_PACKET_SOCKET_HEADER);
 		return -EMSGSIZE;
 	}
 	return 0;
@@ -121,7 +125,7 @@ static int ethdev_probe(struct port_ethdev *p, const struct pmd_device *device, 
 	if (probed)
 		rc = rte_eth_dev_get_port_by_name(p->name, &p->id);
 	if (rc != 0 && probed)
-		rte_eal_hotplug_remove("vdev", p->name);
+		ethdev_remove(p);
 	if (rc != 0)
 		snprintf(err, err_len,
 			 "DPDK cannot open '%s'%s; check the arguments, that the interface exists and is up, and that "
@@ -130,16 +134,65 @@ static int ethdev_probe(struct port_ethdev *p, const struct pmd_device *device, 
 	return rc < 0 ? rc : rc > 0 ? -EIO : 0;
 }
 
+/** Whether the driver copies packets out of a ring of its own. */
+static bool ethdev_copies(const struct port_ethdev *p)
+{
+	return strncmp(p->name, "net_af_packet", 13) == 0 || strncmp(p->name, "net_pcap", 8) == 0;
+}
+
+/** @return bytes that a receive buffer needs. */
+static uint16_t ethdev_rx_room(const struct port_ethdev *p)
+{
+	uint16_t mtu = 0;
+
+	if (ethdev_copies(p) || rte_eth_dev_get_mtu(p->id, &mtu) != 0 || mtu > ETHDEV_RX_ROOM - ETHDEV_LINK_HEADER)
+		return ETHDEV_RX_ROOM;
+	return RTE_MAX((uint16_t)(mtu + ETHDEV_LINK_HEADER), (uint16_t)ETHDEV_RX_ROOM_MIN);
+}
+
+/** Make receive buffers for net_af_xdp, which tells the kernel that they lie one after the other, without gaps, in one
+ *  piece of memory, and takes the first's page for their beginning. DPDK never lets one cross a page, and spreads their
+ *  starts over memory channels: only objects of a page's size, unspread, lie as the driver says. Packets in others are
+ *  lost without an error. */
+static struct rte_mempool *ethdev_pool_xdp(const char *name)
+{
+	const unsigned elt_size = ETHDEV_XDP_OBJECT -
+				  rte_mempool_calc_obj_size(RTE_CACHE_LINE_SIZE, RTE_MEMPOOL_F_NO_SPREAD, NULL) +
+				  RTE_CACHE_LINE_SIZE;
+	struct rte_pktmbuf_pool_private room = {.mbuf_data_room_size = (uint16_t)(elt_size - sizeof(struct rte_mbuf))};
+	struct rte_mempool *pool = rte_mempool_create_empty(name, ETHDEV_RX_POOL_RING, elt_size, 0, sizeof(room),
+							    SOCKET_ID_ANY, RTE_MEMPOOL_F_NO_SPREAD);
+
+	if (!pool)
+		return NULL;
+	rte_pktmbuf_pool_init(pool, &room);
+	if (rte_mempool_populate_default(pool) < 0 || pool->nb_mem_chunks != 1) {
+		rte_mempool_free(pool);
+		return NULL;
+	}
+	rte_mempool_obj_iter(pool, rte_pktmbuf_init, NULL);
+	return pool;
+}
+
+static struct rte_mempool *ethdev_pool(const struct port_ethdev *p)
+{
+	char name[48];
+
+	snprintf(name, sizeof(name), "uroce_rx_%u", p->id);
+	if (strncmp(p->name, "net_af_xdp", 10) == 0)
+		return ethdev_pool_xdp(name);
+	return rte_pktmbuf_pool_create(name, ethdev_copies(p) ? ETHDEV_RX_POOL : ETHDEV_RX_POOL_RING, 0, 0,
+				       RTE_PKTMBUF_HEADROOM + ethdev_rx_room(p), 0);
+}
+
 static int ethdev_start(struct port_ethdev *p, const char *netdev, char *err, size_t err_len)
 {
 	struct rte_eth_conf conf = {0};
 	uint16_t rxd = ETHDEV_DESCRIPTORS, txd = ETHDEV_DESCRIPTORS;
 	struct rte_ether_addr mac;
-	char pool[48];
 	int rc;
 
-	snprintf(pool, sizeof(pool), "uroce_rx_%u", p->id);
-	p->rx_pool = rte_pktmbuf_pool_create(pool, ETHDEV_RX_POOL, 0, 0, RTE_PKTMBUF_HEADROOM + ETHDEV_RX_ROOM, 0);
+	p->rx_pool = ethdev_pool(p);
 	if (!p->rx_pool) {
 		snprintf(err, err_len,
 			 "DPDK's heap of " PMD_HEAP_MIB
@@ -199,6 +252,7 @@ int pmd_port_ethdev_open(const struct pmd_device *device, enum nic_mtu mtu, stru
 	p->gateway = device->gateway;
 	p->has_gateway = memcmp(&p->gateway, &none, sizeof(none)) != 0;
 	p->prefix_len = device->prefix_len;
+	p->vlan = device->vlan;
 	p->v4 = pmd_gid_is_v4(&p->gid);
 	p->tx_pool = (struct rte_mempool *)pool;
 	rc = ethdev_probe(p, device, err, err_len);
@@ -215,7 +269,7 @@ int pmd_port_ethdev_open(const struct pmd_device *device, enum nic_mtu mtu, stru
 
 no_start:
 	rte_eth_dev_close(p->id);
-	rte_eal_hotplug_remove("vdev", p->name);
+	ethdev_remove(p);
 no_device:
 	free(p);
 	return rc;

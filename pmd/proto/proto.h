@@ -56,7 +56,7 @@
 
 #include "nic.h"
 
-#define PROTO_VERSION	   9
+#define PROTO_VERSION	   10
 #define PROTO_MAGIC	   (0x75720000u | PROTO_VERSION) /* "ur"; the version has 8 bits */
 #define PROTO_FUNCTION_MAX 254	 /* leading byte 255 of a QPN is for services and the multicast QPN, 0xFFFFFF */
 #define PROTO_FDS_MAX	   24	 /* descriptors per message */
@@ -120,15 +120,18 @@ struct proto_policy {
 /** Which further addresses of the interface belong to the device: none, the IPv6 ones, or all. */
 enum proto_follow { PROTO_FOLLOW_NONE, PROTO_FOLLOW_V6, PROTO_FOLLOW_ALL };
 
+#define PROTO_UPLINK_MAX 152 /* buffer for the arguments of an uplink's DPDK device, and a terminating zero */
+
 /** A process asks to become a function of the device that owns `gid`. Carries no descriptors. */
 struct proto_join {
 	struct nic_gid gid;
-	char iface[16];	 /* interface whose addresses the device follows; "" with PROTO_FOLLOW_NONE */
-	uint32_t follow; /* enum proto_follow; NONE: the function's GID table contains only `gid` */
+	char iface[16];		       /* interface whose addresses the device follows; "" with PROTO_FOLLOW_NONE */
+	uint32_t follow;	       /* enum proto_follow; NONE: the function's GID table contains only `gid` */
+	char uplink[PROTO_UPLINK_MAX]; /* the uplink that the device must have; "": any, or none */
 };
 
 /** The device as a function sees it. Carries descriptors: the keeper if `keeper` is 1, then a socket for each bit of
- *  `sockets`. */
+ *  `sockets`, then a pair of rings (ring_pair.h) if `rings` is 1. */
 struct proto_device {
 	struct nic_gid key;
 	struct nic_gid gids[NIC_GID_TABLE_LEN];
@@ -137,6 +140,9 @@ struct proto_device {
 	uint8_t keeper;	  /* 1: this message carries a new keeper */
 	uint8_t port_up;
 	uint32_t scope; /* index of the device's interface, for link-local addresses */
+	uint8_t uplink; /* 1: the device has a DPDK port, which the daemon owns, and no sockets */
+	uint8_t rings;	/* 1: this message carries new rings to the uplink */
+	uint16_t mtu;	/* longest IP packet that the uplink carries, bytes; 0: not an uplink */
 };
 
 /** Accepts a process as a function. Carries descriptors: the function's listening socket, then those of `device`. */

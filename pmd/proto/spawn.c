@@ -55,7 +55,7 @@ extern char **environ;
 
 struct spawn {
 	const char *path;
-	const char *argv[10];
+	const char *argv[18];
 	const char **envp;
 	int fd; /* write end of the pipe: becomes the daemon's stderr */
 	char *stack;
@@ -261,13 +261,19 @@ static int spawn_and_listen(struct spawn *s, char *err, size_t err_len)
 int pmd_spawn_daemon(const struct pmd_device *device, char *err, size_t err_len)
 {
 	const char *allow = secure_getenv("UROCE_ALLOW");
-	char path[PATH_MAX], address[PMD_GID_TEXT];
+	char path[PATH_MAX], address[PMD_GID_TEXT], gateway[PMD_GID_TEXT], network[8], vlan[8];
 	struct spawn s = {.path = path};
 	unsigned n = 0;
 	int rc = daemon_path(path, sizeof(path), err, err_len);
 
 	if (rc != 0)
 		return rc;
+	if (strcmp(device->port, PMD_PORT_UPLINK) == 0) {
+		snprintf(err, err_len,
+			 "no daemon of %s runs; start one that has its port: uroce up ADDRESS/uplink=ARGUMENTS",
+			 pmd_gid_str(&device->gid, address, sizeof(address)));
+		return -ENODEV;
+	}
 	s.argv[n++] = "uroced";
 	if (device->follow != PROTO_FOLLOW_ALL) {
 		s.argv[n++] = "--device";
@@ -276,6 +282,20 @@ int pmd_spawn_daemon(const struct pmd_device *device, char *err, size_t err_len)
 	if (device->follow != PROTO_FOLLOW_NONE) {
 		s.argv[n++] = "--iface";
 		s.argv[n++] = device->netdev;
+	}
+	if (strncmp(device->port, PMD_PORT_UPLINK, strlen(PMD_PORT_UPLINK)) == 0) {
+		s.argv[n++] = "--uplink";
+		s.argv[n++] = device->port + strlen(PMD_PORT_UPLINK);
+		snprintf(network, sizeof(network), "%u", device->prefix_len);
+		s.argv[n++] = "--network";
+		s.argv[n++] = network;
+		snprintf(vlan, sizeof(vlan), "%u", device->vlan);
+		s.argv[n++] = "--vlan";
+		s.argv[n++] = vlan;
+		if (!pmd_gid_is_none(&device->gateway)) {
+			s.argv[n++] = "--gateway";
+			s.argv[n++] = pmd_gid_str(&device->gateway, gateway, sizeof(gateway));
+		}
 	}
 	if (allow && allow[0]) {
 		s.argv[n++] = "--allow";

@@ -4,6 +4,7 @@
  *
  *   uroced --device ADDRESS[,ADDRESS...] [--iface INTERFACE] [--stay] [--allow WHOM] [--foreground]
  *   uroced --iface INTERFACE ...
+ *   uroced --device ADDRESS --uplink ARGUMENTS [--network LENGTH] [--gateway ADDRESS] ...
  *
  * There is one daemon per device in a network namespace. The daemon is not part of the data path: it can be killed at
  * any time, and the next daemon finds the live functions and their sockets. The command returns when processes can
@@ -36,7 +37,9 @@
 
 struct options {
 	const char *device, *iface, *allow;
+	struct uplink_options uplink;
 	bool stay, foreground;
+	bool again; /* the daemon was killed, and its guard starts it again */
 };
 
 uint64_t daemon_now_ns(void)
@@ -66,12 +69,17 @@ void daemon_rewatch(struct daemon *d, int fd, uint32_t events, uint64_t source)
 static const char usage_text[] =
 	"usage: uroced --device ADDRESS[,ADDRESS...] [--iface INTERFACE] [options]\n"
 	"       uroced --iface INTERFACE [options]\n"
+	"       uroced --device ADDRESS --uplink ARGUMENTS [options]\n"
 	"\n"
 	"The daemon of a uroce device. Programs start it by themselves; start it by hand to let others in or to keep "
 	"it.\n"
 	"\n"
 	"  --device LIST     the device's addresses; the first names it\n"
 	"  --iface NAME      follow an interface: its addresses (beside --device: its IPv6 addresses) and its link\n"
+	"  --uplink ARGS     own a DPDK port that the device's programs share: net_af_packet0,iface=eth1\n"
+	"  --network LENGTH  with --uplink: prefix length of the network; by default every address is on the link\n"
+	"  --gateway ADDRESS with --uplink: next hop to other networks\n"
+	"  --vlan NUMBER     with --uplink: send and accept frames of this VLAN\n"
 	"  --stay            do not leave when the last program has closed the device\n"
 	"  --allow WHOM      besides this user and root: user=NAME, group=NAME or all\n"
 	"  --foreground      do not go into the background\n"
@@ -81,10 +89,12 @@ static const char usage_text[] =
 static int options_parse(int argc, char **argv, struct options *o)
 {
 	static const struct option names[] = {
-		{"device", required_argument, NULL, 'd'}, {"iface", required_argument, NULL, 'i'},
-		{"allow", required_argument, NULL, 'a'},  {"stay", no_argument, NULL, 's'},
-		{"foreground", no_argument, NULL, 'f'},	  {"help", no_argument, NULL, 'h'},
-		{"version", no_argument, NULL, 'v'},	  {NULL, 0, NULL, 0},
+		{"device", required_argument, NULL, 'd'},  {"iface", required_argument, NULL, 'i'},
+		{"allow", required_argument, NULL, 'a'},   {"stay", no_argument, NULL, 's'},
+		{"foreground", no_argument, NULL, 'f'},	   {"help", no_argument, NULL, 'h'},
+		{"uplink", required_argument, NULL, 'u'},  {"network", required_argument, NULL, 'n'},
+		{"gateway", required_argument, NULL, 'g'}, {"vlan", required_argument, NULL, 'l'},
+		{"version", no_argument, NULL, 'v'},	   {NULL, 0, NULL, 0},
 	};
 	int c;
 
@@ -98,6 +108,18 @@ static int options_parse(int argc, char **argv, struct options *o)
 			break;
 		case 'a':
 			o->allow = optarg;
+			break;
+		case 'u':
+			o->uplink.args = optarg;
+			break;
+		case 'n':
+			o->uplink.network = optarg;
+			break;
+		case 'g':
+			o->uplink.gateway = optarg;
+			break;
+		case 'l':
+			o->uplink.vlan = optarg;
 			break;
 		case 's':
 			o->stay = true;
@@ -120,36 +142,6 @@ static int options_parse(int argc, char **argv, struct options *o)
 		return 0;
 	fputs(usage_text, stderr);
 	return -EINVAL;
-}
-
-/** Undo what the parent process has set: close descriptors, reset signals, raise the soft limit of open files to the
- *  hard limit. @return the previous soft limit; 0: unknown. */
-static uint64_t inherit_nothing(void)
-{
-	struct rlimit limit;
-	uint64_t before = 0;
-	sigset_t none;
-
-	for (int fd = 0; fd < 3; fd++) /* open stdin, stdout and stderr, so that no other file gets their numbers */
-		if (fcntl(fd, F_GETFD) < 0 && errno == EBADF && open("/dev/null", O_RDWR) != fd) {
-			fprintf(stderr, "uroced: /dev/null cannot be opened: %s\n", strerror(errno));
-			exit(1);
-		}
-	if (syscall(SYS_close_range, 3, ~0u, 0) != 0)
-		for (int fd = 3; fd < 65536; fd++)
-			close(fd);
-	for (int i = 1; i < NSIG; i++)
-		signal(i, SIG_DFL);
-	signal(SIGPIPE, SIG_IGN);
-	signal(SIGHUP, SIG_IGN);
-	sigemptyset(&none);
-	sigprocmask(SIG_SETMASK, &none, NULL);
-	if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
-		before = limit.rlim_cur;
-		limit.rlim_cur = limit.rlim_max;
-		setrlimit(RLIMIT_NOFILE, &limit);
-	}
-	return before;
 }
 
 /** Apply the options. @return 0 or a negative errno with a message in err. */
@@ -181,6 +173,13 @@ static int daemon_configure(struct daemon *d, const struct options *o, char *err
 			return -E2BIG;
 		}
 	}
+	rc = uplink_configure(d, &o->uplink, err, err_len);
+	if (rc == 0 && o->iface && uplink_is(d)) {
+		snprintf(err, err_len, "--iface and --uplink exclude each other: an uplink has one address");
+		rc = -EINVAL;
+	}
+	if (rc != 0)
+		return rc;
 	if (o->iface)
 		rc = gids_follow(d, o->iface, d->n_fixed ? PROTO_FOLLOW_V6 : PROTO_FOLLOW_ALL);
 	if (rc == -ENODEV)
@@ -223,8 +222,11 @@ static int daemon_claim(struct daemon *d, char *err, size_t err_len)
 		return rc;
 	}
 	PMD_POINT(daemon_named);
+	rc = uplink_open(d, err, err_len);
+	if (rc != 0)
+		return rc;
 	slots_probe(d);
-	if (d->adopting > 0)
+	if (d->adopting > 0 && !uplink_is(d))
 		return 0; /* we get the sockets from the functions when they are adopted */
 	for (unsigned i = 0; i < START_TRIES; i++) {
 		gids_sync(d);
@@ -284,6 +286,9 @@ static void daemon_event(struct daemon *d, const struct epoll_event *event)
 		break;
 	case SOURCE_DATAGRAM:
 		steer_drain(d, a, b);
+		break;
+	case SOURCE_UPLINK:
+		uplink_ready(d, a);
 		break;
 	case SOURCE_NETLINK:
 		gids_netlink(d);
@@ -370,24 +375,13 @@ static void daemon_loop(struct daemon *d)
  *  to bind the UDP port too. */
 static void daemon_end(struct daemon *d)
 {
+	uplink_close(d);
 	keeper_close(d);
 	PMD_POINT(daemon_keeper_closed);
 	for (unsigned i = 0; i < NIC_GID_TABLE_LEN; i++)
 		if (!pmd_gid_is_none(&d->gids[i].gid))
 			steer_close(d, &d->gids[i]);
 	PMD_POINT(daemon_sockets_closed);
-}
-
-static void background(void)
-{
-	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-
-	if (chdir("/") != 0 || null < 0)
-		return;
-	for (int fd = 0; fd < 3; fd++)
-		dup2(null, fd);
-	if (null > 2)
-		close(null);
 }
 
 /** Run the daemon from start to end. @param told_fd pipe to which the command's exit code is written when the daemon is
@@ -402,7 +396,11 @@ static int daemon_run(struct daemon *d, const struct options *o, int told_fd)
 		rc = daemon_configure(d, o, err, sizeof(err));
 	if (rc == 0)
 		rc = daemon_claim(d, err, sizeof(err));
-	if (rc != 0 && err[0]) { /* no message means success: another daemon has the device */
+	/* No message: another daemon has the device. That is what the starter wanted, but a guard tries again: the
+	 * other may be one that cannot open the port. */
+	if (rc != 0 && !err[0])
+		code = o->again;
+	if (rc != 0 && err[0]) {
 		fprintf(stderr, "uroced: %s\n", err);
 		code = 1;
 	}
@@ -410,16 +408,53 @@ static int daemon_run(struct daemon *d, const struct options *o, int told_fd)
 		PMD_POINT(daemon_ready);
 	if (told_fd >= 0) {
 		if (rc == 0)
-			background();
+			process_background();
 		if (write(told_fd, &code, 1) != 1)
 			code = 1;
 		close(told_fd);
 	}
-	if (rc != 0)
+	if (rc != 0) {
+		uplink_close(d);
 		return code;
+	}
 	daemon_loop(d);
 	daemon_end(d);
 	return 0;
+}
+
+struct start {
+	struct daemon *d;
+	const struct options *o;
+	int told_fd;
+};
+
+/** Run the daemon of an uplink; see guard_run. Only the first start has someone to tell. */
+static int start_guarded(void *ctx, bool first)
+{
+	const struct start *s = ctx;
+	struct options o = *s->o;
+
+	o.again = !first;
+	return daemon_run(s->d, &o, first ? s->told_fd : -1);
+}
+
+/** The first daemon has told_fd and the descriptors of its starter's terminal or pipe: leave them to it. */
+static void start_settle(void *ctx)
+{
+	const struct start *s = ctx;
+
+	if (s->told_fd < 0)
+		return;
+	close(s->told_fd);
+	process_background();
+}
+
+/** Run the daemon; that of an uplink in a child of its own. @return the exit code. */
+static int start(struct daemon *d, const struct options *o, int told_fd)
+{
+	struct start s = {d, o, told_fd};
+
+	return o->uplink.args ? guard_run(start_guarded, start_settle, &s) : daemon_run(d, o, told_fd);
 }
 
 int main(int argc, char **argv)
@@ -432,9 +467,9 @@ int main(int argc, char **argv)
 
 	if (options_parse(argc, argv, &o) != 0)
 		return 2;
-	d.files_limit = inherit_nothing();
+	d.files_limit = process_inherit_nothing();
 	if (o.foreground)
-		return daemon_run(&d, &o, -1);
+		return start(&d, &o, -1);
 	if (pipe2(told, O_CLOEXEC) != 0 || (child = fork()) < 0) {
 		fprintf(stderr, "uroced: cannot go into the background: %s\n", strerror(errno));
 		return 1;
@@ -442,7 +477,7 @@ int main(int argc, char **argv)
 	if (child == 0) {
 		close(told[0]);
 		setsid();
-		return daemon_run(&d, &o, told[1]);
+		return start(&d, &o, told[1]);
 	}
 	close(told[1]);
 	if (read(told[0], &code, 1) != 1)

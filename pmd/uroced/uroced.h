@@ -13,6 +13,9 @@
  *   uroced_keeper.c   keeping the UDP sockets for the next daemon
  *   uroced_services.c which function serves which port
  *   uroced_cm.c       CM messages for functions that have ended, and for services that no function serves
+ *   uroced_uplink.c   a DPDK port that the functions share, instead of sockets
+ *   uroced_process.c  what the daemon's process does not inherit
+ *   uroced_guard.c    starting the daemon of an uplink again if it is killed
  *   uroced_tools.c    commands of the `uroce` tool
  *
  * One thread, one epoll set. Sends do not block. If the queue to a function is full, the function gets the latest state
@@ -21,6 +24,7 @@
 #ifndef PMD_UROCED_H
 #define PMD_UROCED_H
 
+#include <stdio.h>
 #include <sys/types.h>
 
 #include "address.h"
@@ -33,11 +37,20 @@
  * EARLY_NS, and in that time the limiter (limiter.h) admits at most 26. */
 #define CM_EARLY_MAX   32
 
+struct daemon_uplink;
 struct nic_cm;
 struct sockaddr_in6;
 
 /** Data of an epoll event: the kind of source, then two numbers. */
-enum daemon_source { SOURCE_NAME, SOURCE_CLIENT, SOURCE_FUNCTION, SOURCE_DATAGRAM, SOURCE_NETLINK, SOURCE_SIGNAL };
+enum daemon_source {
+	SOURCE_NAME,
+	SOURCE_CLIENT,
+	SOURCE_FUNCTION,
+	SOURCE_DATAGRAM,
+	SOURCE_NETLINK,
+	SOURCE_UPLINK, /* 0: packets for number 0; 1: the state of the port has changed */
+	SOURCE_SIGNAL
+};
 #define SOURCE(kind, a, b) ((uint64_t)(kind) << 32 | (uint64_t)(a) << 16 | (uint64_t)(b))
 
 enum slot_state {
@@ -68,6 +81,9 @@ struct slot {
 	uint32_t keeper_sent; /* generation of the last keeper sent to the function */
 	uint32_t gids_sent[NIC_GID_TABLE_LEN];
 	bool late; /* the function's queue was full: send the state when the connection is writable */
+	/* Rings to the uplink: made, and to be sent; or sent. */
+	bool rings_made, rings_sent;
+	int rings[3];
 };
 
 /** A connection request for a service that no function serves yet: kept until due_ns (CLOCK_MONOTONIC). */
@@ -137,6 +153,8 @@ struct daemon {
 	struct pmd_limiter cm_limiter;
 	struct cm_early cm_early[CM_EARLY_MAX]; /* requests for services that no function serves yet */
 	unsigned n_cm_early;
+
+	struct daemon_uplink *uplink; /* uroced_uplink.h */
 
 	int keeper[2]; /* we write to [0], and functions get [1]; -1: there is no keeper */
 	uint32_t keeper_generation;
@@ -308,6 +326,58 @@ void cm_tick(struct daemon *d);
 uint64_t cm_due_ns(const struct daemon *d);
 /** Whether the daemon must stay to disconnect the connections of a function that has ended recently. */
 bool cm_is_busy(const struct daemon *d);
+
+/* uroced_uplink.c */
+/** The options of an uplink, as given; NULL: not given. */
+struct uplink_options {
+	const char *args, *network, *gateway, *vlan;
+};
+/** Apply the options. @return 0, or -EINVAL with a message in err. */
+int uplink_configure(struct daemon *d, const struct uplink_options *o, char *err, size_t err_len);
+/** Whether the device has an uplink. */
+static inline bool uplink_is(const struct daemon *d)
+{
+	return d->uplink != NULL;
+}
+/** Whether the uplink's link was up when last looked at. */
+bool uplink_is_up(const struct daemon *d);
+/** If the device has an uplink, open it. @return 0 or a negative errno with a message in err. */
+int uplink_open(struct daemon *d, char *err, size_t err_len);
+void uplink_close(struct daemon *d);
+/** Whether the device has the port that a joining process wants. If not, err says what the device has. */
+bool uplink_suits(const struct daemon *d, const struct proto_join *join, char *err, size_t err_len);
+/** Describe the uplink to function n. @param fds receives its rings, if it has not been sent them.
+ *  @return the number of descriptors. */
+unsigned uplink_describe(struct daemon *d, unsigned n, struct proto_device *out, int *fds);
+/** Make the rings of function n, unless it has some. @return false: no memory, or no descriptors. */
+bool uplink_ready_for(struct daemon *d, unsigned n);
+/** Function n has been sent what uplink_describe described. */
+void uplink_sent(struct daemon *d, unsigned n);
+/** Function n has ended, or needs new rings. */
+void uplink_detach(struct daemon *d, unsigned n);
+/** The set of served ports has changed. */
+void uplink_serve(struct daemon *d);
+/** Send a packet of the daemon's own, from the IP header on. @return false: there is no room. */
+bool uplink_send(struct daemon *d, const uint8_t *packet, uint32_t len);
+/** Handle an event of SOURCE_UPLINK. */
+void uplink_ready(struct daemon *d, unsigned what);
+struct uplink_state;
+/** Write the uplink's part of the daemon's status, if there is an uplink. */
+void uplink_put(const struct daemon *d, FILE *out);
+/** @return the state of the uplink now; NULL: there is none. */
+const struct uplink_state *uplink_look(struct daemon *d);
+
+/* uroced_process.c */
+/** Undo what the parent process has set: close descriptors, reset signals, raise the soft limit of open files to the
+ *  hard limit. @return the previous soft limit; 0: unknown. */
+uint64_t process_inherit_nothing(void);
+/** Leave the starter's folder and its standard descriptors. */
+void process_background(void);
+
+/* uroced_guard.c */
+/** Run the daemon of an uplink in a child process, and start it again if it is killed. @param run runs the daemon.
+ *  @param settle called after the first start: the child has what was inherited. @return the exit code. */
+int guard_run(int (*run)(void *ctx, bool first), void (*settle)(void *ctx), void *ctx);
 
 /* uroced_tools.c */
 /** Execute a tool's command and answer it. @return false: close the connection. */

@@ -188,7 +188,7 @@ void clients_refuse(struct daemon *d, int error, const char *sentence)
 static bool join_is_valid(const struct proto_join *join)
 {
 	return pmd_gid_is_unicast(&join->gid) && join->follow <= PROTO_FOLLOW_ALL &&
-	       memchr(join->iface, 0, sizeof(join->iface));
+	       memchr(join->iface, 0, sizeof(join->iface)) && memchr(join->uplink, 0, sizeof(join->uplink));
 }
 
 static bool client_message(struct daemon *d, struct client *c, struct proto_msg *m)

@@ -75,14 +75,20 @@ static void send_mad(void *ctx, const struct nic_cm_route *route, const uint8_t 
 	struct sockaddr_in6 to;
 	uint32_t len;
 	uint16_t bth;
+	bool sent;
 
-	if (at < 0 || d->gids[at].n_sockets == 0 || pmd_gid_is_v4(&route->own) != pmd_gid_is_v4(&route->peer)) {
+	if (at < 0 || (d->gids[at].n_sockets == 0 && !uplink_is(d)) ||
+	    pmd_gid_is_v4(&route->own) != pmd_gid_is_v4(&route->peer)) {
 		d->stats.cm_unsent++;
 		return;
 	}
 	len = nic_gsi_build(&addr, mad, packet, &bth);
-	if (sendto(d->gids[at].sockets[0], packet + bth, len - bth, MSG_DONTWAIT | MSG_NOSIGNAL, (struct sockaddr *)&to,
-		   pmd_gid_sockaddr(&route->peer, d->scope, &to)) < 0)
+	if (uplink_is(d))
+		sent = uplink_send(d, packet, len);
+	else
+		sent = sendto(d->gids[at].sockets[0], packet + bth, len - bth, MSG_DONTWAIT | MSG_NOSIGNAL,
+			      (struct sockaddr *)&to, pmd_gid_sockaddr(&route->peer, d->scope, &to)) >= 0;
+	if (!sent)
 		d->stats.cm_unsent++;
 	else
 		d->stats.cm_sent++;

@@ -201,6 +201,8 @@ static uint32_t link_local_scope(const struct nic_gid *gid)
 
 bool gids_fix(struct daemon *d, const struct nic_gid *gid)
 {
+	if (uplink_is(d))
+		return false; /* an uplink has one address */
 	for (unsigned i = 0; i < d->n_fixed; i++)
 		if (pmd_gid_equal(&d->fixed[i], gid))
 			return true;
@@ -392,7 +394,7 @@ int gids_follow(struct daemon *d, const char *iface, uint32_t follow)
 	bool up;
 	int rc;
 
-	if (d->follow >= follow || (d->iface[0] && strcmp(d->iface, iface) != 0))
+	if (uplink_is(d) || d->follow >= follow || (d->iface[0] && strcmp(d->iface, iface) != 0))
 		return 0; /* no change: a device keeps its interface, and never follows fewer addresses than before */
 	if (if_nametoindex(iface) == 0)
 		return -ENODEV;

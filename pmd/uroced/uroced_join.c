@@ -134,6 +134,10 @@ int slots_join(struct daemon *d, int fd, const struct ucred *peer, const struct 
 
 	if (n == 0)
 		return -EBUSY;
+	if (!uplink_suits(d, join, err, err_len)) {
+		close(listen_fd);
+		return -EINVAL;
+	}
 	PMD_POINT(daemon_slot_named);
 	rc = steer_grow(d, n, err, err_len);
 	if (rc != 0) {
@@ -143,14 +147,16 @@ int slots_join(struct daemon *d, int fd, const struct ucred *peer, const struct 
 	steer_flush(d, n);
 	services_said(d, n, NULL, 0);
 	cm_ended(d, n);
+	uplink_detach(d, n);
 	d->stats.leaves += s->again; /* the previous owner of the number has ended */
 	*s = (struct slot){.fd = fd, .peer = *peer, .join = *join, .since_ns = realtime_ns()};
 	PMD_POINT(daemon_slot_grown);
-	rc = slot_welcome(d, n, listen_fd);
+	rc = uplink_is(d) && !uplink_ready_for(d, n) ? -ENOMEM : slot_welcome(d, n, listen_fd);
 	PMD_POINT(daemon_welcomed);
 	close(listen_fd);
 	if (rc != 0) {
 		d->stats.in_flight += rc == -ETOOMANYREFS;
+		uplink_detach(d, n);
 		*s = (struct slot){.state = SLOT_FREE, .fd = -1, .released_ns = daemon_now_ns()};
 		if (!watched)
 			steer_own(d, n, false);

@@ -152,6 +152,8 @@ void keeper_make(struct daemon *d)
 	struct keeping k = {.d = d};
 	int pair[2];
 
+	if (uplink_is(d))
+		return; /* there are no sockets to keep */
 	k.rc = pair_open(pair);
 	k.to = pair[0];
 	for (unsigned i = 0; i < NIC_GID_TABLE_LEN; i++)

@@ -85,7 +85,7 @@ unsigned slot_describe(struct daemon *d, unsigned n, struct proto_device *out, i
 			fds[n_fds++] = d->gids[at].sockets[n];
 		}
 	}
-	return n_fds;
+	return n_fds + uplink_describe(d, n, out, fds + n_fds);
 }
 
 void slot_has(struct daemon *d, unsigned n)
@@ -93,6 +93,7 @@ void slot_has(struct daemon *d, unsigned n)
 	struct slot *s = &d->slots[n];
 
 	s->keeper_sent = d->keeper_generation;
+	uplink_sent(d, n);
 	for (unsigned i = 0; i < NIC_GID_TABLE_LEN; i++) {
 		int at = slot_entry(d, s, i);
 
@@ -114,6 +115,7 @@ static void slot_free(struct daemon *d, unsigned n)
 	d->stats.leaves += d->slots[n].again;
 	services_said(d, n, NULL, 0);
 	cm_ended(d, n);
+	uplink_detach(d, n);
 	d->slots[n] = (struct slot){.state = SLOT_FREE, .fd = -1, .released_ns = daemon_now_ns()};
 	PMD_POINT(daemon_slot_ended);
 	steer_own(d, n, false);
@@ -379,7 +381,7 @@ static bool adopted_is_valid(unsigned n, struct proto_msg *m)
 
 	return m->type == PROTO_ADOPTED && m->len == sizeof(*a) && a->function == n && a->keeper <= 1 &&
 	       m->n_fds == a->keeper && pmd_gid_is_unicast(&a->join.gid) && a->join.follow <= PROTO_FOLLOW_ALL &&
-	       memchr(a->join.iface, 0, sizeof(a->join.iface));
+	       memchr(a->join.iface, 0, sizeof(a->join.iface)) && memchr(a->join.uplink, 0, sizeof(a->join.uplink));
 }
 
 /** The function has answered PROTO_ADOPT. If the function follows an interface, the device follows the interface, too.
@@ -394,6 +396,7 @@ static void slot_adopted(struct daemon *d, unsigned n, struct proto_msg *m)
 	s->since_ns = a->since_ns;
 	memset(s->gids_sent, 0, sizeof(s->gids_sent));
 	s->keeper_sent = 0;
+	s->rings_sent = false;
 	if (!s->again) {
 		d->adopting--;
 		d->live++;

@@ -234,6 +234,8 @@ static int entry_grow(struct daemon *d, struct entry *e, unsigned n, char *err, 
 	unsigned before = e->n_sockets;
 	int rc = 0;
 
+	if (uplink_is(d))
+		return 0; /* the uplink's switch steers */
 	while (e->n_sockets <= n) {
 		int fd = pmd_udp_socket_open(&e->gid, d->scope, true, err, err_len);
 
@@ -266,11 +268,11 @@ int steer_open(struct daemon *d, struct entry *e, char *err, size_t err_len)
 	/* Check that no socket is bound to the port yet, by binding one without SO_REUSEPORT. The kernel numbers the
 	 * sockets of a port in the order of binding: another program's socket would receive datagrams of ours, and a
 	 * socket that is still being closed would shift the numbers. */
-	rc = pmd_udp_socket_open(&e->gid, d->scope, false, err, err_len);
-	if (rc < 0)
+	e->n_sockets = 0;
+	rc = uplink_is(d) ? 0 : pmd_udp_socket_open(&e->gid, d->scope, false, err, err_len);
+	if (rc <= 0)
 		return rc;
 	close(rc);
-	e->n_sockets = 0;
 	for (unsigned n = 1; n < DAEMON_SLOTS; n++)
 		if (d->slots[n].state == SLOT_LIVE) /* sockets for other functions are created when these are adopted */
 			highest = n;
@@ -307,6 +309,7 @@ void steer_own(struct daemon *d, unsigned n, bool owned)
 
 void steer_services_changed(struct daemon *d)
 {
+	uplink_serve(d);
 	for (unsigned i = 0; i < NIC_GID_TABLE_LEN; i++)
 		if (d->gids[i].n_sockets > 0 && steer_attach(d, &d->gids[i]) != 0)
 			d->stats.unsteered_services++;

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "uplink.h"
 #include "uroced.h"
 
 static void put_string(FILE *out, const char *name, const char *value)
@@ -114,6 +115,7 @@ static void put_status(const struct daemon *d, FILE *out)
 	snprintf(problem, sizeof(problem), "%s%s%s", d->why, d->why[0] && keeper.problem[0] ? "; and " : "",
 		 keeper.problem);
 	put_string(out, "problem", problem);
+	uplink_put(d, out);
 	fprintf(out, ",\n  \"keeper\": {\"there\": %s, \"sockets\": %u, \"missing\": %u, \"limit\": %llu},\n",
 		keeper.there ? "true" : "false", keeper.kept, keeper.missing, (unsigned long long)d->files_limit);
 	put_gids(d, out);
@@ -173,12 +175,20 @@ static bool command_stats(struct daemon *d, int fd)
 #include "uroced_stats.def"
 #undef UROCED_STAT
 	};
+	const struct uplink_state *uplink = uplink_look(d);
 	char text[PROTO_TEXT_MAX];
 	int len = snprintf(text, sizeof(text), "{\"daemon\": [");
 
 	for (unsigned i = 0; i < sizeof(values) / sizeof(values[0]); i++)
 		len += snprintf(text + len, sizeof(text) - (size_t)len, "%s[\"%s\", %llu, \"%s\"]", i ? ", " : "",
 				rows[i][0], (unsigned long long)values[i], rows[i][1]);
+	if (uplink) {
+#define UPLINK_STAT(name, sentence)                                                                                    \
+	len += snprintf(text + len, sizeof(text) - (size_t)len, ", [\"uplink_" #name "\", %llu, \"%s\"]",              \
+			(unsigned long long)uplink->stats.name, sentence);
+#include "uplink_stats.def"
+#undef UPLINK_STAT
+	}
 	len += snprintf(text + len, sizeof(text) - (size_t)len, "]}\n");
 	return answer(d, fd, 0, text, (size_t)len);
 }

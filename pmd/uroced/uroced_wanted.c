@@ -64,7 +64,7 @@ int gids_wanted(const struct daemon *d, struct wanted *out, bool *up)
 	int rc;
 
 	*out = (struct wanted){0};
-	*up = true;
+	*up = !uplink_is(d) || uplink_is_up(d);
 	if (d->follow == PROTO_FOLLOW_NONE) {
 		for (unsigned i = 0; i < d->n_fixed; i++)
 			wanted_add(out, &d->fixed[i]);

@@ -3,6 +3,7 @@
 import argparse
 import errno
 import os
+import re
 import socket
 import struct
 import subprocess
@@ -27,6 +28,7 @@ examples:
   uroce up 10.0.0.5                one address
   uroce up eth0                    all addresses of an interface, as they come and go
   uroce up eth0 --allow group=rdma
+  uroce up 10.0.0.1/24/uplink=net_af_packet0,iface=eth1     a DPDK port that programs share
 """
 DOWN = """\
 Stops keeping devices. A daemon ends with the last process that has its device open; processes are not disturbed.
@@ -51,12 +53,12 @@ def interfaces():
     return {name for _, name in socket.if_nameindex()}
 
 
-def start_daemon(args, place):
+def start_daemon(args, place, uplink):
     path = program("uroced", args.here)
     if not path:
         raise UroceError("uroced is missing; build it (meson setup build && ninja -C build), or name the build folder "
                          "in UROCE_BUILD")
-    which = ["--iface", place] if place in interfaces() else ["--device", place]
+    which = ["--iface", place] if place in interfaces() else ["--device", place, *uplink]
     allow = ["--allow", args.allow] if args.allow else []
     result = subprocess.run([path, *which, "--stay", *allow], stdin=subprocess.DEVNULL, stderr=subprocess.PIPE,
                             text=True)
@@ -82,20 +84,39 @@ def speechless(place):
     return next((device.problem for device in find(look=False) if device.problem and device.answers_to(place)), "")
 
 
-def up(args, place):
+def uplink_of(entry):
+    """Take apart an entry of UROCE_DEVICES. @return the address or interface, and uroced's options for an uplink"""
+    place, *rest = entry.split("/", 1)
+    options, uplink, after = [], *("/" + "".join(rest)).partition("/uplink=")[::2]
+    if after:
+        options += ["--uplink", after]
+        for option in filter(None, uplink.split("/")):
+            name, _, value = option.rpartition("=")
+            options += [{"gw": "--gateway", "vlan": "--vlan", "": "--network"}.get(name, f"--{name}"), value]
+    return place.strip("[]"), options
+
+
+def up(args, entry):
+    place, uplink = uplink_of(entry)
+    if uplink and place in interfaces():
+        raise UroceError(f"an uplink has an address: ADDRESS/uplink=..., not {clean(place)}")
+    if entry.endswith("/uplink"):
+        raise UroceError(f"which port is to be the uplink of {clean(place)}? name it: {clean(place)}/uplink=ARGUMENTS")
     if place not in interfaces() and not gid_text(place):
         raise UroceError(f"'{clean(place)}' is neither an address nor an interface of this network namespace")
     there = [device for device in find(look=False) if device.daemon and device.answers_to(place)]
     if not there and speechless(place):
         raise UroceError(speechless(place))
     if not there:
-        if is_missing(place):
+        if not uplink and is_missing(place):
             raise UroceError(f"{clean(place)} is not an address of this host; ip address shows those that are"
                              + ("" if args.places + args.device else "; correct UROCE_DEVICES"))
-        start_daemon(args, place)
+        start_daemon(args, place, uplink)
         there = [device for device in find(look=False) if device.daemon and device.answers_to(place)]
         if not there:
             raise UroceError(f"the daemon of {place} has ended again")
+    elif uplink and (there[0].daemon.get("uplink") or {}).get("device") != uplink[uplink.index("--uplink") + 1]:
+        raise UroceError(f"the daemon of {place} runs already, with another uplink or none; uroce down first")
     elif args.allow and there[0].daemon["daemon"]["allow"] != args.allow:
         raise UroceError(f"the daemon of {place} runs already and lets in {there[0].daemon['daemon']['allow']}; "
                          "--allow is for its start: uroce down first")
@@ -109,10 +130,11 @@ def defaults():
     if not text:
         return default_places()
     places = []
-    for entry in text.replace(",", " ").replace(";", " ").split():
-        if "ethdev=" in text:
-            raise UroceError("UROCE_DEVICES names DPDK ports, which have no daemon; name the addresses to keep")
-        places.append(entry.strip("[]").split("/")[0].strip("[]"))
+    for entry in re.findall(r"[^\s,;/]+(?:/(?:uplink|ethdev)=[^\s;]*|/[^\s,;/]*)*", text):
+        if "/ethdev=" in entry:
+            raise UroceError("UROCE_DEVICES names ports of one process, which have no daemon; name the addresses to "
+                             "keep")
+        places.append(entry if "/uplink=" in entry else entry.split("/")[0])
     return places
 
 

@@ -97,7 +97,7 @@ def device_facts(device, with_qps, with_cm):
              "interface": "", "link": None, "problem": device.problem}
     if daemon:
         facts.update(daemon=daemon["daemon"], interface=daemon["interface"], link=daemon["port"],
-                     problem=daemon["problem"], counters=daemon["counters"])
+                     problem=daemon["problem"], counters=daemon["counters"], uplink=daemon.get("uplink"))
     facts["functions"] = [function_facts(device, function, with_qps, with_cm) for function in device.functions]
     return facts
 
@@ -163,6 +163,7 @@ def show_or_say(context, show, *facts):
 def print_device(facts):
     print("  ".join([facts["name"] or "(no process)", *map(clean, facts["addresses"])]
                     + [f"on {clean(facts['interface'])}"] * bool(facts["interface"])
+                    + [f"on uplink {clean((facts.get('uplink') or {}).get('device', ''))}"] * bool(facts.get("uplink"))
                     + [f"link {clean(facts['link'])}"] * bool(facts["link"])))
     daemon = facts["daemon"]
     if daemon:

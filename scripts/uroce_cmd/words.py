@@ -4,7 +4,7 @@ import argparse
 import re
 
 SETTINGS = ("DEVICES", "MTU", "PROGRESS", "ATOMICS", "ALLOW", "KEY", "RING", "ONE_COPY", "ACK_BACKOFF", "UROCED",
-            "REAL_LIBIBVERBS", "BUILD")  # as in pmd/include/settings.def
+            "EAL", "REAL_LIBIBVERBS", "BUILD")  # as in pmd/include/settings.def
 DEVICE = "an address of the device, its interface, or its name; without it: all devices"
 
 

@@ -21,6 +21,7 @@ import accounts
 import harness
 from share_test import MAGIC, Device, ask, fds, functions, opener, wait_for
 
+UPLINK = 152  # bytes of proto_join.uplink
 JOIN, WELCOME, DEVICE, WHOIS, ADOPT, ADOPTED, TOOL, TEXT, END, KEEPER, SERVICES = 1, 2, 4, 5, 7, 8, 9, 10, 11, 12, 14
 FOLLOW_NONE = 0
 
@@ -50,7 +51,7 @@ class Function:
     """A function played by the test. `listener` and `udp` are sockets, `keeper` a descriptor."""
 
     def __init__(self, address):
-        self.join = gid(address) + b"\0" * 16 + struct.pack("=I", FOLLOW_NONE)
+        self.join = gid(address) + b"\0" * 16 + struct.pack("=I", FOLLOW_NONE) + b"\0" * UPLINK
         self.connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.connection.settimeout(20)
         self.connection.connect(f"\0uroce/{address}")
@@ -231,7 +232,8 @@ def descriptors_thrown(tally):
     function, process = Function(device.address), opener(device)
     wait_for(lambda: len(functions(device.address)) == 2)
     number = [f["number"] for f in functions(device.address) if f["number"] != function.number][0]
-    waits = gid("127.255.255.254") + b"\0" * 16 + struct.pack("=I", FOLLOW_NONE)  # for an address that does not come
+    # For an address that does not come.
+    waits = gid("127.255.255.254") + b"\0" * 16 + struct.pack("=I", FOLLOW_NONE) + b"\0" * UPLINK
     before, many = fds(process.pid), list(range(3)) * 8  # 24: the most that a message may have
 
     def throw_at(name, *first):
@@ -494,7 +496,7 @@ class Member(Function):
 def member(address, control):
     """In a process of another user: join, and pass on what comes."""
     connection = connect(f"\0uroce/{address}")
-    send(connection, JOIN, gid(address) + b"\0" * 16 + struct.pack("=I", FOLLOW_NONE))
+    send(connection, JOIN, gid(address) + b"\0" * 16 + struct.pack("=I", FOLLOW_NONE) + b"\0" * UPLINK)
     kind, _, descriptors = receive(connection)
     assert kind == WELCOME, kind
     socket.socket(fileno=os.dup(descriptors[0])).listen(64)  # the name is this user's

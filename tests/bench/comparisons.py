@@ -6,7 +6,8 @@ together.
 """
 import os
 
-from measure import MIB, Atomics, Collective, Connects, Fabric, OurFabric, OurUcx, Perftest, Program, Ucx
+from measure import MIB, Atomics, Collective, Connects, Fabric, OurFabric, OurUcx, Perftest, Program, \
+    Testpmd, Ucx
 
 SHM, RXM, RXD = "libfabric shm", "libfabric tcp;ofi_rxm", "libfabric udp;ofi_rxd"
 POSIX, UCX_TCP = "UCX posix", "UCX tcp"
@@ -164,6 +165,16 @@ def udp():
                          [at_least(1, RAW_TCP)])
 
 
+def uplink():
+    """The switch between a DPDK port that costs little and the rings of a process, without NICs. A core is to move 2 M
+    packets a second where testpmd moves 8."""
+    for size in (64, 1064):
+        for test, words in (("rx", "port to process"), ("tx", "process to port")):
+            yield Comparison("uplink", f"packets of {size} B, {words}", "M/s",
+                             [Program("uroce", ["uplink_rate", test, size], 4000000, ours=True), Testpmd(test, size)],
+                             [at_least(2)])
+
+
 def keyed():
     """The cost of authentication (UROCE_KEY), compared with none."""
     section = "kernel UDP port, with a key"
@@ -312,7 +323,8 @@ def connections():
 
 
 def comparisons(with_sweep):
-    for part in (latencies, rates, atomics, bandwidths, udp, keyed, fabric, ucx, connections, triggers, collectives):
+    for part in (latencies, rates, atomics, bandwidths, udp, uplink, keyed, fabric, ucx, connections, triggers,
+                 collectives):
         yield from part()
     if with_sweep:
         yield from sweep()

@@ -191,6 +191,34 @@ class Program(Source):
         return Sample(numbers[0], numbers[1] if len(numbers) > 1 else None)
 
 
+class Testpmd(Program):
+    """DPDK's testpmd on the port that tests/bench/uplink_rate uses: what the port itself takes. test: rx or tx."""
+    RATE = re.compile(r"^\s*[RT]x-pps:\s+(\d+)", re.M)
+
+    def __init__(self, test, size):
+        super().__init__("testpmd", ["uplink_rate", "file", size], 4)  # seconds; the first rate is not a whole one
+        self.test = test
+
+    def missing(self):
+        return super().missing() or (None if shutil.which("dpdk-testpmd") else
+                                     "dpdk-testpmd is not installed (Debian: dpdk-dev)")
+
+    def attempt(self, iterations):
+        with tempfile.TemporaryDirectory() as folder:
+            pcap = os.path.join(folder, "packets.pcap")
+            subprocess.run([self.path(), "file", self.argv[2], pcap], check=True)
+            port = f"net_pcap0,rx_pcap={pcap}" + (",infinite_rx=1" if self.test == "rx" else "")
+            done = subprocess.run(
+                ["timeout", "-s", "INT", "-k", "2", str(max(iterations, 3)), "dpdk-testpmd", "--no-huge", "--no-shconf",
+                 "--no-pci", "--no-telemetry", "-m", "256", "--vdev", port, "--", f"--forward-mode={self.test}only",
+                 "--stats-period=1", "--total-num-mbufs=8192", "--no-mlockall"],
+                stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace")
+        rates = sorted(int(rate) / 1e6 for rate in self.RATE.findall(done.stdout) if rate != "0")
+        if not rates:
+            raise Failed(f"dpdk-testpmd: {(done.stderr.strip().splitlines() or ['no rate'])[-1]}")
+        return Sample(rates[len(rates) // 2], None)
+
+
 class Atomics(Program):
     """Atomics of one kind over uroce, by tests/bench/atomics. route: as Perftest's path."""
 

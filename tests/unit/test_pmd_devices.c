@@ -73,6 +73,28 @@ static void devices__an_interface_name_gives_its_address(void **state)
 	assert_int_equal(dev[0].follow, PROTO_FOLLOW_NONE);
 }
 
+static void devices__uplink(void **state)
+{
+	(void)state;
+	assert_int_equal(parse("10.0.0.1/24/gw=10.0.0.254/uplink=net_memif0,socket=/a/b 10.0.0.2/uplink,10.0.0.3"), 3);
+	assert_string_equal(dev[0].port, "uplink:net_memif0,socket=/a/b");
+	assert_int_equal(dev[0].prefix_len, 24);
+	assert_string_equal(dev[1].port, "uplink:");
+	assert_string_equal(dev[2].port, "udp");
+	assert_int_equal(parse("10.0.0.1/uplink=net_af_packet0,iface=lo;10.0.0.2/ethdev=net_pcap0,iface=lo"), 2);
+	assert_string_equal(dev[0].netdev, "lo");
+	assert_string_equal(dev[1].port, "ethdev:net_pcap0,iface=lo");
+	assert_int_equal(parse("10.0.0.1/vlan=7/uplink=net_memif0"), 1);
+	assert_int_equal(dev[0].vlan, 7);
+	assert_int_equal(parse("10.0.0.1/vlan=4095/uplink=net_memif0"), -EINVAL);
+	assert_int_equal(parse("10.0.0.1/vlan=7"), -EINVAL);
+	assert_int_equal(parse("10.0.0.1/uplink="), -EINVAL);
+	assert_non_null(strstr(err, "uplink= are missing"));
+	assert_int_equal(parse("10.0.0.1/uplinks"), -EINVAL);
+	assert_int_equal(parse("lo/uplink"), 1);
+	assert_int_equal(dev[0].follow, PROTO_FOLLOW_NONE);
+}
+
 static void devices__ethdev_takes_commas_and_slashes(void **state)
 {
 	(void)state;
@@ -210,6 +232,7 @@ int main(void)
 		cmocka_unit_test(devices__list_of_addresses),
 		cmocka_unit_test(devices__guid_is_stable),
 		cmocka_unit_test(devices__an_interface_name_gives_its_address),
+		cmocka_unit_test(devices__uplink),
 		cmocka_unit_test(devices__ethdev_takes_commas_and_slashes),
 		cmocka_unit_test(devices__default_is_never_empty),
 		cmocka_unit_test(devices__no_more_than_the_maximum_are_returned),

@@ -569,6 +569,40 @@ static void *tagger_main(void *arg)
 	return arg;
 }
 
+/** Ports of one VLAN reach each other; one of another VLAN ignores their frames, and so does one of none. */
+static void ethdev__HV_15_a_port_in_a_vlan_talks_to_its_vlan_only(void **state)
+{
+	static const char *const others[] = {"10.80.0.2/vlan=8" PF(1, "pf-b"), "10.80.0.2" PF(1, "pf-b")};
+	struct pmd_device d[2];
+	struct end a, b;
+
+	(void)state;
+	NEED_WIRE();
+	parse("10.80.0.1/vlan=7" PF(0, "pf-a") ";10.80.0.2/vlan=7" PF(1, "pf-b"), d, 2);
+	ends_open(&a, &d[0], &b, &d[1]);
+	for (int i = 1; i < 5; i++) {
+		write_once(&a, &b, i);
+		write_once(&b, &a, i);
+	}
+	end_close(&a);
+	end_close(&b);
+	for (unsigned i = 0; i < 2; i++) {
+		parse("10.80.0.1/vlan=7" PF(0, "pf-a"), d, 1);
+		parse(others[i], d + 1, 1);
+		ends_open(&a, &d[0], &b, &d[1]);
+		end_send(&a, NIC_WR_RDMA_WRITE, 8, &b);
+		while (stats_of(&b).rx_not_ours < 2) { /* ARP requests */
+			pmd_lock(a.engine);
+			assert_int_equal(nic_cq_count(a.scq), 0);
+			pmd_unlock(a.engine);
+			usleep(1000);
+		}
+		assert_int_equal(stats_of(&b).neigh_replies, 0);
+		end_close(&a);
+		end_close(&b);
+	}
+}
+
 /** A tag with a priority and no VLAN changes nothing; frames of a VLAN, to which the device does not belong, are
  * ignored and counted. */
 static void ethdev__HV_15_priority_tags_are_accepted_and_vlans_are_not(void **state)
@@ -681,6 +715,7 @@ int main(void)
 		cmocka_unit_test(ethdev__survives_an_interface_that_was_down),
 		cmocka_unit_test(ethdev__forked_child_keeps_no_socket),
 		cmocka_unit_test(ethdev__service_ports_are_owned_per_engine),
+		cmocka_unit_test(ethdev__HV_15_a_port_in_a_vlan_talks_to_its_vlan_only),
 		cmocka_unit_test(ethdev__HV_15_priority_tags_are_accepted_and_vlans_are_not),
 		cmocka_unit_test(ethdev__pcap_poll_is_no_cancellation_point),
 	};

@@ -50,6 +50,11 @@ bool cm_datagram(struct daemon *daemon, unsigned entry, const uint8_t *data, siz
 	return false;
 }
 
+void uplink_serve(struct daemon *daemon)
+{
+	(void)daemon;
+}
+
 /* ---- sending -------------------------------------------------------------------------------------------------- */
 
 static uint8_t packet[MAD_PACKET];

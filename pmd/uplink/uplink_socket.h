@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* uplink_socket.h - see uplink_socket.c. */
+#ifndef PMD_UPLINK_SOCKET_H
+#define PMD_UPLINK_SOCKET_H
+
+#include <stdbool.h>
+
+/** @return the AF_XDP socket that was opened since pmd_packet_socket_begin(); -1: there is none. It is readable when
+ *  packets have arrived. */
+int uplink_socket_xdp(void);
+/** Whether the device is the client of a memif: it has to be started again whenever its server was away. */
+bool uplink_socket_connects(const char *args);
+/** Remove the UNIX socket that a daemon has left behind which was killed, and on which the device will listen: the
+ *  drivers of memif and virtio-user refuse to start beside it. A socket on which somebody listens stays. */
+void uplink_socket_unlink(const char *args);
+
+#endif

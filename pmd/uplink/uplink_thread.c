@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * uplink_thread.c - the thread of the switch: when it works and when it sleeps.
+ *
+ * While packets come it polls. After SPIN_NS without one it sleeps until a function rings, the port's descriptor is
+ * readable, or a deadline comes. A port without a descriptor to wait for is looked at between naps, which get longer
+ * the longer nothing comes.
+ */
+#include <net/if.h>
+#include <poll.h>
+#include <sched.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <rte_ethdev.h>
+#include <rte_lcore.h>
+
+#include "clock.h"
+#include "port.h"
+#include "port_ethdev.h"
+#include "uplink_priv.h"
+
+#define SPIN_NS 50000u	   /* polling after the last packet: about what it costs to wake a core */
+#define NAP_NS	50000u	   /* first nap between looks at a port without a descriptor */
+#define NAP_MAX 1000000u   /* longest such nap */
+#define LOOK_NS 200000000u /* time between looks at the link */
+#define BELLS	16
+
+void uplink_lock(struct uplink *u)
+{
+	__atomic_fetch_add(&u->wanted, 1, __ATOMIC_RELAXED);
+	pthread_mutex_lock(&u->lock);
+}
+
+void uplink_unlock(struct uplink *u)
+{
+	pthread_mutex_unlock(&u->lock);
+	__atomic_fetch_sub(&u->wanted, 1, __ATOMIC_RELAXED);
+}
+
+/** Whether the kernel's interface behind the port is up; true if there is none. */
+static bool netdev_is_up(const struct uplink *u)
+{
+	struct ifreq req;
+	bool up = true;
+	int fd;
+
+	if (!u->netdev[0])
+		return true;
+	fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return u->up;
+	memset(&req, 0, sizeof(req));
+	memcpy(req.ifr_name, u->netdev, sizeof(u->netdev));
+	up = ioctl(fd, SIOCGIFFLAGS, &req) == 0 && (req.ifr_flags & IFF_UP) && (req.ifr_flags & IFF_RUNNING);
+	close(fd);
+	return up;
+}
+
+/** memif's client connects when its port is started, and never again by itself. Another start before the two sides have
+ *  agreed would break that off. */
+static void reconnect(struct uplink *u)
+{
+	uint64_t now_ns = pmd_now_ns();
+
+	if (now_ns < u->connect_ns)
+		return;
+	u->connect_ns = now_ns + UPLINK_CONNECT_NS;
+	rte_eth_dev_stop(u->id);
+	u->stopped = rte_eth_dev_start(u->id) != 0;
+}
+
+void uplink_check_link(struct uplink *u)
+{
+	struct rte_eth_link link = {0};
+	const uint64_t one = 1;
+	/* A driver that does not know its link is believed to have one. */
+	bool up =
+		(rte_eth_link_get_nowait(u->id, &link) != 0 || link.link_status == RTE_ETH_LINK_UP) && netdev_is_up(u);
+
+	if (!up && u->connects)
+		reconnect(u);
+	if (up == u->up)
+		return;
+	u->up = up;
+	u->stats.link_changes++;
+	if (up)
+		pmd_ethdev_announce(u->port); /* drivers without hardware make a new MAC at each start */
+	if (write(u->changed_fd, &one, sizeof(one)) < 0)
+		return; /* its count is at the maximum: it is readable */
+}
+
+/** Announce a sleep to all functions. @return false: some have packets. */
+static bool sleep_announce(struct uplink *u)
+{
+	for (unsigned i = 0; i < u->n_active; i++)
+		if (!ring_pair_sleep(&u->functions[u->active[i]].rings)) {
+			while (i-- > 0)
+				ring_pair_awake(&u->functions[u->active[i]].rings);
+			return false;
+		}
+	u->asleep = true;
+	return true;
+}
+
+static void sleep_end(struct uplink *u)
+{
+	for (unsigned i = 0; u->asleep && i < u->n_active; i++)
+		ring_pair_awake(&u->functions[u->active[i]].rings);
+	u->asleep = false;
+}
+
+/** Sleep at most `ns`. Lock not held. */
+static void sleep_until_rung(struct uplink *u, uint64_t ns)
+{
+	const struct timespec t = {.tv_sec = (time_t)(ns / 1000000000u), .tv_nsec = (long)(ns % 1000000000u)};
+	struct pollfd fds[] = {{.fd = u->epoll_fd, .events = POLLIN}, {.fd = u->port->wait_fd, .events = POLLIN}};
+	struct epoll_event events[BELLS];
+	socklen_t len = sizeof(int);
+	int error;
+
+	if (ppoll(fds, 2, &t, NULL) <= 0)
+		return;
+	if (fds[0].revents)
+		epoll_wait(u->epoll_fd, events, BELLS, 0); /* edge-triggered: takes the edges, not the bells' counts */
+	if (fds[1].revents & POLLERR) /* the interface went down: poll() reports an error until it is read */
+		getsockopt(u->port->wait_fd, SOL_SOCKET, SO_ERROR, &error, &len);
+}
+
+/** @return for how long the switch may sleep, ns; 0: not now. Lock held. */
+static uint64_t sleep_time(struct uplink *u, uint64_t idle_ns, uint64_t deadline_ns, uint64_t now_ns)
+{
+	uint64_t until_ns = deadline_ns < u->look_ns ? deadline_ns : u->look_ns, nap_ns;
+
+	if (idle_ns < SPIN_NS || until_ns <= now_ns || u->port->more)
+		return 0;
+	if (u->full)
+		return NAP_NS; /* the port's driver does not say when it has room */
+	if (!sleep_announce(u))
+		return 0;
+	u->stats.sleeps++;
+	if (u->port->wait_fd >= 0)
+		return until_ns - now_ns;
+	nap_ns = idle_ns / 8 < NAP_NS ? NAP_NS : idle_ns / 8 > NAP_MAX ? NAP_MAX : idle_ns / 8;
+	return nap_ns < until_ns - now_ns ? nap_ns : until_ns - now_ns;
+}
+
+void *uplink_run(void *uplink)
+{
+	struct uplink *u = uplink;
+	uint64_t moved_ns = pmd_now_ns();
+
+	rte_thread_register(); /* for the caches of mempools; without, they do without */
+	for (;;) {
+		uint64_t now_ns, deadline_ns, ns;
+
+		while (__atomic_load_n(&u->wanted, __ATOMIC_RELAXED) != 0)
+			sched_yield();
+		pthread_mutex_lock(&u->lock);
+		if (u->stop)
+			break;
+		sleep_end(u);
+		now_ns = pmd_now_ns();
+		if (now_ns >= u->look_ns) {
+			uplink_check_link(u);
+			u->look_ns = now_ns + LOOK_NS;
+		}
+		if (uplink_step(u, now_ns, &deadline_ns) > 0)
+			moved_ns = now_ns;
+		ns = sleep_time(u, now_ns - moved_ns, deadline_ns, now_ns);
+		pthread_mutex_unlock(&u->lock);
+		if (ns > 0)
+			sleep_until_rung(u, ns);
+		else if (moved_ns != now_ns)
+			sched_yield();
+	}
+	pthread_mutex_unlock(&u->lock);
+	rte_thread_unregister();
+	return NULL;
+}

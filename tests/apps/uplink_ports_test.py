@@ -1,0 +1,165 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Uplinks over DPDK ports of all kinds that need no hardware: AF_PACKET and AF_XDP over veth, memif to another uroce
+and through DPDK's testpmd, vhost-user ports of Open vSwitch with DPDK. Two network namespaces, two processes a side;
+the switch's daemon is killed and comes back."""
+import os
+import shutil
+import subprocess
+import tempfile
+
+import harness
+import ovs
+import uplink_test
+import uplinks
+
+
+def folder():
+    """@return a folder of the test's, for sockets that both namespaces see"""
+    made = tempfile.TemporaryDirectory(prefix="uroce-uplink-")
+    os.chmod(made.name, 0o755)
+    return made
+
+
+class Ports:
+    """The arguments of both devices, what is between them, and the IB MTUs that they carry."""
+
+    def __init__(self, spaces):
+        self.ports, self.mtus = (), (512, 1024)
+
+    def close(self):
+        pass
+
+
+class AfPacket(Ports):
+    def __init__(self, spaces):
+        uplinks.need_driver("net_af_packet")
+        super().__init__(spaces)
+        uplinks.link(*spaces, 4500)
+        self.ports, self.mtus = [f"net_af_packet0,iface={name}" for name in ("ua", "ub")], (1024, 4096)
+
+
+class AfXdp(Ports):
+    def __init__(self, spaces):
+        uplinks.need_driver("net_af_xdp")
+        super().__init__(spaces)
+        uplinks.link(*spaces, 1500)
+        self.ports = [f"net_af_xdp0,iface={name}" for name in ("ua", "ub")]
+
+
+class Memif(Ports):
+    """One side is the server of the other."""
+
+    def __init__(self, spaces):
+        uplinks.need_driver("net_memif")
+        super().__init__(spaces)
+        self.folder = folder()
+        self.ports = [f"net_memif0,role={role},socket-abstract=no,socket={self.folder.name}/memif"
+                      for role in ("server", "client")]
+
+    def close(self):
+        self.folder.cleanup()
+
+
+class Testpmd(Ports):
+    """DPDK's testpmd forwards between two memifs."""
+
+    def __init__(self, spaces):
+        uplinks.need_driver("net_memif")
+        super().__init__(spaces)
+        program = shutil.which("dpdk-testpmd")
+        if not program:
+            raise uplinks.Unavailable("there is no dpdk-testpmd (package dpdk)")
+        self.folder = folder()
+        sockets = [f"{self.folder.name}/{number}" for number in range(2)]
+        devices = [word for number, path in enumerate(sockets) for word in (
+            "--vdev", f"net_memif{number},role=server,socket-abstract=no,socket={path}")]
+        cpus = ",".join(map(str, os.sched_getaffinity(0)))
+        self.process = subprocess.Popen(
+            [program, "--no-huge", "--no-pci", "--no-shconf", "--no-telemetry", "-m", "256",
+             "--lcores", f"0@({cpus}),1@({cpus})", *devices, "--", "--forward-mode=io", "--total-num-mbufs=8192"],
+            stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            preexec_fn=harness.die_with_parent)
+        if not harness.until(20, lambda: all(map(os.path.exists, sockets))):
+            self.close()
+            raise uplinks.Unavailable("testpmd does not start")
+        self.ports = [f"net_memif0,role=client,socket-abstract=no,socket={path}" for path in sockets]
+
+    def close(self):
+        self.process.kill()
+        self.process.wait()
+        self.process.stdin.close()
+        self.folder.cleanup()
+
+
+class Ovs(Ports):
+    """vhost-user ports of Open vSwitch, which connects to the devices."""
+
+    def __init__(self, spaces):
+        uplinks.need_driver("net_virtio")
+        super().__init__(spaces)
+        try:
+            self.switch = ovs.Switch(2)
+        except ovs.Unavailable as error:
+            raise uplinks.Unavailable(str(error)) from error
+        self.ports = [f"net_virtio_user0,path={path},server=1" for path in self.switch.ports]
+
+    def close(self):
+        self.switch.close()
+
+
+KINDS = {"af_packet": AfPacket, "af_xdp": AfXdp, "memif": Memif, "testpmd": Testpmd, "ovs": Ovs}
+# Not run unless named: now and then the second device does not see for a minute what the switch has put into its ring.
+UNSTABLE = ("ovs",)
+
+
+def reached(tally, sides):
+    """Whatever is between the devices needs a moment until it forwards."""
+    argv = ["ib_send_lat", "-F", "-p", "PORT", "-n", "10", "-m", "512"]
+    results = []
+
+    def works():
+        results.append(harness.run_pair(argv, argv + [sides[0].host], sides, 20))
+        return results[-1][0]
+    ok = harness.until(60, works)
+    tally.result("one device reaches the other", ok, results[-1][1], *results[-1][2:])
+    return ok
+
+
+def run(name, tally, steps):
+    spaces = uplinks.hosts()
+    try:
+        kind = KINDS[name](spaces)
+    except uplinks.Unavailable as error:
+        print(f"SKIP {name}: {error}", flush=True)
+        return
+    try:
+        sides = uplinks.sides(spaces, kind.ports)
+        with uplinks.kept(tally, name, sides):
+            if reached(tally, sides):
+                for step in (uplink_test.matrix, uplink_test.data, uplink_test.programs, uplink_test.connections,
+                             uplink_test.daemon_dies):
+                    if not steps or step.__name__ in steps.split(","):
+                        step(tally, sides, *[kind.mtus] if step is uplink_test.matrix else
+                             [kind.mtus[-1]] if step is uplink_test.data else [])
+    finally:
+        kind.close()
+        for space in spaces:
+            space.close()
+
+
+def main():
+    args = harness.options(__doc__, ("--only", f"kinds of ports, separated by commas: {', '.join(KINDS)}", ""),
+                           ("--steps", "only these, separated by commas", ""))
+    harness.need_programs("ib_write_bw", "rping", "fi_pingpong", "nsenter", "unshare")
+    harness.need_root()
+    uplinks.module()
+    tally = harness.Tally("uplink_ports")
+    for name in args.only.split(",") if args.only else [kind for kind in KINDS if kind not in UNSTABLE]:
+        print(f"-- {name}", flush=True)
+        run(name, tally, args.steps)
+    tally.finish()
+
+
+if __name__ == "__main__":
+    main()

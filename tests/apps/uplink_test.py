@@ -1,0 +1,288 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Devices with an uplink, a DPDK port that their processes share: Debian's programs between two network namespaces,
+two processes a side at the same time; then processes, daemons and guards are killed, and the link goes down and up."""
+import os
+import re
+
+import cm
+import harness
+import perftest_test
+import uplinks
+
+SECONDS = 60
+
+
+def short_matrix(mtus=(1024, 4096)):
+    """Each kind of perftest's operations, bandwidth and latency. Not the bandwidth of what is lost when the receiver
+    has no CPU for a moment: perftest waits for it for ever."""
+    for number, (operation, connection, more, events) in enumerate(perftest_test.KINDS):
+        for form in ("bw", "lat") if connection == "RC" or operation == "write" else ("lat",):
+            case = perftest_test.Case(operation, connection, more, form, mtus[number % len(mtus)],
+                                      events=events and form == "lat", all_sizes=False, turn=number % 3)
+            case.spins = case.spins and not events
+            yield case
+
+
+def matrix(tally, sides, mtus=(1024, 4096)):
+    """Two pairs of processes at a time; one of programs that spin, which would wait for time slices."""
+    cases = list(short_matrix(mtus))
+    perftest_test.run_all([case for case in cases if not case.spins], [sides, sides], tally)
+    perftest_test.run_all([case for case in cases if case.spins], [sides], tally)
+
+
+def data(tally, sides, mtu=4096):
+    """Every byte of every operation of RC; the others may lose packets."""
+    program = harness.verify_path()
+    ok, reason, *outputs = harness.run_pair([program, "-s", "-p", "PORT"],
+                                            [program, "-c", sides[0].host, "-p", "PORT", "-t", "rc", "-q", "2", "-n",
+                                             "4", "-m", str(mtu)], sides, SECONDS)
+    tally.result("every byte of every operation", ok, reason, *outputs)
+
+
+def programs(tally, sides):
+    argv = ["ibv_rc_pingpong", "-g", "0", "-p", "PORT", "-n", "500", "-c"]
+    ok, reason, *outputs = harness.run_pair(argv, argv + [sides[0].host], sides, SECONDS)
+    tally.result("ibv_rc_pingpong", ok and "invalid" not in "".join(outputs), reason, *outputs)
+    argv = ["fi_pingpong", "-p", "uroce", "-e", "rdm", "-d", "uroce0", "-I", "100", "-S", "4096", "-c"]
+    ok, reason, *outputs = harness.run_pair(argv + ["-B", "PORT"], argv + ["-P", "PORT", sides[0].host], sides,
+                                            SECONDS)
+    tally.result("fi_pingpong, rdm", ok, reason, *outputs)
+
+
+def connections(tally, sides):
+    """librdmacm: the devices' addresses, which the kernel does not know."""
+    to = sides[0].address
+    for name, server, client, words in (
+            ("rping", ["rping", "-s", "-a", to, "-C", "100", "-S", "1000", "-V", "-v"],
+             ["rping", "-c", "-a", to, "-C", "100", "-S", "1000", "-V", "-v"], "ping data"),
+            ("ucmatose", ["ucmatose", "-b", to, "-c", "5"], ["ucmatose", "-s", to, "-c", "5"], "return status 0"),
+            ("udaddy", ["udaddy", "-b", to], ["udaddy", "-s", to], "return status 0")):
+        ok, reason, *outputs = cm.pair(server, client, sides, seconds=SECONDS)
+        tally.result(f"{name}, connected", ok and all(words in output for output in outputs), reason, *outputs)
+
+
+# ---- processes of other users, IPv6 ---------------------------------------------------------------------
+
+NOBODY = 65534
+
+
+def visitor(tally, sides):
+    """A process of another user, without rights, joins a device that all may use; on the other side one that may not
+    is refused."""
+    wrapper = harness.other_user(NOBODY, "a process of another user")
+    if not wrapper:
+        return
+    program = os.path.join(os.environ["UROCE_BUILD"], "tests", "apps", "open_device")
+    allowed, refused = (uplinks.joining(side) for side in sides)
+    process = as_user(wrapper, refused, program)
+    code = process.wait(SECONDS)
+    tally.result("another user is refused", code not in (None, 0) and "allow" in process.output(),
+                 f"exit code {code}", process.output())
+    argv = ["ib_send_bw", "-F", "-p", "PORT", "-n", "500", "-s", "1000", "-m", "1024"]
+    ok, reason, *outputs = harness.run_pair(argv, argv + [sides[0].host], (User(wrapper, allowed), sides[1]), SECONDS)
+    tally.result("a process of another user joins, without rights", ok, reason, *outputs)
+
+
+class User(harness.Side):
+    """A side whose programs run as another user."""
+
+    def __init__(self, wrapper, side):
+        super().__init__(side.address, side.devices, side.netns, side.host)
+        self.wrapper = wrapper
+
+    def enter(self):
+        return [*super().enter(), *self.wrapper]
+
+
+def as_user(wrapper, side, *argv):
+    return harness.Process(list(argv), User(wrapper, side))
+
+
+def ipv6(tally, spaces):
+    sides = uplinks.sides(spaces, ("net_af_packet0,iface=ua", "net_af_packet0,iface=ub"), uplinks.DEVICES_V6)
+    for side, name in zip(sides, ("va", "vb")):  # getaddrinfo() wants a host with some IPv6 address
+        side.netns.run("sysctl", "-qw", f"net.ipv6.conf.{name}.disable_ipv6=0")
+        side.netns.run("ip", "addr", "add", f"fd99::{side.address[-1]}/64", "dev", name, "nodad")
+    with uplinks.kept(tally, "IPv6", sides):
+        argv = ["ib_write_bw", "-F", "-p", "PORT", "-n", "500", "-s", "10000", "-m", "4096"]
+        ok, reason, *outputs = harness.run_pair(argv, argv + [sides[0].host], sides, SECONDS)
+        tally.result("ib_write_bw, IPv6", ok, reason, *outputs)
+        argv = ["rping", "-a", sides[0].address, "-C", "20", "-v"]
+        ok, reason, *outputs = cm.pair([*argv, "-s"], [*argv, "-c"], sides, seconds=SECONDS)
+        tally.result("rping, IPv6", ok, reason, *outputs)
+
+
+# ---- what is killed ---------------------------------------------------------------------
+
+WRITES = ["ib_write_bw", "-F", "-m", "1024", "-s", "4096", "-u", "19"]
+
+
+class Running:
+    """A pair of programs that run while something happens."""
+
+    def __init__(self, server, client, sides, what=""):
+        port = str(harness.free_port())
+        server, client = ([port if word == "PORT" else word for word in argv] for argv in (server, client))
+        self.server = harness.Process(server, sides[0])
+        if not self.server.wait_listen(int(port), 20):
+            raise RuntimeError(f"{server[0]} does not listen: {self.server.output()}")
+        self.client = harness.Process(client, sides[1])
+        self.what, self.forever = what, False
+
+    def ends(self, tally, seconds=SECONDS):
+        if self.forever and self.client.popen.poll() is None:
+            self.client.popen.terminate()
+        codes = [self.client.wait(seconds), self.server.wait(10)]
+        tally.result(self.what, codes == [0, 0], f"exit codes {codes}", self.server.output(), self.client.output())
+
+
+def bandwidth(sides, seconds, what=""):
+    argv = [*WRITES, "-D", str(seconds), "-p", "PORT"]
+    return Running(argv, [*argv, sides[0].host], sides, what)
+
+
+def counting(sides, what):
+    """A process counts in another's memory until ends() tells it to stop."""
+    program = os.path.join(os.environ["UROCE_BUILD"], "tests", "apps", "counter")
+    pair = Running([program, "-s", "PORT"], [program, "-c", sides[0].host, "PORT"], sides, what)
+    pair.forever = True
+    if not harness.until(20, lambda: "counting" in pair.client.output()):
+        raise RuntimeError(f"the client does not count: {pair.client.output()}")
+    return pair
+
+
+def moves(side):
+    """Whether packets move now."""
+    before = uplinks.moved(side)
+    return harness.until(20, lambda: uplinks.moved(side) > before + 100)
+
+
+def processes_die(tally, sides):
+    """Each side's process of one pair is killed, and the other one gets an error; another pair goes on."""
+    others = counting(sides, "another pair counts meanwhile, each addition once")
+    for victim in ("client", "server"):
+        pair = bandwidth(sides, 30)
+        moving = moves(sides[0])
+        uplinks.kill(getattr(pair, victim).pid)
+        getattr(pair, victim).wait(5)
+        left = pair.server if victim == "client" else pair.client
+        # The server of ib_write_bw waits at its TCP connection.
+        code = left.wait(SECONDS)
+        tally.result(f"{victim} killed: the {'server' if victim == 'client' else 'client'} ends with an error",
+                     moving and code not in (None, 0), f"moving: {moving}, exit code {code}", left.output())
+    others.ends(tally)
+    tally.result("the dead have left", harness.until(20, lambda: not any(map(cm.functions, sides))),
+                 str([cm.functions(side) for side in sides]))
+
+
+def connected_one_dies(tally, sides):
+    """A process with a connection of the connection manager: its peer is told of the end."""
+    server = harness.Process(["rping", "-s", "-a", sides[0].address, "-v"], sides[0])
+    harness.until(20, lambda: cm.listens(sides[0]))
+    client = harness.Process(["rping", "-c", "-a", sides[0].address, "-v", "-C", str(cm.FOREVER)], sides[1])
+    pinged = harness.until(20, lambda: cm.pings(client) > 10)
+    uplinks.kill(client.pid)
+    client.wait(5)
+    code = server.wait(SECONDS)
+    tally.result("rping's client killed: the server is disconnected", pinged and "DISCONNECT" in server.output(),
+                 f"exit code {code}", server.output(), client.output())
+
+
+def daemon_dies(tally, sides):
+    """The guard starts the daemon again: programs go on, and each addition is executed once."""
+    pairs = [bandwidth(sides, 8, "ib_write_bw goes on"), counting(sides, "each addition is executed once")]
+    for side in (sides[0], sides[1], sides[0]):
+        moves(side)
+        pid = uplinks.daemon(side)
+        uplinks.kill(pid)
+        tally.result(f"daemon of {side.address} killed: the guard starts another",
+                     uplinks.next_daemon(side, pid) and moves(side), uplinks.told(side))
+    for pair in pairs:
+        pair.ends(tally)
+    argv = ["rping", "-a", sides[0].address, "-C", "20", "-v"]
+    ok, reason, *outputs = cm.pair([*argv, "-s"], [*argv, "-c"], sides, seconds=SECONDS)
+    tally.result("new connections after that", ok, reason, *outputs)
+
+
+def guard_dies(tally, sides):
+    """Guard and daemon are killed, and nobody has the device open: the next process starts a daemon."""
+    pid = uplinks.daemon(sides[0])
+    uplinks.kill(uplinks.guard(pid))
+    uplinks.kill(pid)
+    tally.result("guard and daemon killed: the daemon is gone",
+                 harness.until(20, lambda: not uplinks.daemon(sides[0])), uplinks.told(sides[0]))
+    process = harness.Process([os.path.join(os.environ["UROCE_BUILD"], "tests", "apps", "open_device")],
+                              uplinks.joining(sides[0]))
+    code = process.wait(SECONDS)
+    tally.result("/uplink without a daemon is refused", code == 1 and "uroce up" in process.output(),
+                 f"exit code {code}", process.output())
+    argv = [*WRITES, "-n", "500", "-p", "PORT"]
+    ok, reason, *outputs = harness.run_pair(argv, argv + [sides[0].host], sides, SECONDS)
+    tally.result("the next process starts a daemon", ok, reason, *outputs)
+    tally.result("which leaves with the last process", harness.until(20, lambda: not uplinks.daemon(sides[0])),
+                 uplinks.told(sides[0]))
+    done = uplinks.up(sides[0])
+    tally.result("uroce up again", done.returncode == 0, "", done.stderr)
+
+
+def link_goes(tally, sides):
+    """The interface goes down and up: the port's state says so, and an event; then traffic goes on."""
+    watch = harness.Process(["ibv_asyncwatch", "-d", "uroce0"], sides[0])
+    pair = counting(sides, "a program goes on when the link is back")
+    states = []
+    for command, state in (("down", "down"), ("up", "up")):
+        sides[0].netns.run("ip", "link", "set", "ua", command)
+        harness.until(20, lambda state=state: uplinks.status(sides[0]).get("link") == state)
+        states.append(uplinks.status(sides[0]).get("link"))
+    tally.result("uroce status tells the link's state", states == ["down", "up"], str(states))
+    pair.ends(tally)
+    harness.until(5, lambda: "PORT_ACTIVE" in watch.output())
+    watch.kill()
+    tally.result("events of the port", re.search(r"PORT_ERR.*PORT_ACTIVE", watch.output(), re.S), "not told",
+                 watch.output())
+
+
+# ---- refusals ---------------------------------------------------------------------
+
+def refusals(tally, sides):
+    """What is said when an uplink cannot be had."""
+    spaces = [side.netns for side in sides]
+
+    def says(what, side, words, wrapper=None):
+        process = harness.Process(["ibv_devinfo"], User(wrapper, side) if wrapper else side)
+        code = process.wait(SECONDS)
+        tally.result(f"{what}: {words}", code not in (None, 0) and words in process.output(), f"exit code {code}",
+                     process.output())
+    other = uplinks.sides(spaces, ("net_af_packet0,iface=va",) * 2)
+    says("another uplink than the device has", other[0], "name that one, or just: uplink")
+    fresh = uplinks.sides(spaces, ("net_af_packet0,iface=ua",) * 2, ("10.0.0.9", "10.0.0.8"))[0]
+    wrapper = harness.other_user(NOBODY, "an uplink without rights")
+    if wrapper:
+        says("an ordinary user opens a port", fresh, "CAP_NET_RAW", wrapper)
+    says("no such interface", uplinks.sides(spaces, ("net_af_packet0,iface=nope",) * 2, ("10.0.0.9", "10.0.0.8"))[0],
+         "nope")
+    says("no such driver", uplinks.sides(spaces, ("net_nonsense0",) * 2, ("10.0.0.9", "10.0.0.8"))[0], "net_nonsense0")
+
+
+def main():
+    args = harness.options(__doc__, ("--only", "the one step of this name", ""))
+    harness.need_programs("ib_write_bw", "rping", "fi_pingpong", "nsenter", "unshare")
+    harness.need_root()
+    uplinks.module()
+    tally = harness.Tally("uplink")
+    spaces = uplinks.hosts()
+    uplinks.link(*spaces, 4500)
+    sides = uplinks.sides(spaces, ("net_af_packet0,iface=ua", "net_af_packet0,iface=ub"))
+    with uplinks.kept(tally, "AF_PACKET", sides, ["--allow", "all"]):
+        for step in (matrix, data, programs, connections, visitor, refusals, processes_die, connected_one_dies,
+                     daemon_dies, guard_dies, link_goes):
+            if args.only in ("", step.__name__):
+                step(tally, sides)
+    if args.only in ("", "ipv6"):
+        ipv6(tally, spaces)
+    tally.finish()
+
+
+if __name__ == "__main__":
+    main()
