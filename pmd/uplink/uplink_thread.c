@@ -23,11 +23,12 @@
 #include "port_ethdev.h"
 #include "uplink_priv.h"
 
-#define SPIN_NS 50000u	   /* polling after the last packet: about what it costs to wake a core */
-#define NAP_NS	50000u	   /* first nap between looks at a port without a descriptor */
-#define NAP_MAX 1000000u   /* longest such nap */
-#define LOOK_NS 200000000u /* time between looks at the link */
-#define BELLS	16
+#define SPIN_NS	     50000u	/* polling after the last packet: about what it costs to wake a core */
+#define NAP_NS	     50000u	/* first nap between looks at a port without a descriptor */
+#define NAP_MAX	     1000000u	/* longest such nap */
+#define LOOK_NS	     200000000u /* time between looks at the link */
+#define LOOK_DOWN_NS 20000000u	/* the same while it is down: programs may be waiting for it */
+#define BELLS	     16
 
 void uplink_lock(struct uplink *u)
 {
@@ -166,7 +167,7 @@ void *uplink_run(void *uplink)
 		now_ns = pmd_now_ns();
 		if (now_ns >= u->look_ns) {
 			uplink_check_link(u);
-			u->look_ns = now_ns + LOOK_NS;
+			u->look_ns = now_ns + (u->up ? LOOK_NS : LOOK_DOWN_NS);
 		}
 		if (uplink_step(u, now_ns, &deadline_ns) > 0)
 			moved_ns = now_ns;

@@ -89,6 +89,8 @@ def kept(tally, what, both, *first):
             kept_ones.append(side)
             tally.result(f"{what}: uroce up {side.devices}", done.returncode == 0, f"exit code {done.returncode}",
                          done.stdout, done.stderr)
+        ready = harness.until(PATIENCE_S, lambda: all(status(side).get("link") == "up" for side in both))
+        tally.result(f"{what}: links", ready, "not up in time", *map(told, both))
         yield
     finally:
         for side in kept_ones:

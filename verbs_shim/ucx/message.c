@@ -8,8 +8,11 @@ ucs_status_t ux_am_short(struct uct_ep *tl_ep, uint8_t id, uint64_t header, cons
 {
 	struct nic_iov iov[] = {{&header, sizeof(header)}, {(void *)(uintptr_t)payload, len}};
 	ucs_status_t status;
-	struct ux_op *op = ux_op_new(ux_ep_of(tl_ep), UX_PLAIN, NULL, &status);
+	struct ux_op *op;
 
+	if (ux_no_am_id(tl_ep, id) || ux_too_long(tl_ep, "a short message", sizeof(header) + len, UX_SHORT_MAX))
+		return UCS_ERR_INVALID_PARAM;
+	op = ux_op_new(ux_ep_of(tl_ep), UX_PLAIN, NULL, &status);
 	return op ? ux_post_send(op, id, iov, len ? 2 : 1, NIC_RDM_INJECT) : status;
 }
 
@@ -20,9 +23,11 @@ ucs_status_t ux_am_short_iov(struct uct_ep *tl_ep, uint8_t id, const struct uct_
 	ucs_status_t status;
 	struct ux_op *op;
 
+	if (ux_no_am_id(tl_ep, id))
+		return UCS_ERR_INVALID_PARAM;
 	for (size_t i = 0; i < n; i++) {
-		if (iov[i].length > sizeof(bytes) - all.len)
-			return UCS_ERR_EXCEEDS_LIMIT;
+		if (ux_too_long(tl_ep, "a short message", all.len + iov[i].length, sizeof(bytes)))
+			return UCS_ERR_INVALID_PARAM;
 		memcpy(bytes + all.len, iov[i].buffer, iov[i].length);
 		all.len += iov[i].length;
 	}
@@ -32,10 +37,13 @@ ucs_status_t ux_am_short_iov(struct uct_ep *tl_ep, uint8_t id, const struct uct_
 
 ssize_t ux_am_bcopy(struct uct_ep *tl_ep, uint8_t id, uct_pack_fn pack, void *arg, unsigned flags)
 {
-	ucs_status_t status;
-	struct ux_op *op = ux_op_new_buffer(ux_ep_of(tl_ep), UX_PLAIN, NULL, &status);
 	struct nic_iov iov;
+	ucs_status_t status;
+	struct ux_op *op;
 
+	if (ux_no_am_id(tl_ep, id))
+		return UCS_ERR_INVALID_PARAM;
+	op = ux_op_new_buffer(ux_ep_of(tl_ep), UX_PLAIN, NULL, &status);
 	if (!op)
 		return status;
 	iov.base = op->buffer;
@@ -53,13 +61,13 @@ ucs_status_t ux_am_zcopy(struct uct_ep *tl_ep, uint8_t id, const void *header, u
 	struct ux_op *op;
 	int segments;
 
-	if (header_len > UX_HEADER_MAX)
-		return UCS_ERR_EXCEEDS_LIMIT;
+	if (ux_no_am_id(tl_ep, id) || ux_too_long(tl_ep, "a message's header", header_len, UX_HEADER_MAX))
+		return UCS_ERR_INVALID_PARAM;
 	segments = ux_iov(in, n, iov + 1, UX_IOV_MAX - 1, &length);
 	if (segments < 0)
 		return (ucs_status_t)segments;
-	if (length + header_len > UX_BCOPY_MAX)
-		return UCS_ERR_EXCEEDS_LIMIT;
+	if (ux_too_long(tl_ep, "a message", length + header_len, UX_BCOPY_MAX))
+		return UCS_ERR_INVALID_PARAM;
 	op = ux_op_new(ux_ep_of(tl_ep), UX_PLAIN, comp, &status);
 	if (!op)
 		return status;

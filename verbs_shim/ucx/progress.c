@@ -105,14 +105,6 @@ void ux_complete(struct uct_completion *comp, ucs_status_t status)
 		comp->func(comp);
 }
 
-/** Write to UCX's log. UCS_LOG_FATAL ends the process. */
-static void say(const struct ux_iface *iface, int level, const char *what)
-{
-	static struct ucs_log_component from = {.level = UCS_LOG_WARN, .name = "uroce", .file_filter = "*"};
-
-	ux_libs.log(__FILE__, __LINE__, __func__, level, &from, "transport on %s: %s", iface->md->device.name, what);
-}
-
 /* Report an endpoint's first failure to UCX. If UCX does not handle failures (UCP_ERR_HANDLING_MODE_NONE, the default),
  * the job cannot go on, so the process ends. If UCX handles the loss of a peer, the configuration decides at which
  * level the loss is logged. */
@@ -128,9 +120,9 @@ static void ep_failed(struct ux_ep *ep, ucs_status_t status)
 		return;
 	ep->failed = status;
 	if (ux_libs.ep_error(ep->super.iface, &ep->super, status) != UCS_OK)
-		say(iface, UCS_LOG_FATAL, why);
+		ux_say(iface, UCS_LOG_FATAL, why);
 	else
-		say(iface, gone ? iface->failure_level : UCS_LOG_ERROR, why);
+		ux_say(iface, gone ? iface->failure_level : UCS_LOG_ERROR, why);
 }
 
 /* Report a completed operation to UCX, and free it. UCX's completion callback or error handler may destroy the
@@ -189,7 +181,7 @@ unsigned ux_progress(struct uct_iface *tl_iface)
 	lost = iface->lost;
 	ux_leave(iface->md);
 	if (lost)
-		say(iface, UCS_LOG_FATAL, "no memory for a message that has arrived");
+		ux_say(iface, UCS_LOG_FATAL, "no memory for a message that has arrived");
 
 	for (; !list_empty(&due); ended++) {
 		struct list *first = due.next;

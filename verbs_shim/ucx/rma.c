@@ -26,8 +26,11 @@ ucs_status_t ux_put_short(struct uct_ep *tl_ep, const void *buf, unsigned len, u
 {
 	struct nic_iov iov = {(void *)(uintptr_t)buf, len};
 	ucs_status_t status;
-	struct ux_op *op = ux_op_new(ux_ep_of(tl_ep), UX_PLAIN, NULL, &status);
+	struct ux_op *op;
 
+	if (ux_too_long(tl_ep, "a short PUT", len, UX_SHORT_MAX))
+		return UCS_ERR_INVALID_PARAM;
+	op = ux_op_new(ux_ep_of(tl_ep), UX_PLAIN, NULL, &status);
 	return op ? ux_post_rma(op, false, &iov, 1, addr, rkey, NIC_RDM_INJECT) : status;
 }
 
@@ -56,6 +59,8 @@ static ucs_status_t zcopy(struct uct_ep *tl_ep, bool read, const struct uct_iov 
 
 	if (segments <= 0)
 		return (ucs_status_t)segments;
+	if (ux_too_long(tl_ep, read ? "a GET" : "a PUT", length, UX_ZCOPY_MAX))
+		return UCS_ERR_INVALID_PARAM;
 	op = ux_op_new(ux_ep_of(tl_ep), UX_PLAIN, comp, &status);
 	if (!op)
 		return status;
@@ -82,8 +87,8 @@ ucs_status_t ux_get_bcopy(struct uct_ep *tl_ep, uct_unpack_fn unpack, void *arg,
 	struct nic_iov iov;
 	struct ux_op *op;
 
-	if (len > UX_BCOPY_MAX)
-		return UCS_ERR_EXCEEDS_LIMIT;
+	if (ux_too_long(tl_ep, "a buffered GET", len, UX_BCOPY_MAX))
+		return UCS_ERR_INVALID_PARAM;
 	if (!len)
 		return UCS_OK;
 	op = ux_op_new_buffer(ux_ep_of(tl_ep), UX_UNPACK, comp, &status);

@@ -221,6 +221,26 @@ void ux_complete(struct uct_completion *comp, ucs_status_t status);
 ucs_status_t ux_event_fd(struct uct_iface *iface, int *fd);
 ucs_status_t ux_event_arm(struct uct_iface *iface, unsigned events);
 
+/* ---- check.c -------------------------------------------------------------------------------------------- */
+
+/** Write to UCX's log. UCS_LOG_FATAL ends the process. */
+void ux_say(const struct ux_iface *iface, int level, const char *what);
+/** Both write to UCX's log why a call is refused. @return true */
+bool ux_length_refused(struct uct_ep *ep, const char *what, size_t length, size_t most);
+bool ux_am_id_refused(struct uct_ep *ep, uint8_t id);
+
+/** Whether the length is more than the interface's attributes permit. */
+static inline bool ux_too_long(struct uct_ep *ep, const char *what, size_t length, size_t most)
+{
+	return __builtin_expect(length > most, 0) && ux_length_refused(ep, what, length, most);
+}
+
+/** Whether there is no active message with this id. */
+static inline bool ux_no_am_id(struct uct_ep *ep, uint8_t id)
+{
+	return __builtin_expect(id >= UCT_AM_ID_MAX, 0) && ux_am_id_refused(ep, id);
+}
+
 /* ---- op.c ----------------------------------------------------------------------------------------------- */
 
 /** Take a free operation for an endpoint, even if the endpoint has failed. @return NULL: no operation is free. */
