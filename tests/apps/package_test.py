@@ -105,8 +105,8 @@ def on_bare_tree(tally, tree, work, debs):
         case("bare: uroce up", "stays until", "uroce", "up")
         case("bare: uroce status", "leaves|stays", "uroce", "status")
         case("bare: uroce down", "gone", "uroce", "down")
-        case("bare: apt-get install uroce-uplink", "Setting up uroce-uplink", *GET, "--no-install-recommends", "install",
-             inside(debs["uroce-uplink"], work), seconds=600)
+        case("bare: apt-get install uroce-uplink", "Setting up uroce-uplink", *GET, "--no-install-recommends",
+             "install", inside(debs["uroce-uplink"], work), seconds=600)
         case("bare: an uplink, without its driver", "DPDK cannot open 'net_none0'", "uroce", "up",
              "10.99.0.1/uplink=net_none0", code=1)
         case("bare: apt-get install uroce-tests", "Setting up uroce-tests", *GET, "--no-install-recommends", "install",
