@@ -62,8 +62,10 @@ class Switch:
         if not harness.until(START_S, lambda: os.path.exists(self.socket)):
             raise Unavailable(f"ovsdb-server does not start: {self.log('database')}")
         self.vsctl("--no-wait", "init")
+        # A pool of packets for all ports would need more memory than there is, and OVS would leave a port out.
         self.vsctl("--no-wait", "set", "Open_vSwitch", ".", "other_config:dpdk-init=true",
-                   f"other_config:dpdk-extra={EAL}", f"other_config:pmd-cpu-mask={1 << max(os.sched_getaffinity(0)):x}")
+                   "other_config:per-port-memory=true", f"other_config:dpdk-extra={EAL}",
+                   f"other_config:pmd-cpu-mask={1 << max(os.sched_getaffinity(0)):x}")
         self.daemon("switch", f"unix:{self.socket}")
         try:
             self.vsctl("add-br", "bridge", "--", "set", "bridge", "bridge", "datapath_type=netdev")
