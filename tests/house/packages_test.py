@@ -85,7 +85,7 @@ def tables(folder):
     text = open(PACKAGES).read()
     listed = set(" ".join(re.findall(r'^PACKAGES_GROUPS\+?="(.*?)"', text, re.M)).split())
     labels = re.findall(r"^\t([\w |]+)\)", text[text.index("packages_debian_12"):text.index("packages_needs")], re.M)
-    check(listed == set(" | ".join(labels).split(" | ")), f"the list has the tables' groups: {' '.join(sorted(listed))}")
+    check(listed == set(" | ".join(labels).split(" | ")), f"listed, in tables: {' '.join(sorted(listed))}")
     mint = Machine(folder, release("linuxmint", "22", "ubuntu debian"), [], 1000).run("list", "build")
     check(mint == (0, "\n".join(names["ubuntu-24.04", "build"]) + "\n"), "Mint has Ubuntu's names")
     code, out = Machine(folder, release("debian", "12"), [], 0).run("install", "bild")
