@@ -411,7 +411,9 @@ int pmd_control_join(const struct pmd_device *device, struct pmd_control **out, 
 	c->join.gid = device->gid;
 	c->join.follow = device->follow;
 	if (strncmp(device->port, PMD_PORT_UPLINK, strlen(PMD_PORT_UPLINK)) == 0)
-		snprintf(c->join.uplink, sizeof(c->join.uplink), "%s", device->port + strlen(PMD_PORT_UPLINK));
+		snprintf(c->join.uplink, sizeof(c->join.uplink), "%s",
+			 strcmp(device->port, PMD_PORT_UPLINK) == 0 ? PROTO_UPLINK_ANY
+								    : device->port + strlen(PMD_PORT_UPLINK));
 	if (device->follow != PROTO_FOLLOW_NONE)
 		snprintf(c->join.iface, sizeof(c->join.iface), "%s", device->netdev);
 	c->epoll_fd = pmd_fd_high(kernel_epoll_create());

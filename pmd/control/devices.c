@@ -29,6 +29,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -239,6 +240,12 @@ static int parse_port(const char *option, struct pmd_device *d, char *err, size_
 	if (len == 7 || len - 7 >= PROTO_UPLINK_MAX) {
 		snprintf(err, err_len, "UROCE_DEVICES: the arguments of %.7s are missing or too long", option);
 		return -EINVAL;
+	}
+	if (getauxval(AT_SECURE)) { /* some drivers write to files that the arguments name */
+		snprintf(err, err_len,
+			 "UROCE_DEVICES: programs that run with other rights than their caller's take no %.7s from it",
+			 option);
+		return -EACCES;
 	}
 	snprintf(d->port, sizeof(d->port), "%s%s", kind, option + 7);
 	return 1;

@@ -192,12 +192,21 @@ static void drop_queue(struct neigh *n, struct neigh_entry *e)
 	e->queued = 0;
 }
 
+/** Whether the entry has a MAC that is valid now. */
+static bool answered(const struct neigh_entry *e, uint64_t now_ns)
+{
+	return e->state == NEIGH_REFRESHING || (e->state == NEIGH_KNOWN && e->deadline_ns > now_ns);
+}
+
 /** Get an entry for a new address. Entries are never freed, so linear probing works. If the table is full, the least
- *  recently used entry is reused; find() then probes all entries, so it still finds every address. */
+ *  recently used entry is reused, one of a neighbour that answers only if there is no other: a process that sends to
+ *  many addresses of nobody does not disturb connections. find() then probes all entries, so it still finds every
+ *  address. */
 static struct neigh_entry *add(struct neigh *n, const struct nic_gid *addr, uint64_t now_ns)
 {
 	unsigned slot = first_slot(addr);
 	struct neigh_entry *oldest = NULL, *e;
+	bool better;
 
 	for (unsigned i = 0; i < NEIGH_ENTRIES; i++) {
 		e = &n->entries[(slot + i) % NEIGH_ENTRIES];
@@ -205,7 +214,9 @@ static struct neigh_entry *add(struct neigh *n, const struct nic_gid *addr, uint
 			oldest = e;
 			break;
 		}
-		if (!oldest || e->used_ns < oldest->used_ns)
+		better = !oldest || (answered(e, now_ns) == answered(oldest, now_ns) ? e->used_ns < oldest->used_ns
+										     : answered(oldest, now_ns));
+		if (better)
 			oldest = e;
 	}
 	drop_queue(n, oldest);

@@ -121,13 +121,14 @@ struct proto_policy {
 enum proto_follow { PROTO_FOLLOW_NONE, PROTO_FOLLOW_V6, PROTO_FOLLOW_ALL };
 
 #define PROTO_UPLINK_MAX 152 /* buffer for the arguments of an uplink's DPDK device, and a terminating zero */
+#define PROTO_UPLINK_ANY "*" /* in place of arguments: whatever uplink the device has */
 
 /** A process asks to become a function of the device that owns `gid`. Carries no descriptors. */
 struct proto_join {
 	struct nic_gid gid;
 	char iface[16];		       /* interface whose addresses the device follows; "" with PROTO_FOLLOW_NONE */
 	uint32_t follow;	       /* enum proto_follow; NONE: the function's GID table contains only `gid` */
-	char uplink[PROTO_UPLINK_MAX]; /* the uplink that the device must have; "": any, or none */
+	char uplink[PROTO_UPLINK_MAX]; /* the uplink that the device must have; "": it need not have one */
 };
 
 /** The device as a function sees it. Carries descriptors: the keeper if `keeper` is 1, then a socket for each bit of

@@ -6,7 +6,7 @@
  * needs no preparation of the host. What a driver needs besides (hugepages, a file of its own, cores) is said in
  * UROCE_EAL, which replaces these options.
  *
- * Owns: the text of DPDK's log until the port is open.
+ * Owns: the text of DPDK's log until the port is open; the stream stays, for ever.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -79,6 +79,7 @@ int uplink_eal_start(const struct uplink_config *config, char *err, size_t err_l
 		if (!is_pci(config->args))
 			argv[argc++] = (char *)"--no-pci";
 	}
+	argv[argc] = NULL;
 	if (rte_eal_init((int)argc, argv) < 0) {
 		char said[160];
 
@@ -107,9 +108,5 @@ void uplink_eal_quiet(void)
 {
 	rte_openlog_stream(NULL);
 	rte_log_set_global_level(RTE_LOG_ERR);
-	if (eal.log)
-		fclose(eal.log);
-	free(eal.text);
-	eal.log = NULL;
-	eal.text = NULL;
+	/* eal.log stays open: one of DPDK's threads may be writing to it. */
 }

@@ -211,7 +211,9 @@ bool uplink_suits(const struct daemon *d, const struct proto_join *join, char *e
 {
 	char address[PMD_GID_TEXT];
 
-	if (!join->uplink[0] || (uplink_is(d) && strcmp(join->uplink, d->uplink->args) == 0))
+	if (!join->uplink[0])
+		return true;
+	if (uplink_is(d) && (strcmp(join->uplink, PROTO_UPLINK_ANY) == 0 || strcmp(join->uplink, d->uplink->args) == 0))
 		return true;
 	pmd_gid_str(&d->key, address, sizeof(address));
 	if (uplink_is(d))
@@ -219,7 +221,7 @@ bool uplink_suits(const struct daemon *d, const struct proto_join *join, char *e
 			 d->uplink->args);
 	else
 		snprintf(err, err_len,
-			 "%s is in use as a device without uplink; end the programs that use it, or leave out uplink=",
+			 "%s is in use as a device without uplink; end the programs that use it, or leave out uplink",
 			 address);
 	return false;
 }

@@ -262,6 +262,10 @@ def refusals(tally, sides):
         says("an ordinary user opens a port", fresh, "CAP_NET_RAW", wrapper)
     says("no such interface", uplinks.sides(spaces, ("net_af_packet0,iface=nope",) * 2, ("10.0.0.9", "10.0.0.8"))[0],
          "nope")
+    of_sockets = harness.Side(uplinks.HOSTS[0], uplinks.HOSTS[0], spaces[0], uplinks.HOSTS[0])
+    uplinks.up(of_sockets)
+    says("the uplink of a device on the kernel's sockets", uplinks.joining(of_sockets), "without uplink")
+    harness.uroce("down", of_sockets.address, side=of_sockets)
     says("no such driver", uplinks.sides(spaces, ("net_nonsense0",) * 2, ("10.0.0.9", "10.0.0.8"))[0], "net_nonsense0")
 
 

@@ -317,6 +317,38 @@ static void neigh__table_full_reuses_the_oldest(void **state)
 	assert_int_equal(a.released, 1);
 }
 
+static void neigh__a_neighbour_that_answers_stays_in_a_full_table(void **state)
+{
+	struct nic_gid g = address(true, 0), gb = address(true, 2);
+	uint8_t mac[6];
+	uint64_t now = 1;
+	int x;
+
+	(void)state;
+	start(true);
+	neigh_send(&a.table, &gb, &x, now, mac);
+	deliver(&a, &b, now);
+	deliver(&b, &a, now);
+	for (unsigned i = 0; i < 4 * NEIGH_ENTRIES; i++) {
+		a.sent = 0;
+		g.raw[13] = (uint8_t)(i >> 8);
+		g.raw[14] = 1;
+		g.raw[15] = (uint8_t)i;
+		assert_int_equal(neigh_send(&a.table, &g, &x, ++now, mac), NEIGH_QUEUED);
+	}
+	assert_int_equal(neigh_send(&a.table, &gb, &x, now, mac), NEIGH_READY);
+	assert_int_equal(neigh_send(&a.table, &g, &x, now, mac), NEIGH_QUEUED);
+	/* Once its answer is no longer valid, it is one of many. */
+	now += NEIGH_REACHABLE_NS;
+	for (unsigned i = 0; i < NEIGH_ENTRIES; i++) {
+		a.sent = 0;
+		g.raw[13] = 0x80;
+		g.raw[15] = (uint8_t)i;
+		neigh_send(&a.table, &g, &x, ++now, mac);
+	}
+	assert_int_equal(neigh_send(&a.table, &gb, &x, now, mac), NEIGH_QUEUED);
+}
+
 /** However many neighbours do not answer, at most NEIGH_HELD_MAX packets are held for all of them together. */
 static void neigh__packets_held_for_all_neighbours_are_bounded(void **state)
 {
@@ -416,6 +448,7 @@ int main(void)
 		cmocka_unit_test(neigh__unsolicited_claims_add_nothing),
 		cmocka_unit_test(neigh__damaged_frames_get_no_reply),
 		cmocka_unit_test(neigh__table_full_reuses_the_oldest),
+		cmocka_unit_test(neigh__a_neighbour_that_answers_stays_in_a_full_table),
 		cmocka_unit_test(neigh__packets_held_for_all_neighbours_are_bounded),
 		cmocka_unit_test(neigh__requests_not_sent_for_lack_of_room_are_not_counted),
 		cmocka_unit_test(neigh__frames_other_than_arp_and_nd_are_not_consumed),
