@@ -7,7 +7,7 @@
  * checks and routes those that we send. If the daemon ends, its switch ends: packets are dropped and counted until the
  * next daemon has taken the port over and hands us new rings. A peer repeats what it missed.
  *
- * Owns: the pair of rings.
+ * Owns: the pair of rings; the bell of the pair before.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,7 +23,8 @@
 struct port_uplink {
 	struct pmd_port port;
 	struct ring_pair rings;
-	bool there; /* we have rings */
+	bool there;	/* we have rings */
+	int retired_fd; /* the bell before: a thread may be about to wait on it, and must not find it closed */
 };
 
 static void rings_drop(struct port_uplink *p)
@@ -31,6 +32,10 @@ static void rings_drop(struct port_uplink *p)
 	if (!p->there)
 		return;
 	p->there = false;
+	if (p->retired_fd >= 0)
+		close(p->retired_fd);
+	p->retired_fd = p->rings.bell_fd;
+	p->rings.bell_fd = -1;
 	ring_pair_close(&p->rings);
 	__atomic_store_n(&p->port.wait_fd, -1, __ATOMIC_RELAXED);
 	p->port.wait_changes++;
@@ -112,6 +117,8 @@ static void uplink_close(struct pmd_port *port)
 	struct port_uplink *p = (struct port_uplink *)port;
 
 	rings_drop(p);
+	if (p->retired_fd >= 0)
+		close(p->retired_fd);
 	free(p);
 }
 
@@ -121,6 +128,9 @@ static void uplink_abandon(struct pmd_port *port)
 
 	if (p->there)
 		ring_pair_abandon(&p->rings);
+	if (p->retired_fd >= 0)
+		close(p->retired_fd);
+	p->retired_fd = -1;
 }
 
 static const struct pmd_port_ops uplink_ops = {
@@ -142,7 +152,7 @@ int pmd_port_uplink_create(struct pmd_port **out, char *err, size_t err_len)
 		return -ENOMEM;
 	}
 	p->port.ops = &uplink_ops;
-	p->port.wait_fd = -1;
+	p->port.wait_fd = p->retired_fd = -1;
 	p->port.psn_window = UPLINK_PSN_WINDOW;
 	p->port.max_inflight = UPLINK_INFLIGHT;
 	p->port.ack_delay_ns = UPLINK_ACK_DELAY_NS;

@@ -45,7 +45,8 @@ bool ring_pair_wake(struct ring_pair *p);
 bool ring_pair_sleep(struct ring_pair *p);
 /** The sleep is over: the other side need not ring. */
 void ring_pair_awake(struct ring_pair *p);
-/** Make bell_fd unreadable. Not needed where it is watched edge-triggered. @return false: the other side is gone. */
+/** Read bell_fd, after it has rung and before the next ring_pair_sleep: the bell's queue is finite. @return false: the
+ *  other side is gone. */
 bool ring_pair_drain(struct ring_pair *p);
 
 #endif

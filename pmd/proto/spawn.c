@@ -21,6 +21,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -180,8 +181,9 @@ static int spawn_run(struct spawn *s)
 	return rc;
 }
 
-/** Copy the environment without LD_PRELOAD and LD_LIBRARY_PATH, which are meant for the application. @return NULL: out
- *  of memory. */
+/** Copy the environment without LD_PRELOAD and LD_LIBRARY_PATH, which are meant for the application, and without
+ *  UROCE_EAL if we have other rights than our caller: it can name code to load, and the daemon, which is executed with
+ *  our rights, could not tell. @return NULL: out of memory. */
 static const char **daemon_environment(void)
 {
 	const char **out;
@@ -191,7 +193,8 @@ static const char **daemon_environment(void)
 		n++;
 	out = calloc(n + 1, sizeof(*out));
 	for (size_t i = 0; out && i < n; i++)
-		if (strncmp(environ[i], "LD_PRELOAD=", 11) != 0 && strncmp(environ[i], "LD_LIBRARY_PATH=", 16) != 0)
+		if (strncmp(environ[i], "LD_PRELOAD=", 11) != 0 && strncmp(environ[i], "LD_LIBRARY_PATH=", 16) != 0 &&
+		    (strncmp(environ[i], "UROCE_EAL=", 10) != 0 || !getauxval(AT_SECURE)))
 			out[kept++] = environ[i];
 	return out;
 }

@@ -116,7 +116,7 @@ static void uplink_free(struct uplink *u)
 static int uplink_new(const struct uplink_config *config, struct uplink **out)
 {
 	struct uplink *u = calloc(1, sizeof(*u));
-	struct epoll_event event = {.events = EPOLLIN | EPOLLET};
+	struct epoll_event event = {.events = EPOLLIN | EPOLLET, .data.u32 = UPLINK_FUNCTIONS};
 
 	if (!u)
 		return -ENOMEM;
@@ -197,8 +197,10 @@ static void uplink_close(struct uplink *u)
 	ring(u);
 	uplink_unlock(u);
 	pthread_join(u->thread, NULL);
-	for (unsigned n = 0; n < UPLINK_FUNCTIONS; n++)
+	for (unsigned n = 0; n < UPLINK_FUNCTIONS; n++) {
+		uplink_function_flush(u, n, pmd_now_ns());
 		uplink_function_drop(u, n);
+	}
 	u->port->ops->close(u->port);
 	uplink_free(u);
 }
@@ -207,7 +209,7 @@ static void uplink_close(struct uplink *u)
 
 static int uplink_attach(struct uplink *u, unsigned n, int theirs[RING_PAIR_FDS])
 {
-	struct epoll_event event = {.events = EPOLLIN | EPOLLET};
+	struct epoll_event event = {.events = EPOLLIN | EPOLLET, .data.u32 = n};
 	struct uplink_function *f = &u->functions[n];
 	struct ring_pair rings;
 	int rc = ring_pair_create(&rings, theirs);
@@ -215,6 +217,7 @@ static int uplink_attach(struct uplink *u, unsigned n, int theirs[RING_PAIR_FDS]
 	if (rc != 0)
 		return rc;
 	uplink_lock(u);
+	uplink_function_flush(u, n, pmd_now_ns());
 	uplink_function_drop(u, n);
 	if (epoll_ctl(u->epoll_fd, EPOLL_CTL_ADD, rings.bell_fd, &event) != 0)
 		rc = -errno;
@@ -237,6 +240,7 @@ static int uplink_attach(struct uplink *u, unsigned n, int theirs[RING_PAIR_FDS]
 static void uplink_detach(struct uplink *u, unsigned n)
 {
 	uplink_lock(u);
+	uplink_function_flush(u, n, pmd_now_ns());
 	uplink_function_drop(u, n);
 	uplink_unlock(u);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* uplink_priv.h - the state of an uplink, which its files share: uplink.c (opening, the daemon's side), uplink_thread.c
- * (when the switch works and sleeps), uplink_switch.c (moving packets). */
+ * (when the switch works and sleeps), uplink_sleep.c (how it sleeps), uplink_switch.c (moving packets). */
 #ifndef PMD_UPLINK_PRIV_H
 #define PMD_UPLINK_PRIV_H
 
@@ -9,6 +9,7 @@
 #include "ring_pair.h"
 #include "uplink_steer.h"
 
+#define UPLINK_BELLS	  16	      /* that are looked at after one sleep; the others end the next one */
 #define UPLINK_CONNECT_NS 1000000000u /* time between attempts to connect, for a port that connects */
 
 struct pmd_pool;
@@ -32,6 +33,10 @@ struct uplink {
 	bool connects; /* the port is to be started again when its link is down */
 	int changed_fd, bell_fd, epoll_fd;
 	pthread_t thread;
+
+	/* The switch's thread alone uses these: whose bells ended its sleep. */
+	uint8_t rung[UPLINK_BELLS];
+	unsigned n_rung;
 
 	/* The rest is used under the lock. The switch holds it while it moves packets, and lets go whenever `wanted` is
 	 * not 0. */
@@ -62,8 +67,18 @@ void uplink_eal_quiet(void);
 /* uplink_switch.c: lock held */
 /** Move packets in both directions, a bounded number. @return how many. */
 unsigned uplink_step(struct uplink *u, uint64_t now_ns, uint64_t *deadline_ns);
+/** Send what a function that has ended left in its ring, as far as the port has room, and drop the rest. */
+void uplink_function_flush(struct uplink *u, unsigned n, uint64_t now_ns);
 /** Disconnect a function. */
 void uplink_function_drop(struct uplink *u, unsigned n);
+
+/* uplink_sleep.c */
+/** Announce a sleep to all functions: they ring from now on. Lock held. @return false: some have packets. */
+bool uplink_sleep_announce(struct uplink *u);
+/** Sleep at most `ns`. Called by the switch's thread, lock not held. @return false: nobody rang, and nothing came. */
+bool uplink_sleep(struct uplink *u, uint64_t ns);
+/** The sleep is over: functions need not ring. Lock held. */
+void uplink_sleep_end(struct uplink *u);
 
 /* uplink_thread.c */
 void *uplink_run(void *uplink);

@@ -48,8 +48,10 @@ static void give(struct uplink *u, unsigned n, const struct nic_rx_frame *frame)
 
 	if (!f->there) /* the daemon disconnects what functions have left */
 		f = &u->functions[n = 0];
-	if (!f->there)
+	if (!f->there) {
+		u->stats.rx_nobody++;
 		return;
+	}
 	rc = ring_pair_send(&f->rings, frame->data, frame->len);
 	f->given |= rc == 1;
 	u->stats.rx_packets += rc == 1;
@@ -127,6 +129,22 @@ static int collect(struct uplink *u, struct ring_consumer *in, struct nic_tx_fra
 	return n > 0 ? (int)n : len < 0 ? len : 0; /* nonsense after packets is found again in the next round */
 }
 
+/** Drop all packets that the ring has now. @return how many. */
+static unsigned discard(struct ring_consumer *in)
+{
+	const uint8_t *packet;
+	uint32_t kind;
+	unsigned n = 0;
+	int len;
+
+	while (n < RING_BYTES / RING_LINE && (len = ring_peek(in, &packet, &kind)) > 0) {
+		ring_pop(in, (uint32_t)len);
+		n++;
+	}
+	ring_say_head(in);
+	return n;
+}
+
 static unsigned from_function(struct uplink *u, unsigned number, uint64_t now_ns)
 {
 	struct ring_consumer *in = &u->functions[number].rings.in;
@@ -135,10 +153,9 @@ static unsigned from_function(struct uplink *u, unsigned number, uint64_t now_ns
 	unsigned sent = 0;
 	int n = collect(u, in, frames, heads);
 
-	/* Else those that wait would keep the switch awake, and be sent long after their senders have given up. */
-	if (n > 0 && (!u->up || now_ns - u->flowed_ns > STUCK_NS)) {
+	if (n > 0 && !u->up) {
 		sent = (unsigned)n;
-		*(u->up ? &u->stats.tx_errors : &u->stats.tx_down) += sent;
+		u->stats.tx_down += sent;
 		for (unsigned i = 0; i < sent; i++)
 			pmd_pool_give(u->pool, frames[i].cookie);
 	} else if (n > 0) {
@@ -148,11 +165,24 @@ static unsigned from_function(struct uplink *u, unsigned number, uint64_t now_ns
 			pmd_pool_give(u->pool, frames[i].cookie);
 		in->head = heads[sent]; /* those that the port had no room for stay in the ring */
 		u->full |= sent == 0;
+		/* Else those that wait would keep the switch awake, and be sent long after their senders gave up. */
+		if (sent == 0 && now_ns - u->flowed_ns > STUCK_NS)
+			u->stats.tx_errors += discard(in);
 	}
 	ring_say_head(in);
 	if (n < 0)
 		function_broken(u, number);
 	return sent;
+}
+
+void uplink_function_flush(struct uplink *u, unsigned n, uint64_t now_ns)
+{
+	struct uplink_function *f = &u->functions[n];
+
+	for (unsigned i = 0; i < RING_BYTES / RING_LINE && f->there && from_function(u, n, now_ns) > 0; i++)
+		;
+	if (f->there)
+		u->stats.tx_errors += discard(&f->rings.in);
 }
 
 unsigned uplink_step(struct uplink *u, uint64_t now_ns, uint64_t *deadline_ns)

@@ -7,10 +7,8 @@
  * the longer nothing comes.
  */
 #include <net/if.h>
-#include <poll.h>
 #include <sched.h>
 #include <string.h>
-#include <sys/epoll.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -28,7 +26,6 @@
 #define NAP_MAX	     1000000u	/* longest such nap */
 #define LOOK_NS	     200000000u /* time between looks at the link */
 #define LOOK_DOWN_NS 20000000u	/* the same while it is down: programs may be waiting for it */
-#define BELLS	     16
 
 void uplink_lock(struct uplink *u)
 {
@@ -94,43 +91,6 @@ void uplink_check_link(struct uplink *u)
 		return; /* its count is at the maximum: it is readable */
 }
 
-/** Announce a sleep to all functions. @return false: some have packets. */
-static bool sleep_announce(struct uplink *u)
-{
-	for (unsigned i = 0; i < u->n_active; i++)
-		if (!ring_pair_sleep(&u->functions[u->active[i]].rings)) {
-			while (i-- > 0)
-				ring_pair_awake(&u->functions[u->active[i]].rings);
-			return false;
-		}
-	u->asleep = true;
-	return true;
-}
-
-static void sleep_end(struct uplink *u)
-{
-	for (unsigned i = 0; u->asleep && i < u->n_active; i++)
-		ring_pair_awake(&u->functions[u->active[i]].rings);
-	u->asleep = false;
-}
-
-/** Sleep at most `ns`. Lock not held. */
-static void sleep_until_rung(struct uplink *u, uint64_t ns)
-{
-	const struct timespec t = {.tv_sec = (time_t)(ns / 1000000000u), .tv_nsec = (long)(ns % 1000000000u)};
-	struct pollfd fds[] = {{.fd = u->epoll_fd, .events = POLLIN}, {.fd = u->port->wait_fd, .events = POLLIN}};
-	struct epoll_event events[BELLS];
-	socklen_t len = sizeof(int);
-	int error;
-
-	if (ppoll(fds, 2, &t, NULL) <= 0)
-		return;
-	if (fds[0].revents)
-		epoll_wait(u->epoll_fd, events, BELLS, 0); /* edge-triggered: takes the edges, not the bells' counts */
-	if (fds[1].revents & POLLERR) /* the interface went down: poll() reports an error until it is read */
-		getsockopt(u->port->wait_fd, SOL_SOCKET, SO_ERROR, &error, &len);
-}
-
 /** @return for how long the switch may sleep, ns; 0: not now. Lock held. */
 static uint64_t sleep_time(struct uplink *u, uint64_t idle_ns, uint64_t deadline_ns, uint64_t now_ns)
 {
@@ -140,7 +100,7 @@ static uint64_t sleep_time(struct uplink *u, uint64_t idle_ns, uint64_t deadline
 		return 0;
 	if (u->full)
 		return NAP_NS; /* the port's driver does not say when it has room */
-	if (!sleep_announce(u))
+	if (!uplink_sleep_announce(u))
 		return 0;
 	u->stats.sleeps++;
 	if (u->port->wait_fd >= 0)
@@ -163,7 +123,7 @@ void *uplink_run(void *uplink)
 		pthread_mutex_lock(&u->lock);
 		if (u->stop)
 			break;
-		sleep_end(u);
+		uplink_sleep_end(u);
 		now_ns = pmd_now_ns();
 		if (now_ns >= u->look_ns) {
 			uplink_check_link(u);
@@ -174,7 +134,7 @@ void *uplink_run(void *uplink)
 		ns = sleep_time(u, now_ns - moved_ns, deadline_ns, now_ns);
 		pthread_mutex_unlock(&u->lock);
 		if (ns > 0)
-			sleep_until_rung(u, ns);
+			uplink_sleep(u, ns);
 		else if (moved_ns != now_ns)
 			sched_yield();
 	}

@@ -219,12 +219,12 @@ static void slot_tell(struct daemon *d, unsigned n)
 
 	if (rc == 0)
 		slot_has(d, n);
-	/* Retry later in two cases. The user has too many descriptors in flight, and no event reports when that is
-	 * over. Or the function has probably ended: we first read its last messages, and then see the end of the
-	 * connection. */
-	else if (rc == -ETOOMANYREFS || rc == -EPIPE || rc == -ECONNRESET)
+	/* Retry later in three cases. The user has too many descriptors in flight, and no event reports when that is
+	 * over. The function has probably ended: we first read its last messages, and then see the end of the
+	 * connection. Or there was no memory or no descriptor for its rings to the uplink. */
+	if (rc == -ETOOMANYREFS || rc == -EPIPE || rc == -ECONNRESET || (rc == 0 && uplink_is(d) && !s->rings_sent)) {
 		slot_put_off(d, s, TELL_AGAIN_NS);
-	else if (rc != -EAGAIN) {
+	} else if (rc != 0 && rc != -EAGAIN) {
 		slot_end(d, n);
 		return;
 	}

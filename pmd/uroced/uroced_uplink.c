@@ -24,8 +24,6 @@
 #include "roce_ip.h"
 #include "uroced_uplink.h"
 
-#define DRAIN_BURST 64
-
 /* ---- the module ----------------------------------------------------------------------------------------------- */
 
 /** Find the module beside the program: in a build tree in the same folder, else in lib/uroce or lib/TRIPLET/uroce of
@@ -323,40 +321,34 @@ static void packet_take(struct daemon *d, const uint8_t *ip, uint32_t len)
 	d->stats.unowned_datagrams++;
 }
 
-/** Take up to DRAIN_BURST packets. @return whether there were fewer. */
-static bool rings_burst(struct daemon *d, struct ring_pair *rings)
+/** @return whether there was a packet. */
+static bool packet_next(struct daemon *d, struct ring_pair *rings)
 {
 	uint8_t copy[RING_PACKET_MAX];
 	const uint8_t *packet;
 	uint32_t kind;
-	int len;
+	int len = ring_peek(&rings->in, &packet, &kind);
 
-	for (unsigned i = 0; i < DRAIN_BURST; i++) {
-		len = ring_peek(&rings->in, &packet, &kind);
-		if (len <= 0)
-			return true;
-		memcpy(copy, packet, (size_t)len);
-		ring_pop(&rings->in, (uint32_t)len);
-		ring_say_head(&rings->in);
-		packet_take(d, copy, (uint32_t)len);
-	}
-	return false;
+	if (len <= 0)
+		return false;
+	memcpy(copy, packet, (size_t)len);
+	ring_pop(&rings->in, (uint32_t)len);
+	ring_say_head(&rings->in);
+	packet_take(d, copy, (uint32_t)len);
+	return true;
 }
 
-/** Take the packets for numbers without a function. While there are more, the bell stays readable. */
+/** Take the packets for numbers without a function: those that are there, at most a full ring. For those that come
+ *  meanwhile the bell rings again, as the sleep has already been announced. */
 static void rings_drain(struct daemon *d)
 {
 	struct ring_pair *rings = &d->uplink->rings;
 
-	ring_pair_awake(rings);
-	for (unsigned i = 0; i < DRAIN_BURST; i++) {
-		if (!rings_burst(d, rings))
-			return;
-		ring_pair_drain(rings);
-		if (ring_pair_sleep(rings))
-			return;
-	}
-	ring_set_asleep(&rings->in, true); /* they come one at a time: the next one rings */
+	ring_pair_drain(rings);
+	ring_set_asleep(&rings->in, true);
+	__atomic_thread_fence(__ATOMIC_SEQ_CST); /* (S) in ring.h */
+	for (unsigned i = 0; i < RING_BYTES / RING_LINE && packet_next(d, rings); i++)
+		;
 }
 
 void uplink_ready(struct daemon *d, unsigned what)

@@ -4,6 +4,7 @@
  * steering, and the switch between rings and a port that is made up.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -255,6 +256,24 @@ static void port__goes_on_with_new_rings(void **state)
 	port_close(&r);
 }
 
+static void port__keeps_the_bell_open_for_a_thread_that_is_about_to_wait_on_it(void **state)
+{
+	struct port_rig r;
+	int fds[RING_PAIR_FDS], before;
+
+	(void)state;
+	port_open(&r);
+	before = r.port->wait_fd;
+	pmd_port_uplink_gone(r.port);
+	assert_int_equal(fcntl(before, F_GETFD), FD_CLOEXEC);
+	ring_pair_close(&r.switch_side);
+	assert_int_equal(ring_pair_create(&r.switch_side, fds), 0);
+	assert_int_equal(pmd_port_uplink_rings(r.port, fds), 0);
+	pmd_port_uplink_gone(r.port);
+	assert_int_equal(fcntl(before, F_GETFD), -1);
+	port_close(&r);
+}
+
 static void port__sleeps_without_a_switch(void **state)
 {
 	struct port_rig r;
@@ -492,7 +511,7 @@ static struct uplink *switch_open(void)
 
 static void switch_attach(struct uplink *u, unsigned n, struct ring_pair *function)
 {
-	struct epoll_event event = {.events = EPOLLIN | EPOLLET};
+	struct epoll_event event = {.events = EPOLLIN | EPOLLET, .data.u32 = n};
 	int fds[RING_PAIR_FDS];
 
 	assert_int_equal(ring_pair_create(&u->functions[n].rings, fds), 0);
@@ -565,6 +584,10 @@ static void switch__gives_each_function_its_packets_and_the_daemon_the_rest(void
 	arrive(0x020001);
 	step(u);
 	assert_int_equal(count_in(&daemon), 1);
+	uplink_function_drop(u, 0);
+	arrive(0x020001);
+	step(u);
+	assert_int_equal(u->stats.rx_nobody, 1);
 	switch_close(u);
 	ring_pair_close(&one);
 	ring_pair_close(&two);
@@ -651,6 +674,84 @@ static void switch__refuses_packets_that_are_not_the_devices(void **state)
 	ring_pair_close(&one);
 }
 
+static void switch__sends_what_a_function_left_behind(void **state)
+{
+	struct uplink *u = switch_open();
+	struct ring_pair one;
+
+	(void)state;
+	switch_attach(u, 1, &one);
+	for (unsigned i = 0; i < 200; i++)
+		send_one(&one, OWN, (uint8_t)i);
+	ring_pair_close(&one);
+	fake.room = 150;
+	uplink_function_flush(u, 1, 0);
+	assert_int_equal(fake.n_out, 150);
+	assert_int_equal(u->stats.tx_packets, 150);
+	assert_int_equal(u->stats.tx_errors, 50);
+	switch_close(u);
+}
+
+static void switch__drops_all_that_waits_for_a_port_that_is_stuck(void **state)
+{
+	struct uplink *u = switch_open();
+	const uint64_t late_ns = 1000000000u;
+	struct ring_pair one;
+	uint64_t deadline_ns;
+
+	(void)state;
+	switch_attach(u, 1, &one);
+	fake.room = 0;
+	for (unsigned i = 0; i < 1000; i++)
+		send_one(&one, OWN, (uint8_t)i);
+	step(u);
+	assert_int_equal(u->stats.tx_errors, 0);
+	uplink_step(u, late_ns, &deadline_ns);
+	assert_int_equal(u->stats.tx_errors, 1000);
+	uplink_step(u, late_ns, &deadline_ns);
+	/* The switch itself was stopped for long: the port is asked first. */
+	for (unsigned i = 0; i < 100; i++)
+		send_one(&one, OWN, (uint8_t)i);
+	fake.room = 100;
+	for (unsigned i = 0; i < 10; i++)
+		uplink_step(u, 3 * late_ns, &deadline_ns);
+	assert_int_equal(fake.n_out, 100);
+	assert_int_equal(u->stats.tx_errors, 1000);
+	switch_close(u);
+	ring_pair_close(&one);
+}
+
+/** Each sleep ends by the bell, and not by the time, however often. */
+static void switch__hears_every_bell(void **state)
+{
+	struct uplink *u = switch_open();
+	struct ring_pair one, two;
+
+	(void)state;
+	fake.port.wait_fd = -1;
+	switch_attach(u, 1, &one);
+	switch_attach(u, 2, &two);
+	for (unsigned i = 0; i < 2000; i++) {
+		struct ring_pair *who = i % 3 ? &one : &two;
+
+		fake.n_out = 0;
+		fake.room = 256;
+		assert_true(uplink_sleep_announce(u));
+		send_one(who, OWN, (uint8_t)i);
+		assert_true(ring_pair_wake(who));
+		assert_true(uplink_sleep(u, 5000000000u));
+		uplink_sleep_end(u);
+		step(u);
+		assert_int_equal(fake.n_out, 1);
+	}
+	assert_true(uplink_sleep_announce(u));
+	assert_false(uplink_sleep(u, 1000));
+	uplink_sleep_end(u);
+	switch_close(u);
+	ring_pair_close(&one);
+	ring_pair_close(&two);
+}
+
 static void switch__disconnects_a_function_that_writes_nonsense(void **state)
 {
 	struct uplink *u = switch_open();
@@ -690,6 +791,7 @@ int main(void)
 		cmocka_unit_test(port__gives_packets_that_stay_valid_until_the_next_burst),
 		cmocka_unit_test(port__takes_no_more_than_fits_and_drops_without_a_daemon),
 		cmocka_unit_test(port__goes_on_with_new_rings),
+		cmocka_unit_test(port__keeps_the_bell_open_for_a_thread_that_is_about_to_wait_on_it),
 		cmocka_unit_test(port__sleeps_without_a_switch),
 		cmocka_unit_test(pair__neither_side_makes_the_other_wait),
 		cmocka_unit_test(port__gives_up_rings_with_nonsense),
@@ -702,6 +804,9 @@ int main(void)
 		cmocka_unit_test(switch__a_function_that_does_not_keep_up_harms_nobody),
 		cmocka_unit_test(switch__keeps_what_the_port_has_no_room_for_in_order),
 		cmocka_unit_test(switch__refuses_packets_that_are_not_the_devices),
+		cmocka_unit_test(switch__sends_what_a_function_left_behind),
+		cmocka_unit_test(switch__drops_all_that_waits_for_a_port_that_is_stuck),
+		cmocka_unit_test(switch__hears_every_bell),
 		cmocka_unit_test(switch__disconnects_a_function_that_writes_nonsense),
 	};
 
