@@ -66,11 +66,21 @@ class Switch:
         self.vsctl("--no-wait", "set", "Open_vSwitch", ".", "other_config:dpdk-init=true",
                    "other_config:per-port-memory=true", f"other_config:dpdk-extra={EAL}",
                    f"other_config:pmd-cpu-mask={1 << max(os.sched_getaffinity(0)):x}")
-        self.daemon("switch", f"unix:{self.socket}")
+        self.go_on()
         try:
             self.vsctl("add-br", "bridge", "--", "set", "bridge", "bridge", "datapath_type=netdev")
         except Unavailable as error:
             raise Unavailable(f"{error}; {self.log('switch')}") from error
+
+    def go_on(self):
+        """Start the switch proper; the database has its bridge and ports."""
+        self.daemon("switch", f"unix:{self.socket}")
+
+    def stop(self):
+        """Kill the switch proper."""
+        process = self.daemons.pop()
+        process.kill()
+        process.wait()
 
     def daemon(self, name, *argv):
         enter = ["nsenter", f"--net=/proc/{self.netns.pid}/ns/net"]

@@ -108,6 +108,21 @@ class Ovs(Ports):
         self.switch.close()
 
 
+def switch_restarts(tally, sides, switch):
+    """Open vSwitch ends, and a new one connects to the devices."""
+    states = []
+    for step, state in ((switch.stop, "down"), (switch.go_on, "up")):
+        step()
+        harness.until(uplinks.PATIENCE_S, lambda state=state: links(sides) == {state})
+        states.append(links(sides))
+    tally.result("uroce status tells that the switch is gone, and back", states == [{"down"}, {"up"}], str(states))
+    reached(tally, sides)
+
+
+def links(sides):
+    return {uplinks.status(side).get("link") for side in sides}
+
+
 KINDS = {"af_packet": AfPacket, "af_xdp": AfXdp, "memif": Memif, "testpmd": Testpmd, "ovs": Ovs}
 
 
@@ -140,6 +155,8 @@ def run(name, tally, steps):
                     if not steps or step.__name__ in steps.split(","):
                         step(tally, sides, *[kind.mtus] if step is uplink_test.matrix else
                              [kind.mtus[-1]] if step is uplink_test.data else [])
+                if name == "ovs":
+                    switch_restarts(tally, sides, kind.switch)
     finally:
         kind.close()
         for space in spaces:
