@@ -11,6 +11,7 @@
 
 #include "cma_rig.h"
 #include "device.h"
+#include "nic_mem.h"
 
 static bool no_memory; /* calloc fails */
 
@@ -120,8 +121,9 @@ static void cma__qp_attributes_of_each_state(void **state)
 	assert_int_equal(a.port_num, 1);
 	assert_int_equal(rig_connect(p.client, p.active, NULL, 0), 0);
 	assert_int_equal(rig_qp_attr(p.client, p.active, IBV_QPS_INIT, &a), 0);
-	assert_int_equal(a.qp_access_flags,
-			 IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC);
+	assert_int_equal(a.qp_access_flags, IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
+						    IBV_ACCESS_REMOTE_ATOMIC | NIC_ACCESS_FLUSH_GLOBAL |
+						    NIC_ACCESS_FLUSH_PERSISTENT);
 	assert_int_equal(rig_qp_attr(p.client, p.active, IBV_QPS_RTR, &a), -EINVAL); /* no answer yet */
 	p.passive = rig_event(p.server, UCMA_CONNECT_REQUEST).id;
 	assert_int_equal(rig_qp_attr(p.server, p.passive, IBV_QPS_RTR, &b), 0);

@@ -45,8 +45,10 @@ static void attr_init(const struct cma_id *id, struct ib_uverbs_qp_attr *out)
 	out->qp_attr_mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
 	out->port_num = 1;
 	out->qp_access_flags = IBV_ACCESS_REMOTE_WRITE;
+	/* FLUSH like READ, as the kernel does from Linux 6.3 on for a device that has it. */
 	if (id->conn.responder_resources)
-		out->qp_access_flags |= IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
+		out->qp_access_flags |= IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC | NIC_ACCESS_FLUSH_GLOBAL |
+					NIC_ACCESS_FLUSH_PERSISTENT;
 }
 
 static void attr_rtr(const struct cma_id *id, struct ib_uverbs_qp_attr *out)
