@@ -194,6 +194,11 @@ def cases(with_daemon):
     return found
 
 
+def no_more(now, before):
+    """Whether no process has more descriptors of a kind than it had."""
+    return all(count <= had.get(kind, 0) for has, had in zip(now, before) for kind, count in has.items())
+
+
 def run(tally, how, sides, env, chosen):
     points, name = None, how
     try:
@@ -209,7 +214,7 @@ def run(tally, how, sides, env, chosen):
                     getattr(points, role)(f"{point}:{what}", what)
                 tally.result(name, True)
         name = f"nothing is left in the others and the daemons, {how}"
-        tally.result(name, harness.until(PATIENCE_S, lambda: points.descriptors() == before),
+        tally.result(name, harness.until(PATIENCE_S, lambda: no_more(points.descriptors(), before)),
                      f"descriptors {points.descriptors()}; before {before}")
     except Failure as failure:
         tally.result(name, False, str(failure), points.place.server.output() if points else "")

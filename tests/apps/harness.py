@@ -21,6 +21,7 @@ import time
 os.environ.pop("LD_LIBRARY_PATH", None)
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+DISSECTOR = os.path.join(ROOT, "scripts", "uroce.lua")
 UROCE = os.path.join(ROOT, "scripts", "uroce")
 CLONE_NEWNET = 0x40000000
 SKIP = 77  # meson's exit code for a skipped test
@@ -381,6 +382,20 @@ def other_user(uid, what):
         print(f"SKIP {what}: another user cannot look into the build folder ({tried.stderr.strip()})", flush=True)
         return None
     return argv
+
+
+NOBODY = 65534
+
+
+def tshark(path, *argv, script=None):
+    """Decode a capture. Not as root, for whom Wireshark 4.4 runs no scripts.
+    @return what tshark did"""
+    user = {"user": NOBODY, "group": NOBODY, "extra_groups": []} if os.geteuid() == 0 else {}
+    with tempfile.TemporaryDirectory() as folder, open(path, "rb") as capture:
+        os.chmod(folder, 0o755)
+        with_script = ["-X", f"lua_script:{shutil.copy(script, folder)}"] if script else []
+        return subprocess.run(["tshark", *with_script, "-r", "-", *argv], stdin=capture, capture_output=True, text=True,
+                              timeout=60, check=False, env={**os.environ, "HOME": folder}, **user)
 
 
 def verify_path():

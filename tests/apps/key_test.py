@@ -7,7 +7,6 @@ import os
 import re
 import shutil
 import stat
-import subprocess
 import tempfile
 
 import harness
@@ -56,10 +55,8 @@ def key__SE_08_captures_show_tags(tally, key, folder):
         argv = PINGPONG + ["-p", "PORT"]
         ok, reason, *_ = harness.run_pair(argv, argv + [ADDRESS], SIDES, 60, {**UDP, "UROCE_KEY": key})
         tally.result("capture with a key", started and ok and capture.wait(20) == 0, reason, capture.output())
-    script = os.path.join(harness.ROOT, "scripts", "uroce.lua")
-    said = subprocess.run(["tshark", "-X", f"lua_script:{script}", "-r", path, "-T", "fields", "-e",
-                           "infiniband.bth.tver", "-e",
-                           "uroce.tag"], capture_output=True, text=True, timeout=60, check=False)
+    said = harness.tshark(path, "-T", "fields", "-e", "infiniband.bth.tver", "-e", "uroce.tag",
+                          script=harness.DISSECTOR)
     lines = said.stdout.splitlines()
     good = [line for line in lines if re.fullmatch(r"15\t[0-9a-f]{16}", line)]
     tally.result("tshark shows a tag in each packet", len(lines) >= 100 and good == lines,

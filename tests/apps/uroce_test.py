@@ -290,10 +290,8 @@ def tshark(tally, name, path, *expected, script=None):
     if not shutil.which("tshark"):
         print(f"     (tshark is not installed: {name} not decoded)")
         return
-    with_script = ["-X", f"lua_script:{script}"] if script else []
-    result = subprocess.run(["tshark", *with_script, "-r", path, "-T", "fields", "-e", "frame.protocols", "-e",
-                             "_ws.col.Info", "-e",
-                             "_ws.malformed", "-e", "ip.checksum.status"], capture_output=True, text=True, timeout=60)
+    result = harness.tshark(path, "-T", "fields", "-e", "frame.protocols", "-e", "_ws.col.Info", "-e", "_ws.malformed",
+                            "-e", "ip.checksum.status", script=script)
     lines = [line.split("\t") for line in result.stdout.splitlines()]
     wrong = [line for line in lines if "infiniband" not in line[0] or line[2] or "Malformed" in line[1]]
     tally.result(f"tshark: {name}", result.returncode == 0 and lines and not wrong
@@ -410,15 +408,14 @@ def element_captures(tally, folder):
         f.write(struct.pack("<IHHiIII", 0xa1b2c3d4, 2, 4, 0, 0, 65535, 101))  # LINKTYPE_RAW
         for packet in packets:
             f.write(struct.pack("<IIII", 0, 0, len(packet), len(packet)) + packet)
-    script = os.path.join(harness.ROOT, "scripts", "uroce.lua")
+    script = harness.DISSECTOR
     tshark(tally, "operations on elements", path, "RC Elements", "RC Fetch Elements", "RC Elements Acknowledge",
            script=script)
     with open(path, "ab") as f:  # operands are missing
         for packet in element_packet(0xc4, sums, bytes(20)), element_packet(0xc4, run, bytes(24)):
             f.write(struct.pack("<IIII", 0, 0, len(packet), len(packet)) + packet)
     if shutil.which("tshark"):
-        result = subprocess.run(["tshark", "-X", f"lua_script:{script}", "-r", path, "-Y", "uroce.malformed", "-T",
-                                 "fields", "-e", "frame.number"], capture_output=True, text=True, timeout=60)
+        result = harness.tshark(path, "-Y", "uroce.malformed", "-T", "fields", "-e", "frame.number", script=script)
         tally.result("tshark: malformed operations on elements", result.stdout.split() == ["5", "6"], result.stdout,
                      result.stderr)
 

@@ -157,8 +157,9 @@ static ucs_status_t md_query_1_18(struct uct_md *md, struct md_attr_1_18 *attr)
 	attr->max_alloc = 0;
 	attr->max_reg = SIZE_MAX;
 	attr->flags = UCT_MD_REG | UCT_MD_NEED_RKEY;
-	attr->reg_mem_types = attr->access_mem_types = UCS_MEMORY_HOST_BIT;
-	attr->reg_nonblock_mem_types = attr->cache_mem_types = attr->gva_mem_types = 0;
+	/* Rendezvous asserts that UCP caches the registrations of every domain that it uses. */
+	attr->reg_mem_types = attr->access_mem_types = attr->cache_mem_types = UCS_MEMORY_HOST_BIT;
+	attr->reg_nonblock_mem_types = attr->gva_mem_types = 0;
 	attr->detect_mem_types = attr->alloc_mem_types = attr->dmabuf_mem_types = 0;
 	attr->reg_cost = (struct ucs_linear_func){.c = REG_COST};
 	attr->rkey_packed_size = UX_RKEY_BYTES;
