@@ -17,7 +17,8 @@ ANY_VERSION = (TEXT, END)  # these and REFUSED have the same form in all version
 PATIENCE = 3.0  # seconds for a message of an answer; for all answers where several are asked at a time
 ANSWER_SECONDS = 10.0  # for the whole answer where one is asked
 AT_A_TIME = 128  # processes that are asked
-ANSWER_MAX = 1 << 24  # bytes
+ANSWER_MAX = 1 << 20  # bytes; an honest answer fits into a socket's queue: who answers does not wait for who asks
+LAST_MESSAGES = 64  # that are read of a process whose time has passed: more than a queue holds of 32 KiB each
 
 
 class UroceError(Exception):
@@ -110,7 +111,8 @@ def place_of(pid):
 
 def clean(text):
     """@return text from other processes, made safe for a terminal."""
-    return "".join(c if c.isprintable() else "?" for c in str(text))
+    text = str(text)
+    return text if text.isprintable() else "".join(c if c.isprintable() else "?" for c in text)
 
 
 def cleaned(value):
@@ -261,7 +263,8 @@ class Inquiry:
         self.found[key] = result
 
     def take(self, number):
-        """One message of each process in turn: one that floods keeps nobody from being heard."""
+        """One message of each process in turn: one that floods keeps nobody from being heard. @return whether there
+        was one"""
         _, connection, answer, _ = self.waiting[number]
         try:
             message = connection.receive()
@@ -270,9 +273,18 @@ class Inquiry:
             if answer.take(*message):
                 self.end(number, answer.value)
         except BlockingIOError:
-            pass
+            return False
         except UroceError as error:
             self.end(number, error)
+        return True
+
+    def take_last(self, number):
+        """Time may have passed because others' answers took it: what has come meanwhile counts. @return whether that
+        was all"""
+        for _ in range(LAST_MESSAGES):
+            if number not in self.waiting or not self.take(number):
+                break
+        return number not in self.waiting
 
     def turn(self):
         """Wait until somebody speaks or the first has had its time."""
@@ -281,7 +293,7 @@ class Inquiry:
             self.take(number)
         now = time.monotonic()
         for number, (_, connection, answer, end) in list(self.waiting.items()):
-            if now >= end:
+            if now >= end and not self.take_last(number):
                 sentence = endless_sentence if answer.begun else silent_sentence
                 self.end(number, Silent(sentence(connection.who)))
 

@@ -7,6 +7,7 @@ import json
 import os
 import struct
 import tempfile
+import time
 
 import fake
 import harness
@@ -163,6 +164,23 @@ def dripping(tally):
     uroce("down", ADDRESS)
 
 
+def asker_busy(tally):
+    """A process whose time passes while the command is busy with others has answered, if its answer is there."""
+    from uroce_cmd.proto import MAGIC, Connection, ask_all
+    name = f"{ADDRESS}/205"
+
+    def questions():
+        yield "asked", lambda: Connection(f"\0uroce/{name}", "it"), "status"
+        time.sleep(0.5)  # as an answer that takes long to read
+    with fake.processes(fake.says(MAGIC, '{"a": 1}'), name):
+        found = ask_all(questions(), 0.2)
+    tally.result("an answer that waits counts", found == {"asked": {"a": 1}}, str(found))
+    with fake.processes(fake.endless(MAGIC, 30000, 0), name):
+        found = ask_all(questions(), 0.2)
+    tally.result("one without an end does not", "come to an end" in str(found["asked"]) or "too long" in
+                 str(found["asked"]), str(found))
+
+
 def wrong_captures(tally, folder, magic, number):
     """A process that sends nonsense in the middle of a capture ends for itself only; what it has sent is kept."""
     path = os.path.join(folder, "wrong.pcapng")
@@ -210,6 +228,7 @@ def main():
         counted_captures(tally, folder)
         wrong_answers(tally, folder)
     dripping(tally)
+    asker_busy(tally)
     tally.finish()
 
 
