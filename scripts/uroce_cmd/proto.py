@@ -234,8 +234,9 @@ class Inquiry:
     """Asks several processes at a time, so that one that is slow or silent costs the others nothing. Connecting never
     waits: the queue of a process that does not accept is full or not."""
 
-    def __init__(self, seconds):
-        self.seconds, self.poll = seconds, select.poll()
+    def __init__(self, seconds, more, limit):
+        self.seconds, self.more, self.poll = seconds, more, select.poll()
+        self.limit = time.monotonic() + limit if limit else float("inf")
         self.waiting = {}  # {descriptor: (key, Connection, Answer, end of its time)}
         self.found = {}
 
@@ -254,7 +255,11 @@ class Inquiry:
             return
         number = connection.sock.fileno()
         self.poll.register(number, select.POLLIN)
-        self.waiting[number] = (key, connection, Answer(connection.who), time.monotonic() + self.seconds)
+        self.wait(number, key, connection)
+
+    def wait(self, number, key, connection):
+        end = min(time.monotonic() + self.seconds, self.limit)
+        self.waiting[number] = (key, connection, Answer(connection.who), end)
 
     def end(self, number, result):
         key, connection, _, _ = self.waiting.pop(number)
@@ -265,13 +270,18 @@ class Inquiry:
     def take(self, number):
         """One message of each process in turn: one that floods keeps nobody from being heard. @return whether there
         was one"""
-        _, connection, answer, _ = self.waiting[number]
+        key, connection, answer, _ = self.waiting[number]
         try:
             message = connection.receive()
             if message is None:
                 raise Silent(closed_sentence(connection.who), 3)
             if answer.take(*message):
-                self.end(number, answer.value)
+                text = self.more(key, answer.value) if self.more else None
+                if text:
+                    connection.send(text)
+                    self.wait(number, key, connection)
+                else:
+                    self.end(number, answer.value)
         except BlockingIOError:
             return False
         except UroceError as error:
@@ -298,17 +308,20 @@ class Inquiry:
                 self.end(number, Silent(sentence(connection.who)))
 
 
-def ask_all(questions, seconds):
+def ask_all(questions, seconds, more=None, limit=None):
     """Ask several processes at a time; up to AT_A_TIME of them, all answers have come after these seconds.
     @param questions: yields (key, what returns a Connection or None, text)
+    @param more: takes a key and an answer, and returns what else to ask this process, for which it has as many seconds
+        again; None: it has told all
+    @param limit: seconds for everything
     @return {key: the answer's JSON, decoded, or a UroceError}; nothing for a key without a connection
     """
-    inquiry, questions, more = Inquiry(seconds), iter(questions), True
-    while more or inquiry.waiting:
-        while more and len(inquiry.waiting) < AT_A_TIME:
+    inquiry, questions, left = Inquiry(seconds, more, limit), iter(questions), True
+    while left or inquiry.waiting:
+        while left and len(inquiry.waiting) < AT_A_TIME:
             question = next(questions, None)
-            more = question is not None
-            if more:
+            left = question is not None
+            if left:
                 inquiry.begin(*question)
         if inquiry.waiting:
             inquiry.turn()

@@ -164,6 +164,57 @@ def dripping(tally):
     uroce("down", ADDRESS)
 
 
+def function_status(address):
+    return json.dumps({"device": "fake", "command": "fake", "mtu": 1024, "link": "up", "faults": 0, "qps": 1,
+                       "gids": [{"address": address}]})
+
+
+def dripping_functions(tally):
+    """The same of functions that tell their status, but drip whatever else they are asked."""
+    from uroce_cmd.proto import MAGIC
+    stranger = ADDRESS[:-1] + "6"
+
+    def drips(request):
+        kind = fake.says(MAGIC, function_status(stranger)) if request == b"status" else fake.endless(MAGIC, 1, 0.1)
+        yield from kind(request)
+    uroce("up", ADDRESS)
+    keep = harness.Process(["ibv_asyncwatch"], SIDES[0])
+    harness.until(20, functions)
+    numbers = range(1, 9)
+    with fake.processes(drips, *(f"{stranger}/{number}" for number in numbers)):
+        for argv, words in ((("stat",), "the daemon"), (("status", "--qps", "--cm"), "ibv_asyncwatch"),
+                            (("fault", "--delay", "0us"), ""), (("fault", "show", "--json"), "ibv_asyncwatch")):
+            code, out, err = uroce(*argv)
+            tally.result(f"functions that drip: {' '.join(argv)}", code == (words == "") and words in out and all(
+                f"function {number} of {stranger} does not come to an end" in out + err for number in numbers) and
+                ("1 process has done it, 8 have not" in err or words), f"exit code {code}", out + err)
+    keep.kill()
+    uroce("down", ADDRESS)
+
+
+def long_lists(tally):
+    """Lists that come in many parts; and one that is told from its beginning again and again."""
+    from uroce_cmd.proto import MAGIC
+    stranger, count = ADDRESS[:-1] + "6", 5000
+    counters = dict.fromkeys(("tx_packets", "rx_packets"), 0)
+
+    def tells(request):
+        what, *start = request.split()
+        start = int(start[0]) if start else 0
+        qps = [{"qpn": n, "type": "RC", "state": "INIT", "counters": counters} for n in range(start, start + 40)]
+        page = {"cm": [], what.decode(): qps, "next": start + 40 if start + 40 < count else 0}
+        if what == b"cm":
+            page = {"cm": [], "next": 7}
+        yield from fake.says(MAGIC, function_status(stranger) if what == b"status" else json.dumps(page))(request)
+    with fake.processes(tells, f"{stranger}/1"):
+        code, out, err = uroce("status", "--qps", stranger)
+        tally.result("a list of many parts", code == 0 and out.count("  QP 0x") == count, f"{out.count('  QP 0x')}",
+                     err)
+        code, out, err = uroce("status", "--cm", stranger)
+        tally.result("a list that begins again", code == 0 and "does not understand" in out, f"exit code {code}",
+                     out + err)
+
+
 def asker_busy(tally):
     """A process whose time passes while the command is busy with others has answered, if its answer is there."""
     from uroce_cmd.proto import MAGIC, Connection, ask_all
@@ -228,6 +279,8 @@ def main():
         counted_captures(tally, folder)
         wrong_answers(tally, folder)
     dripping(tally)
+    dripping_functions(tally)
+    long_lists(tally)
     asker_busy(tally)
     tally.finish()
 
