@@ -23,6 +23,7 @@ examples:
   uroce stat --json --watch 1 --count 10 | jq -c '.devices[].nic.retransmitted'
   uroce stat --listen               for Prometheus, which reads http://127.0.0.1:9791/metrics
 """
+DAY = 86400  # seconds
 GROUPS = {"daemon": "the daemon", "nic": "the NIC: transport", "port": "its port: packets to and from the network",
           "control": "its place in the device", "cm": "connections by the connection manager",
           "fault": "injected faults", "qp": "the queue pair"}
@@ -53,6 +54,24 @@ def number(text):
     return value
 
 
+def interval(text):
+    """Seconds from one look to the next."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value <= DAY:  # nor is it one that is no number
+        raise argparse.ArgumentTypeError(f"'{text}' is not a time above 0, of {DAY} seconds at most")
+    return value
+
+
+def times(text):
+    """How often."""
+    if not text.isdecimal() or not 1 <= int(text) < 1 << 63:
+        raise argparse.ArgumentTypeError(f"'{text}' is not how often: a number from 1 on")
+    return int(text)
+
+
 def add(commands):
     parser = commands.add_parser("stat", help="show counters, their meaning and their growth", description=DESCRIPTION,
                                  epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -60,9 +79,9 @@ def add(commands):
     parser.add_argument("--qp", type=number, metavar="N", help="only this queue pair, 0x010a51 or decimal")
     parser.add_argument("--functions", action="store_true", help="each process separately")
     parser.add_argument("--all", action="store_true", help="also counters that are 0")
-    parser.add_argument("--watch", nargs="?", type=float, const=0.5, metavar="SECONDS",
+    parser.add_argument("--watch", nargs="?", type=interval, const=0.5, metavar="SECONDS",
                         help="repeatedly (default: every 0.5 s), with growth per second")
-    parser.add_argument("--count", type=int, metavar="N", help="with --watch: end after N times")
+    parser.add_argument("--count", type=times, metavar="N", help="with --watch: end after N times")
     parser.add_argument("--json", action="store_true", help="as JSON: one object, with --watch one on each line")
     parser.add_argument("--openmetrics", action="store_true", help="all counters in Prometheus's text format, once")
     parser.add_argument("--listen", nargs="?", type=listen.place, const=(listen.ADDRESS, listen.PORT),
