@@ -68,6 +68,7 @@ def main():
     root = tempfile.mkdtemp(prefix="uroce-demo-root-")
     try:
         done = subprocess.run([*unshare, "sh", "-c", INSIDE, "sh", root, os.path.join(harness.ROOT, "scripts", "demo")],
+                              env=dict(os.environ, UROCE_DEVICES="203.0.113.9"),  # is not for these namespaces
                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                               timeout=500, check=False)
     finally:
