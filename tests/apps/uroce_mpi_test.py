@@ -33,12 +33,40 @@ def keys(tally, folder):
         tally.result("a key that is there stays", code == 0 and f.read() == public, f"exit code {code}", out)
 
 
+def refusals(tally, folder):
+    """What cannot work is told at once, and nothing is left of it."""
+    for name in ("two words", "a*", "a?b", "[a]"):
+        os.mkdir(f"{folder}/{name}")
+        for argv in (("run", f"{folder}/{name}", "one", "true"), ("serve", f"{folder}/{name}"),
+                     ("key", f"{folder}/{name}")):
+            code, out = uroce_mpi(*argv, UROCE_MPI_WAIT="0")
+            tally.result(f"uroce-mpi {argv[0]} with a folder '{name}'", code == 1 and "blanks or wildcards" in out and
+                         not os.listdir(f"{folder}/{name}"), f"exit code {code}", out)
+
+
+def unreachable(tally, folder):
+    """A host that does not answer: what ssh says is told, and no file stays."""
+    for name in ("bin", "tmp", "job"):
+        os.mkdir(f"{folder}/{name}")
+    with open(f"{folder}/bin/ssh", "w", encoding="ascii") as f:
+        f.write("#!/bin/sh\necho no way to it >&2\nexit 255\n")
+    os.chmod(f"{folder}/bin/ssh", 0o755)
+    code, out = uroce_mpi("run", f"{folder}/job", "one,two", "true", UROCE_MPI_WAIT="1", TMPDIR=f"{folder}/tmp",
+                          PATH=f"{folder}/bin:{os.environ['PATH']}")
+    left = os.listdir(f"{folder}/tmp")
+    tally.result("a host that does not answer", code == 1 and "two does not answer" in out and "no way to it" in out
+                 and not left, f"exit code {code}, left: {left}", out)
+
+
 def main():
     harness.options(__doc__)
     harness.need_programs("ssh-keygen")
     tally = harness.Tally("uroce_mpi")
     with tempfile.TemporaryDirectory() as folder:
         keys(tally, folder)
+    with tempfile.TemporaryDirectory() as folder:
+        refusals(tally, folder)
+        unreachable(tally, folder)
     tally.finish()
 
 
