@@ -120,6 +120,12 @@ class Device:
         return self.claims or [self.key]
 
     @property
+    def uplink(self):
+        """The port that its daemon says it shares."""
+        with understood(f"the daemon of {self.key}"):
+            return (self.daemon.get("uplink") or {}).get("device")
+
+    @property
     def name(self):
         """The name that most of its processes use."""
         called = [function.status["device"] for function in self.functions if function.status]

@@ -215,6 +215,23 @@ def long_lists(tally):
                      out + err)
 
 
+def wrong_uplinks(tally):
+    """A daemon that tells something else where its uplink is expected."""
+    from uroce_cmd.proto import MAGIC, Connection
+    stranger = ADDRESS[:-1] + "5"
+    uroce("up", ADDRESS)
+    with Connection(f"\0uroce/{ADDRESS}", "it") as daemon:
+        status = {**daemon.ask("status"), "device": stranger, "gids": [{"gid": stranger}]}
+    for uplink in (["net_null0"], "net_null0", 7):
+        with fake.listening(fake.says(MAGIC, json.dumps({**status, "uplink": uplink})), stranger):
+            for argv in (("up", f"{stranger}/uplink=net_null0"), ("status", stranger)):
+                code, out, err = uroce(*argv)
+                tally.result(f"an uplink told as {uplink!r}: {argv[0]}", code == (argv[0] == "up") and
+                             "does not understand" in out + err and "Traceback" not in err, f"exit code {code}",
+                             out + err)
+    uroce("down", ADDRESS)
+
+
 def asker_busy(tally):
     """A process whose time passes while the command is busy with others has answered, if its answer is there."""
     from uroce_cmd.proto import MAGIC, Connection, ask_all
@@ -281,6 +298,7 @@ def main():
     dripping(tally)
     dripping_functions(tally)
     long_lists(tally)
+    wrong_uplinks(tally)
     asker_busy(tally)
     tally.finish()
 
