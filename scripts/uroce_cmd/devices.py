@@ -14,6 +14,7 @@ LISTENING = 0x10000  # __SO_ACCEPTCON, as in /proc/net/unix
 NAME = re.compile(r"@uroce/([0-9a-fA-F.:]+)(?:/(\d+))?$")
 KEY = re.compile(r"[0-9a-fA-F.:]+")
 LISTS_SECONDS = 10.0  # for all lists that come in parts
+LIST_MAX = 1 << 17  # entries; the numbers of a function's queue pairs have 16 bits
 TIME = (int, float)
 # What the commands use of the answers to "status", of a daemon and of a function.
 DAEMON_STATUS = {
@@ -83,7 +84,9 @@ def lists(functions, *whats):
             start = answer["next"]
             if not fits(answer[what], [dict]) or 0 != start <= reached.get(key, 0):
                 raise ValueError
-        found.setdefault(key, []).extend(answer[what])
+            found.setdefault(key, []).extend(answer[what])
+            if len(found[key]) > LIST_MAX:
+                raise ValueError
         reached[key] = start
         return f"{what} {start}" if start else None
 

@@ -193,7 +193,7 @@ def dripping_functions(tally):
 
 
 def long_lists(tally):
-    """Lists that come in many parts; and one that is told from its beginning again and again."""
+    """Lists that come in many parts; one that is told from its beginning again and again, and one without an end."""
     from uroce_cmd.proto import MAGIC
     stranger, count = ADDRESS[:-1] + "6", 5000
     counters = dict.fromkeys(("tx_packets", "rx_packets"), 0)
@@ -213,6 +213,14 @@ def long_lists(tally):
         code, out, err = uroce("status", "--cm", stranger)
         tally.result("a list that begins again", code == 0 and "does not understand" in out, f"exit code {code}",
                      out + err)
+
+    def goes_on(request):
+        page = {"qps": [{}] * 10000, "next": int(request.split()[1]) + 1} if b" " in request else {}
+        yield from fake.says(MAGIC, json.dumps(page) if page else function_status(stranger))(request)
+    with fake.processes(goes_on, f"{stranger}/1"):
+        code, out, err = uroce("status", "--qps", stranger)
+        tally.result("a list without an end", code == 0 and "does not understand" in out, f"exit code {code}",
+                     out[:1000] + err)
 
 
 def wrong_uplinks(tally):
