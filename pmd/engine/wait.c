@@ -33,8 +33,9 @@ void pmd_wait_expire(struct pmd_engine *e)
 {
 	uint64_t deadline_ns = __atomic_load_n(&e->waiter.deadline_ns, __ATOMIC_RELAXED);
 
-	if (deadline_ns <= pmd_now_ns() && __atomic_compare_exchange_n(&e->waiter.deadline_ns, &deadline_ns, UINT64_MAX,
-								       false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+	if (deadline_ns <= pmd_now_ns() &&
+	    __atomic_compare_exchange_n(&e->waiter.deadline_ns, &deadline_ns, UINT64_MAX, false, __ATOMIC_ACQUIRE,
+					__ATOMIC_RELAXED)) /* before the load of waiter.serves, which was set first */
 		pmd_engine_wake(e);
 }
 

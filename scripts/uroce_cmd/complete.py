@@ -2,7 +2,7 @@
 """Words that may come next on the command line: uroce words N WORD..., where N is the index of the word being typed."""
 import contextlib
 
-from .devices import find
+from .devices import find, lists
 from .proto import UroceError, understood
 from .words import deepest, options, subparsers
 
@@ -13,9 +13,9 @@ def devices():
 
 def queue_pairs():
     found = []
-    for function in (function for device in find() for function in device.functions if function.status):
+    for (function, _), qps in lists((f for device in find() for f in device.functions if f.status), "qps").items():
         with contextlib.suppress(UroceError), understood(function.who):  # others have some nevertheless
-            found += [f"0x{qp['qpn']:06x}" for qp in function.qps()]
+            found += [f"0x{qp['qpn']:06x}" for qp in qps]
     return found
 
 

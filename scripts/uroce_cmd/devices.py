@@ -5,16 +5,16 @@ import itertools
 import os
 import re
 import sys
-import time
 
-from .proto import PATIENCE, Connection, Refused, UroceError, ask_all, checked, clean, daemon_name, function_name, \
-    gid_text, place_of, understood
+from .proto import PATIENCE, Connection, Refused, UroceError, ask_all, checked, clean, daemon_name, fits, \
+    function_name, gid_text, place_of, understood
 
 SAID = set()
 LISTENING = 0x10000  # __SO_ACCEPTCON, as in /proc/net/unix
 NAME = re.compile(r"@uroce/([0-9a-fA-F.:]+)(?:/(\d+))?$")
 KEY = re.compile(r"[0-9a-fA-F.:]+")
-PAGES_SECONDS = 30.0  # for a list that comes in parts
+LISTS_SECONDS = 10.0  # for all lists that come in parts
+LIST_MAX = 1 << 17  # entries; the numbers of a function's queue pairs have 16 bits
 TIME = (int, float)
 # What the commands use of the answers to "status", of a daemon and of a function.
 DAEMON_STATUS = {
@@ -60,10 +60,6 @@ class Function:
         self.pid, self.reached = connection.pid, True
         return connection
 
-    def ask(self, text):
-        with self.connect() as connection:
-            return connection.ask(text)
-
     def learn(self, answer):
         """@param answer: of ask_all, to "status"."""
         try:
@@ -71,24 +67,32 @@ class Function:
         except UroceError as error:
             self.problem = str(error)
 
-    def pages(self, what):
-        """A list that the function tells in parts: "qps" or "cm"."""
-        found, start, end = [], 0, time.monotonic() + PAGES_SECONDS
-        with self.connect() as connection, understood(self.who):
-            while time.monotonic() < end:
-                answer = connection.ask(f"{what} {start}")
-                found += answer[what]
-                start = answer["next"]
-                if not start:
-                    return found
-        raise UroceError(f"{self.who} does not come to an end with its answer")
 
-    def qps(self):
-        return self.pages("qps")
+def ask_functions(functions, text, patience=PATIENCE):
+    """Ask all of them at a time. @return as ask_all, by function"""
+    return ask_all(((function, function.connect, text) for function in functions), patience)
 
-    def cm(self):
-        """Its listeners and connections."""
-        return self.pages("cm")
+
+def lists(functions, *whats):
+    """Lists that functions tell in parts: "qps", or "cm", their listeners and connections.
+    @return {(function, what): the list or a UroceError}"""
+    found, reached = {}, {}
+
+    def more(key, answer):
+        function, what = key
+        with understood(function.who):
+            start = answer["next"]
+            if not fits(answer[what], [dict]) or 0 != start <= reached.get(key, 0):
+                raise ValueError
+            found.setdefault(key, []).extend(answer[what])
+            if len(found[key]) > LIST_MAX:
+                raise ValueError
+        reached[key] = start
+        return f"{what} {start}" if start else None
+
+    answers = ask_all((((function, what), function.connect, f"{what} 0") for function in functions for what in whats),
+                      PATIENCE, more, LISTS_SECONDS)
+    return {key: answer if isinstance(answer, UroceError) else found[key] for key, answer in answers.items()}
 
 
 class Device:
@@ -117,6 +121,12 @@ class Device:
             if function.status:
                 return [entry["address"] for entry in function.status["gids"]]
         return self.claims or [self.key]
+
+    @property
+    def uplink(self):
+        """The port that its daemon says it shares."""
+        with understood(f"the daemon of {self.key}"):
+            return (self.daemon.get("uplink") or {}).get("device")
 
     @property
     def name(self):

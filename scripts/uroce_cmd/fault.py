@@ -6,8 +6,8 @@ import random
 import re
 import socket
 
-from .devices import choose, names, say_once, still_there, without_others
-from .proto import UroceError, clean, place_of, understood
+from .devices import ask_functions, choose, names, say_once, still_there, without_others
+from .proto import PATIENCE, UroceError, ask_all, clean, place_of, understood
 from .stat import number
 from .words import add_device, nearest
 
@@ -114,10 +114,11 @@ def tell(args, text):
                          "uroce up", 3)
     if args.device and args.qp is None and devices[0].problem:
         raise UroceError(devices[0].problem)
+    # First the daemons: a function that joins now gets it from there.
+    daemons = tell_daemons(devices, text, left) if args.qp is None else set()
+    accepted = tell_functions(args, devices, text, left)
     for device in devices:
-        # First the daemon: a function that joins now gets it from there.
-        daemon = args.qp is None and device.daemon is not None and tell_daemon(device, text, left)
-        took = sum(tell_function(args, function, text, left) for function in concerned(args, device))
+        daemon, took = device in daemons, len(accepted.intersection(concerned(args, device)))
         missed = missed or (daemon and not took and bool(silent(args, device)))
         told += took > 0 or daemon
         functions += took
@@ -142,35 +143,39 @@ def silent(args, device):
     return sum(not function.status for function in concerned(args, device))
 
 
-def tell_daemon(device, text, left):
-    """@return whether it accepted the command. Adds an error to `left` if it did not, and has not left."""
-    try:
-        device.tell_daemon("fault " + text)
-        return True
-    except UroceError as error:
-        if device.key in names()[0]:
-            left.append(error)
-        return False
+def tell_daemons(devices, text, left):
+    """@return the devices whose daemons accepted the command. Adds errors to `left`: of those that did not, and have
+    not left."""
+    answers = ask_all(((device, device.connect, "fault " + text) for device in devices if device.daemon), PATIENCE)
+    failed = {device: error for device, error in answers.items() if isinstance(error, UroceError)}
+    left += [error for device, error in failed.items() if device.key in names()[0]]
+    return set(answers) - set(failed)
 
 
-def tell_function(args, function, text, left):
-    """@return whether it accepted the command. Adds an error to `left` if it should have."""
-    if not function.status:
-        return False
+def tell_functions(args, devices, text, left):
+    """@return the functions that accepted the command. Adds errors to `left`: of those that should have."""
+    functions = [function for device in devices for function in concerned(args, device) if function.status]
+    if args.qp is not None and text.startswith("set"):
+        functions = [function for function, qps in answered(functions, f"qps {args.qp}", left)
+                     if has_qp(function, qps, args.qp, left)]
+    return {function for function, _ in answered(functions, "fault " + text, left)}
+
+
+def answered(functions, text, left):
+    """Ask all functions. @return [(function, answer)]; adds errors to `left`: of those that have not just ended"""
+    found = ask_functions(functions, text)
+    answers = [(function, found[function]) for function in functions]
+    left += [error for function, error in answers if isinstance(error, UroceError) and still_there(function)]
+    return [(function, answer) for function, answer in answers if not isinstance(answer, UroceError)]
+
+
+def has_qp(function, answer, qpn, left):
     try:
         with understood(function.who):
-            if args.qp is not None and text.startswith("set") and not has_qp(function, args.qp):
-                return False
-            function.ask("fault " + text)
-        return True
+            return any(qp["qpn"] == qpn for qp in answer["qps"])
     except UroceError as error:
-        if still_there(function):  # it has not just ended
-            left.append(error)
+        left.append(error)
         return False
-
-
-def has_qp(function, qpn):
-    return any(qp["qpn"] == qpn for qp in function.ask(f"qps {qpn}")["qps"])
 
 
 def start_set(args):
@@ -224,30 +229,29 @@ def rule_text(rule):
 
 
 def start_show(args):
-    found = []
-    for device in without_others(choose(args.device)):
-        for function in device.functions:
-            if not function.status or (args.qp is not None and args.qp >> 16 != function.number):
-                continue
-            try:
-                with understood(function.who):
-                    found.append(shown(args, device, function))
-            except UroceError as error:
-                if still_there(function):  # it has not just ended
-                    say_once(str(error))
+    found, wrong = [], []
+    functions = [function for device in without_others(choose(args.device)) for function in concerned(args, device)
+                 if function.status]
+    for function, answer in answered(functions, "fault show", wrong):
+        try:
+            with understood(function.who):
+                found.append(shown(args, function, answer))
+        except UroceError as error:
+            wrong.append(error)
+    for error in wrong:
+        say_once(str(error))
     if args.json:
         print(json.dumps({"functions": found}, indent=2))
         return
     show(found)
 
 
-def shown(args, device, function):
+def shown(args, function, answer):
     """@return the faults of a process."""
-    answer = function.ask("fault show")
     rules = [rule for rule in answer["rules"] if args.qp is None or rule["qp"] == args.qp]
     for rule in rules:
         rule_text(rule)  # raises an error if it makes no sense
-    return {"device": device.key, "name": device.name, "function": function.number,
+    return {"device": function.device.key, "name": function.device.name, "function": function.number,
             "pid": function.pid, "command": function.status["command"], "rules": rules,
             "counters": {clean(name): int(value) for name, value, _ in answer["counters"]}}
 

@@ -115,7 +115,7 @@ def up(args, entry):
         there = [device for device in find(look=False) if device.daemon and device.answers_to(place)]
         if not there:
             raise UroceError(f"the daemon of {place} has ended again")
-    elif uplink and (there[0].daemon.get("uplink") or {}).get("device") != uplink[uplink.index("--uplink") + 1]:
+    elif uplink and there[0].uplink != uplink[uplink.index("--uplink") + 1]:
         raise UroceError(f"the daemon of {place} runs already, with another uplink or none; uroce down first")
     elif args.allow and there[0].daemon["daemon"]["allow"] != args.allow:
         raise UroceError(f"the daemon of {place} runs already and lets in {there[0].daemon['daemon']['allow']}; "

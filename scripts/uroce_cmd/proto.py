@@ -17,7 +17,8 @@ ANY_VERSION = (TEXT, END)  # these and REFUSED have the same form in all version
 PATIENCE = 3.0  # seconds for a message of an answer; for all answers where several are asked at a time
 ANSWER_SECONDS = 10.0  # for the whole answer where one is asked
 AT_A_TIME = 128  # processes that are asked
-ANSWER_MAX = 1 << 24  # bytes
+ANSWER_MAX = 1 << 20  # bytes; an honest answer fits into a socket's queue: who answers does not wait for who asks
+LAST_MESSAGES = 64  # that are read of a process whose time has passed: more than a queue holds of 32 KiB each
 
 
 class UroceError(Exception):
@@ -110,7 +111,8 @@ def place_of(pid):
 
 def clean(text):
     """@return text from other processes, made safe for a terminal."""
-    return "".join(c if c.isprintable() else "?" for c in str(text))
+    text = str(text)
+    return text if text.isprintable() else "".join(c if c.isprintable() else "?" for c in text)
 
 
 def cleaned(value):
@@ -232,8 +234,9 @@ class Inquiry:
     """Asks several processes at a time, so that one that is slow or silent costs the others nothing. Connecting never
     waits: the queue of a process that does not accept is full or not."""
 
-    def __init__(self, seconds):
-        self.seconds, self.poll = seconds, select.poll()
+    def __init__(self, seconds, more, limit):
+        self.seconds, self.more, self.poll = seconds, more, select.poll()
+        self.limit = time.monotonic() + limit if limit else float("inf")
         self.waiting = {}  # {descriptor: (key, Connection, Answer, end of its time)}
         self.found = {}
 
@@ -252,7 +255,11 @@ class Inquiry:
             return
         number = connection.sock.fileno()
         self.poll.register(number, select.POLLIN)
-        self.waiting[number] = (key, connection, Answer(connection.who), time.monotonic() + self.seconds)
+        self.wait(number, key, connection)
+
+    def wait(self, number, key, connection):
+        end = min(time.monotonic() + self.seconds, self.limit)
+        self.waiting[number] = (key, connection, Answer(connection.who), end)
 
     def end(self, number, result):
         key, connection, _, _ = self.waiting.pop(number)
@@ -261,18 +268,33 @@ class Inquiry:
         self.found[key] = result
 
     def take(self, number):
-        """One message of each process in turn: one that floods keeps nobody from being heard."""
-        _, connection, answer, _ = self.waiting[number]
+        """One message of each process in turn: one that floods keeps nobody from being heard. @return whether there
+        was one"""
+        key, connection, answer, _ = self.waiting[number]
         try:
             message = connection.receive()
             if message is None:
                 raise Silent(closed_sentence(connection.who), 3)
             if answer.take(*message):
-                self.end(number, answer.value)
+                text = self.more(key, answer.value) if self.more else None
+                if text:
+                    connection.send(text)
+                    self.wait(number, key, connection)
+                else:
+                    self.end(number, answer.value)
         except BlockingIOError:
-            pass
+            return False
         except UroceError as error:
             self.end(number, error)
+        return True
+
+    def take_last(self, number):
+        """Time may have passed because others' answers took it: what has come meanwhile counts. @return whether that
+        was all"""
+        for _ in range(LAST_MESSAGES):
+            if number not in self.waiting or not self.take(number):
+                break
+        return number not in self.waiting
 
     def turn(self):
         """Wait until somebody speaks or the first has had its time."""
@@ -281,22 +303,25 @@ class Inquiry:
             self.take(number)
         now = time.monotonic()
         for number, (_, connection, answer, end) in list(self.waiting.items()):
-            if now >= end:
+            if now >= end and not self.take_last(number):
                 sentence = endless_sentence if answer.begun else silent_sentence
                 self.end(number, Silent(sentence(connection.who)))
 
 
-def ask_all(questions, seconds):
+def ask_all(questions, seconds, more=None, limit=None):
     """Ask several processes at a time; up to AT_A_TIME of them, all answers have come after these seconds.
     @param questions: yields (key, what returns a Connection or None, text)
+    @param more: takes a key and an answer, and returns what else to ask this process, for which it has as many seconds
+        again; None: it has told all
+    @param limit: seconds for everything
     @return {key: the answer's JSON, decoded, or a UroceError}; nothing for a key without a connection
     """
-    inquiry, questions, more = Inquiry(seconds), iter(questions), True
-    while more or inquiry.waiting:
-        while more and len(inquiry.waiting) < AT_A_TIME:
+    inquiry, questions, left = Inquiry(seconds, more, limit), iter(questions), True
+    while left or inquiry.waiting:
+        while left and len(inquiry.waiting) < AT_A_TIME:
             question = next(questions, None)
-            more = question is not None
-            if more:
+            left = question is not None
+            if left:
                 inquiry.begin(*question)
         if inquiry.waiting:
             inquiry.turn()

@@ -6,9 +6,9 @@ import sys
 import time
 
 from . import listen, metrics
-from .devices import choose, say_once, still_there, without_others
+from .devices import choose, names, say_once, still_there, without_others
 from .metrics import is_most
-from .proto import Silent, UroceError, clean, place_of, understood
+from .proto import PATIENCE, UroceError, ask_all, checked, clean, place_of, understood
 from .words import add_device
 
 DESCRIPTION = """\
@@ -23,6 +23,7 @@ examples:
   uroce stat --json --watch 1 --count 10 | jq -c '.devices[].nic.retransmitted'
   uroce stat --listen               for Prometheus, which reads http://127.0.0.1:9791/metrics
 """
+DAY = 86400  # seconds
 GROUPS = {"daemon": "the daemon", "nic": "the NIC: transport", "port": "its port: packets to and from the network",
           "control": "its place in the device", "cm": "connections by the connection manager",
           "fault": "injected faults", "qp": "the queue pair"}
@@ -53,6 +54,24 @@ def number(text):
     return value
 
 
+def interval(text):
+    """Seconds from one look to the next."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value <= DAY:  # nor is it one that is no number
+        raise argparse.ArgumentTypeError(f"'{text}' is not a time above 0, of {DAY} seconds at most")
+    return value
+
+
+def times(text):
+    """How often."""
+    if not text.isdecimal() or not 1 <= int(text) < 1 << 63:
+        raise argparse.ArgumentTypeError(f"'{text}' is not how often: a number from 1 on")
+    return int(text)
+
+
 def add(commands):
     parser = commands.add_parser("stat", help="show counters, their meaning and their growth", description=DESCRIPTION,
                                  epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -60,9 +79,9 @@ def add(commands):
     parser.add_argument("--qp", type=number, metavar="N", help="only this queue pair, 0x010a51 or decimal")
     parser.add_argument("--functions", action="store_true", help="each process separately")
     parser.add_argument("--all", action="store_true", help="also counters that are 0")
-    parser.add_argument("--watch", nargs="?", type=float, const=0.5, metavar="SECONDS",
+    parser.add_argument("--watch", nargs="?", type=interval, const=0.5, metavar="SECONDS",
                         help="repeatedly (default: every 0.5 s), with growth per second")
-    parser.add_argument("--count", type=int, metavar="N", help="with --watch: end after N times")
+    parser.add_argument("--count", type=times, metavar="N", help="with --watch: end after N times")
     parser.add_argument("--json", action="store_true", help="as JSON: one object, with --watch one on each line")
     parser.add_argument("--openmetrics", action="store_true", help="all counters in Prometheus's text format, once")
     parser.add_argument("--listen", nargs="?", type=listen.place, const=(listen.ADDRESS, listen.PORT),
@@ -97,9 +116,11 @@ def title_of(device, function, apart):
 
 def take(args):
     snapshot, found, silent = Snapshot(), False, False
-    for device in without_others(choose(args.device)):
-        if device.daemon and args.qp is None:
-            take_daemon(snapshot, device)
+    devices = without_others(choose(args.device))
+    answers = ask_all(questions(args, devices), PATIENCE)
+    for device in devices:
+        if device in answers:
+            take_daemon(snapshot, device, answers[device])
         for function in device.functions:
             if args.qp and args.qp >> 16 != function.number:
                 continue
@@ -108,7 +129,7 @@ def take(args):
                 continue
             try:
                 with understood(function.who):
-                    found |= take_function(args, snapshot, device, function)
+                    found |= take_function(args, snapshot, device, function, answers[function])
             except UroceError as error:
                 if still_there(function):  # it has not just ended
                     say_once(str(error))
@@ -121,26 +142,34 @@ def take(args):
     return snapshot
 
 
-def take_daemon(snapshot, device):
-    try:
-        with understood(f"the daemon of {device.key}"):
-            for name, value, sentence in device.tell_daemon("stats")["daemon"]:
-                snapshot.add(f"{called(device)} daemon", "daemon", name, value, sentence)
-    except Silent:
-        pass  # it has left meanwhile
-    except UroceError as error:
-        say_once(str(error))
-
-
-def take_function(args, snapshot, device, function):
-    title = title_of(device, function, args.functions or args.qp)
+def questions(args, devices):
+    """@return what ask_all takes, to those that have answered before and have what is asked for"""
     if args.qp is None:
-        answer = function.ask("stats")
+        return metrics.questions(devices)
+    return ((function, function.connect, f"qps {args.qp}") for device in devices for function in device.functions
+            if function.status and args.qp >> 16 == function.number)
+
+
+def take_daemon(snapshot, device, answer):
+    who = f"the daemon of {device.key}"
+    try:
+        answer = checked(answer, who, {"daemon": list})
+        with understood(who):
+            for name, value, sentence in answer["daemon"]:
+                snapshot.add(f"{called(device)} daemon", "daemon", name, value, sentence)
+    except UroceError as error:
+        if device.key in names()[0]:  # it has not left meanwhile
+            say_once(str(error))
+
+
+def take_function(args, snapshot, device, function, answer):
+    title, answer = title_of(device, function, args.functions or args.qp), checked(answer, function.who, {})
+    if args.qp is None:
         for group in (group for group in GROUPS if group in answer):
             for name, value, sentence in answer[group]:
                 snapshot.add(title, group, name, value, sentence)
         return True
-    qps = [qp for qp in function.ask(f"qps {args.qp}")["qps"] if qp["qpn"] == args.qp]
+    qps = [qp for qp in answer["qps"] if qp["qpn"] == args.qp]
     for qp in qps:
         for name, value in qp["counters"].items():
             snapshot.add(f"QP 0x{args.qp:06x} of {title}", "qp", name, value, QP_SENTENCES.get(name, ""))

@@ -5,7 +5,7 @@ import json
 import pwd
 import time
 
-from .devices import choose
+from .devices import choose, lists
 from .proto import UroceError, clean, place_of, understood
 from .version import other
 from .words import add_device
@@ -19,6 +19,7 @@ with a number that begins the numbers of its queue pairs: QP 0x030a51 is one of 
 libfabric's endpoints.
 """
 SHOWN = 12  # of a function, at most
+LISTS = {"qps": "queue_pairs", "cm": "cm"}  # what functions tell in parts, and what --json calls it
 SPACES = {0x0106: "TCP", 0x0111: "UDP", 0x013f: "IB", 0x0002: "IPOIB"}  # port spaces of the connection manager
 
 EPILOG = """\
@@ -66,7 +67,7 @@ def of_version(facts):
     return [f"of uroce {clean(version)}" for version in [other(facts.get("version"))] if version]
 
 
-def function_facts(device, function, with_qps, with_cm):
+def function_facts(device, function, told):
     """One function: what the daemon and the function itself report."""
     slots = {slot["number"]: slot for slot in device.daemon["functions"]} if device.daemon else {}
     slot = slots.get(function.number, {})
@@ -79,26 +80,26 @@ def function_facts(device, function, with_qps, with_cm):
         if function.status:
             facts[key] = function.status[key]
     facts["version"] = (function.status or {}).get("version")
-    try:
-        if with_qps and function.status:
-            facts["queue_pairs"] = function.qps()
-        if with_cm and function.status:
-            facts["cm"] = function.cm()
-    except UroceError as error:
-        function.problem = str(error)
+    for what, key in LISTS.items():
+        answer = told.get((function, what))
+        if isinstance(answer, UroceError):
+            function.problem = str(answer)
+        elif answer is not None:
+            facts[key] = answer
     if function.problem:
         facts["problem"] = function.problem
     return facts
 
 
-def device_facts(device, with_qps, with_cm):
+def device_facts(device, told):
+    """@param told: of lists()"""
     daemon = device.daemon
     facts = {"name": device.name, "device": device.key, "addresses": device.gids, "daemon": None,
              "interface": "", "link": None, "problem": device.problem}
     if daemon:
         facts.update(daemon=daemon["daemon"], interface=daemon["interface"], link=daemon["port"],
                      problem=daemon["problem"], counters=daemon["counters"], uplink=daemon.get("uplink"))
-    facts["functions"] = [function_facts(device, function, with_qps, with_cm) for function in device.functions]
+    facts["functions"] = [function_facts(device, function, told) for function in device.functions]
     return facts
 
 
@@ -183,7 +184,10 @@ def print_device(facts):
 
 
 def start(args):
-    facts = [device_facts(device, args.qps or args.json, args.cm or args.json) for device in choose(args.device)]
+    devices = choose(args.device)
+    told = lists([function for device in devices for function in device.functions if function.status],
+                 *(what for what in LISTS if args.json or getattr(args, what)))
+    facts = [device_facts(device, told) for device in devices]
     if args.json:
         print(json.dumps({"devices": facts}, indent=2))
         return

@@ -149,6 +149,20 @@ def keys(tally, machine):
                  f"{before} {changed} {more}")
 
 
+def rolling(tally, machine):
+    """The key is a name that `scripts/ci install` takes, also where os-release has no version, or odd bytes."""
+    path = "/runner/os-release"
+    for text, system in (("ID=debian\nVERSION_CODENAME=forky\n", "debian-forky"), ("ID=arch\n", "arch-_"),
+                         ("ID=\"o's\"\nVERSION_ID='1/2~3'\n", "o_s-1_2_3")):
+        with open(machine.root + path, "w", encoding="utf-8") as f:
+            f.write(text)
+        key = key_of(machine, UROCE_OS_RELEASE=path)
+        code, out = machine.run([f"{SOURCES}/scripts/ci", "environment", f"/runner/{key}"], 0, {"PATH": workflow.PATH},
+                                "/")
+        tally.result(f"the key of {system}", key.startswith(f"uroce-{system}-") and "the name of this folder" not in
+                     out, f"{key}, exit code {code}", out)
+
+
 def repository(machine):
     """Make a repository of the sources on the machine. @return variables that have git take it for uroce's."""
     git = ["git", "-C", SOURCES, "-c", "user.name=test", "-c", "user.email=test@localhost"]
@@ -237,6 +251,7 @@ def main():
         tally.result(f"{name}: the variables", set(job.later) >= set(NAMES), str(job.later))
     placeholder(tally)
     keys(tally, machine)
+    rolling(tally, machine)
     git = repository(machine)
     gitlab(tally, machine, store, git)
     commands(tally, machine, store, git)

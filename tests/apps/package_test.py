@@ -112,6 +112,7 @@ def on_bare_tree(tally, tree, work, debs):
         case("bare: apt-get install uroce-tests", "Setting up uroce-tests", *GET, "--no-install-recommends", "install",
              inside(debs["uroce-tests"], work), seconds=600)
         own_tests(tally, machine)
+        readme(tally, machine)
 
 
 def pair(machine, prefix, port, more=(), env=None):
@@ -177,6 +178,23 @@ def own_tests(tally, machine):
             "cp -r /usr/share/uroce-tests /tmp/tests/share; rm /tmp/tests/share/uroce-tests/own.txt; "
             "/tmp/tests/libexec/uroce-tests/run --user", code=1, user=USER, seconds=300)
     case.sh("the copy is removed", r"\A\Z", "rm -r /tmp/tests")
+
+
+def readme(tally, machine):
+    """The commands of uroce-tests' README.Debian, as they stand there."""
+    case = Case(tally, machine)
+    with open(os.path.join(harness.ROOT, "debian", "uroce-tests.README.Debian"), encoding="utf-8") as f:
+        text = f.read()
+    path = re.search(r"(?m)^  (PATH=\S+)$", text)[1]
+    words = [" ".join(command.split()) for command in re.findall(r'"([^"]+)"', text)]
+    server, client, *others = words
+    case.sh(f"README.Debian: {client}", r"\d+ bytes intact", f"{path}\n{server} >/dev/null &\n{client} && wait $!",
+            user=USER)
+    results = ("1000003000", "1000 passed, 0 failed", "packets, 0 failures", "usage: packets.py")
+    tally.result("README.Debian: commands", len(others) == len(results), str(words))
+    for command, result in zip(others, results):
+        case.sh(f"README.Debian: {command}", result, f"{path}\n{command.replace(' FILE', '')}",
+                code=1 if " FILE" in command else 0, user=USER, seconds=300)
 
 
 def header(tally, machine):

@@ -85,6 +85,10 @@ def usage(tally):
             (["status", "127.0.0.250"], 3, r"^uroce: no device '127.0.0.250' is open .*; there are: "),
             (["stat", "--qp", "1"], 2, r"is not a queue pair number; uroce status --qps lists them"),
             (["stat", "--qp", "0xfefefe", "127.0.0.250"], 3, r"no device"),
+            *((["stat", "--watch", value], 2, rf"'{value}' is not a time above 0") for value in
+              ("-1", "0", "nan", "inf", "90000", "x")),
+            *((["stat", "--watch", "1", "--count", value], 2, rf"'{value}' is not how often") for value in
+              ("-1", "0", "1.5")),
             (["fault", "--loss", "1"], 2, r"'1' is not a share of packets; write 1% or 0.01"),
             (["fault", "--loss", "101%"], 2, r"is not a share of packets"),
             (["fault", "--delay", "5"], 2, r"is not a time up to 10s; write 200us"),

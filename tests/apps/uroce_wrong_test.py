@@ -7,6 +7,7 @@ import json
 import os
 import struct
 import tempfile
+import time
 
 import fake
 import harness
@@ -163,6 +164,99 @@ def dripping(tally):
     uroce("down", ADDRESS)
 
 
+def function_status(address):
+    return json.dumps({"device": "fake", "command": "fake", "mtu": 1024, "link": "up", "faults": 0, "qps": 1,
+                       "gids": [{"address": address}]})
+
+
+def dripping_functions(tally):
+    """The same of functions that tell their status, but drip whatever else they are asked."""
+    from uroce_cmd.proto import MAGIC
+    stranger = ADDRESS[:-1] + "6"
+
+    def drips(request):
+        kind = fake.says(MAGIC, function_status(stranger)) if request == b"status" else fake.endless(MAGIC, 1, 0.1)
+        yield from kind(request)
+    uroce("up", ADDRESS)
+    keep = harness.Process(["ibv_asyncwatch"], SIDES[0])
+    harness.until(20, functions)
+    numbers = range(1, 9)
+    with fake.processes(drips, *(f"{stranger}/{number}" for number in numbers)):
+        for argv, words in ((("stat",), "the daemon"), (("status", "--qps", "--cm"), "ibv_asyncwatch"),
+                            (("fault", "--delay", "0us"), ""), (("fault", "show", "--json"), "ibv_asyncwatch")):
+            code, out, err = uroce(*argv)
+            tally.result(f"functions that drip: {' '.join(argv)}", code == (words == "") and words in out and all(
+                f"function {number} of {stranger} does not come to an end" in out + err for number in numbers) and
+                ("1 process has done it, 8 have not" in err or words), f"exit code {code}", out + err)
+    keep.kill()
+    uroce("down", ADDRESS)
+
+
+def long_lists(tally):
+    """Lists that come in many parts; one that is told from its beginning again and again, and one without an end."""
+    from uroce_cmd.proto import MAGIC
+    stranger, count = ADDRESS[:-1] + "6", 5000
+    counters = dict.fromkeys(("tx_packets", "rx_packets"), 0)
+
+    def tells(request):
+        what, *start = request.split()
+        start = int(start[0]) if start else 0
+        qps = [{"qpn": n, "type": "RC", "state": "INIT", "counters": counters} for n in range(start, start + 40)]
+        page = {"cm": [], what.decode(): qps, "next": start + 40 if start + 40 < count else 0}
+        if what == b"cm":
+            page = {"cm": [], "next": 7}
+        yield from fake.says(MAGIC, function_status(stranger) if what == b"status" else json.dumps(page))(request)
+    with fake.processes(tells, f"{stranger}/1"):
+        code, out, err = uroce("status", "--qps", stranger)
+        tally.result("a list of many parts", code == 0 and out.count("  QP 0x") == count, f"{out.count('  QP 0x')}",
+                     err)
+        code, out, err = uroce("status", "--cm", stranger)
+        tally.result("a list that begins again", code == 0 and "does not understand" in out, f"exit code {code}",
+                     out + err)
+
+    def goes_on(request):
+        page = {"qps": [{}] * 10000, "next": int(request.split()[1]) + 1} if b" " in request else {}
+        yield from fake.says(MAGIC, json.dumps(page) if page else function_status(stranger))(request)
+    with fake.processes(goes_on, f"{stranger}/1"):
+        code, out, err = uroce("status", "--qps", stranger)
+        tally.result("a list without an end", code == 0 and "does not understand" in out, f"exit code {code}",
+                     out[:1000] + err)
+
+
+def wrong_uplinks(tally):
+    """A daemon that tells something else where its uplink is expected."""
+    from uroce_cmd.proto import MAGIC, Connection
+    stranger = ADDRESS[:-1] + "5"
+    uroce("up", ADDRESS)
+    with Connection(f"\0uroce/{ADDRESS}", "it") as daemon:
+        status = {**daemon.ask("status"), "device": stranger, "gids": [{"gid": stranger}]}
+    for uplink in (["net_null0"], "net_null0", 7):
+        with fake.listening(fake.says(MAGIC, json.dumps({**status, "uplink": uplink})), stranger):
+            for argv in (("up", f"{stranger}/uplink=net_null0"), ("status", stranger)):
+                code, out, err = uroce(*argv)
+                tally.result(f"an uplink told as {uplink!r}: {argv[0]}", code == (argv[0] == "up") and
+                             "does not understand" in out + err and "Traceback" not in err, f"exit code {code}",
+                             out + err)
+    uroce("down", ADDRESS)
+
+
+def asker_busy(tally):
+    """A process whose time passes while the command is busy with others has answered, if its answer is there."""
+    from uroce_cmd.proto import MAGIC, Connection, ask_all
+    name = f"{ADDRESS}/205"
+
+    def questions():
+        yield "asked", lambda: Connection(f"\0uroce/{name}", "it"), "status"
+        time.sleep(0.5)  # as an answer that takes long to read
+    with fake.processes(fake.says(MAGIC, '{"a": 1}'), name):
+        found = ask_all(questions(), 0.2)
+    tally.result("an answer that waits counts", found == {"asked": {"a": 1}}, str(found))
+    with fake.processes(fake.endless(MAGIC, 30000, 0), name):
+        found = ask_all(questions(), 0.2)
+    tally.result("one without an end does not", "come to an end" in str(found["asked"]) or "too long" in
+                 str(found["asked"]), str(found))
+
+
 def wrong_captures(tally, folder, magic, number):
     """A process that sends nonsense in the middle of a capture ends for itself only; what it has sent is kept."""
     path = os.path.join(folder, "wrong.pcapng")
@@ -210,6 +304,10 @@ def main():
         counted_captures(tally, folder)
         wrong_answers(tally, folder)
     dripping(tally)
+    dripping_functions(tally)
+    long_lists(tally)
+    wrong_uplinks(tally)
+    asker_busy(tally)
     tally.finish()
 
 

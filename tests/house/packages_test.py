@@ -17,7 +17,8 @@ TOOLS = "bash env sed awk tr mktemp rm tail cat grep sleep head mkdir".split()
 NEEDS = ("cc meson ninja python3 ip ibv_devinfo ibv_rc_pingpong ib_write_lat rping fi_info tcpdump").split()
 MANAGERS = re.compile(r"\b(apt-get|apt-cache|apt-config|dpkg|dpkg-query|dpkg-deb|dnf|rpm|debootstrap)\b")
 CALLERS = ("scripts/packages", "scripts/distribution", "scripts/package", "tests/apps/package_test.py",
-           "tests/apps/builds.py", "tests/cross/sysroot", "tests/house/packages_test.py")
+           "tests/apps/builds.py", "tests/apps/distribution_test.py", "tests/cross/sysroot",
+           "tests/house/packages_test.py")
 bad = 0
 
 

@@ -1,0 +1,103 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""scripts/distribution: signals end it, debootstrap and the command in the tree, and nothing is left in the temporary
+folder. In the place of debootstrap is a script that copies a shell and some programs."""
+import os
+import signal
+import subprocess
+import tempfile
+
+import harness
+
+# $3: the tree. With TREE_SLOW it goes on with /proc mounted until it is ended.
+DEBOOTSTRAP = """#!/bin/sh
+set -e
+for last in "$@"; do
+	case $last in /*/tree) tree=$last ;; esac
+done
+for name in proc sys dev run tmp etc; do mkdir -p "$tree/$name"; done
+for file in sh sleep env cat; do
+	path=$(command -v $file)
+	mkdir -p "$tree/usr/bin" "$tree/bin"
+	cp -L "$path" "$tree/usr/bin/$file"
+	cp -L "$path" "$tree/bin/$file"
+	for library in $(ldd "$path" | grep -o '/[^ ]*'); do
+		mkdir -p "$tree${library%/*}"
+		cp -L "$library" "$tree$library"
+	done
+done
+if [ -n "$TREE_SLOW" ]; then
+	mount -t proc proc "$tree/proc"
+	cd "$tree"
+	touch "$TREE_SLOW"
+	exec sleep 300
+fi
+touch "$tree/etc/os-release"
+"""
+
+
+def start(folder, *command, slow=""):
+    return harness.Process([f"{harness.ROOT}/scripts/distribution", "--groups", "", "debian-12", *command],
+                           env={"PATH": f"{folder}/bin:{os.environ['PATH']}", "TMPDIR": f"{folder}/tmp",
+                                "TREE_SLOW": slow})
+
+
+def sleepers(folder):
+    """@return the PIDs of processes whose root or working folder is in the folder"""
+    found = []
+    for pid in filter(str.isdecimal, os.listdir("/proc")):
+        try:
+            if folder in os.readlink(f"/proc/{pid}/root") + os.readlink(f"/proc/{pid}/cwd"):
+                found.append(int(pid))
+        except OSError:
+            pass
+    return found
+
+
+def mounts(folder):
+    with open("/proc/self/mountinfo", encoding="utf-8") as table:
+        return [line.split()[4] for line in table if line.split()[4].startswith(folder)]
+
+
+def ended(tally, name, process, signum, folder, begun):
+    process.popen.send_signal(signum)
+    code = process.wait(60)
+    left = os.listdir(f"{folder}/tmp") + mounts(folder) + sleepers(folder)
+    tally.result(name, begun and code == 128 + signum and not left, f"exit code {code}, left: {left}",
+                 process.output())
+    for pid in sleepers(folder):
+        os.kill(pid, signal.SIGKILL)
+    for mount in mounts(folder):
+        subprocess.run(["umount", mount], check=False)
+
+
+def main():
+    harness.options(__doc__)
+    harness.need_root()
+    harness.need_programs("unshare", "chroot", "ip", "ldd", "debootstrap")
+    if subprocess.run(["unshare", "--mount", "--pid", "--net", "--fork", "--propagation", "private", "true"],
+                      check=False).returncode:
+        harness.skip("namespaces cannot be made here")
+    tally = harness.Tally("distribution")
+    with tempfile.TemporaryDirectory(prefix="uroce-distribution-") as folder:
+        os.mkdir(f"{folder}/bin")
+        os.mkdir(f"{folder}/tmp")
+        with open(f"{folder}/bin/debootstrap", "w", encoding="utf-8") as f:
+            f.write(DEBOOTSTRAP)
+        os.chmod(f"{folder}/bin/debootstrap", 0o755)
+        process = start(folder, "sh", "-c", "echo in; exit 7")
+        code = process.wait(60)
+        tally.result("the command's exit code", code == 7 and "\nin\n" in process.output() and
+                     not os.listdir(f"{folder}/tmp"), f"exit code {code}", process.output())
+        for signum in signal.SIGTERM, signal.SIGINT:
+            process = start(folder, "sh", "-c", "sleep 300 & sleep 300")
+            begun = harness.until(60, lambda: len(sleepers(folder)) >= 3)
+            ended(tally, f"{signum.name} while a command runs in the tree", process, signum, folder, begun)
+        process = start(folder, slow=f"{folder}/slow")
+        begun = harness.until(60, lambda: os.path.exists(f"{folder}/slow"))
+        ended(tally, "SIGTERM while debootstrap works", process, signal.SIGTERM, folder, begun)
+    tally.finish()
+
+
+if __name__ == "__main__":
+    main()
