@@ -80,7 +80,7 @@ def one(tally):
 
 def main():
     harness.options(__doc__)
-    os.environ.pop("MALLOC_PERTURB_", None)  # of meson: it would write to memory that DPDK 24 allocates and leaves alone
+    os.environ.pop("MALLOC_PERTURB_", None)  # of meson: it fills memory that DPDK 24 leaves alone
     tally = harness.Tally("idle")
     one(tally)
     crowd(tally)
