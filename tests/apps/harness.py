@@ -7,6 +7,7 @@ import argparse
 import atexit
 import contextlib
 import ctypes
+import functools
 import json
 import os
 import shutil
@@ -382,6 +383,13 @@ def other_user(uid, what):
         print(f"SKIP {what}: another user cannot look into the build folder ({tried.stderr.strip()})", flush=True)
         return None
     return argv
+
+
+@functools.cache
+def ucx_perftest():
+    """@return the program, and the option by which one that was built with MPI does without where it has no terminal"""
+    usage = subprocess.run(["ucx_perftest", "-h"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, check=False).stdout
+    return ["ucx_perftest", *(["-P", "0"] if b"-P <0|1>" in usage else [])]
 
 
 NOBODY = 65534

@@ -180,7 +180,7 @@ def check_ucx(tally):
         print("SKIP UCX: ucx_perftest is not installed (ucx-utils)", flush=True)
         return
     for transports in ("rc,ud", "ud"):
-        argv = ["ucx_perftest", "-p", "PORT", "-t", "tag_lat", "-n", "300", "-s", "1000"]
+        argv = [*harness.ucx_perftest(), "-p", "PORT", "-t", "tag_lat", "-n", "300", "-s", "1000"]
         ok, reason, server, client = harness.run_pair(argv, argv + [sides[0].host], sides, 90,
                                                       {"UCX_TLS": transports, "UCX_NET_DEVICES": "uroce0:1"})
         tally.result(f"ucx_perftest over {transports}", ok and bool(re.search(r"^Final:\s+300\s", client, re.M)),

@@ -2,11 +2,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """UCX, unmodified, over its transport of ours and over queue pairs (rc, ud): ucx_perftest's tests. Over ours, a program
 checks every atomic operation while the target sleeps."""
-import functools
 import os
 import re
 import shutil
-import subprocess
 import tempfile
 
 import cm
@@ -33,16 +31,9 @@ def environment(transports):
     return {"UCX_TLS": transports, "UCX_WARN_UNUSED_ENV_VARS": "n"}
 
 
-@functools.cache
-def without_mpi():
-    """@return the option by which a ucx_perftest that was built with MPI does without, though it has no terminal"""
-    usage = subprocess.run(["ucx_perftest", "-h"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, check=False).stdout
-    return ["-P", "0"] if b"-P <0|1>" in usage else []
-
-
 def perftest(tally, case, sides, env, *words):
     """Run ucx_perftest: the side without an address, then the side with one. Both talk by TCP about the test."""
-    argv = ["ucx_perftest", *without_mpi(), "-p", "PORT"]
+    argv = [*harness.ucx_perftest(), "-p", "PORT"]
     ok, reason, server, client = harness.run_pair(argv, [*argv, sides[0].host, "-t", *words], sides, 60, env)
     tally.result(f"ucx_perftest {' '.join(words)}, {case}", ok and re.search(r"^Final:", client, re.M) is not None,
                  reason, server, client)
