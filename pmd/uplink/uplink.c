@@ -123,6 +123,7 @@ static int uplink_new(const struct uplink_config *config, struct uplink **out)
 	pthread_mutex_init(&u->lock, NULL);
 	u->gid = config->gid;
 	snprintf(u->netdev, sizeof(u->netdev), "%s", config->netdev);
+	u->netdev_index = if_nametoindex(u->netdev); /* before the driver looks for it: one made meanwhile differs */
 	u->up = true;
 	u->changed_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	u->bell_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -257,7 +258,7 @@ static void uplink_state(struct uplink *u, struct uplink_state *out)
 
 	uplink_lock(u);
 	port = pmd_port_stats_now(u->port);
-	*out = (struct uplink_state){.up = u->up, .mtu = u->mtu, .stats = u->stats};
+	*out = (struct uplink_state){.up = u->up, .lost = u->lost, .mtu = u->mtu, .stats = u->stats};
 	memcpy(out->mac, u->mac, sizeof(out->mac));
 	out->stats.rx_not_ours = port->rx_not_ours;
 	out->stats.rx_no_room = port->rx_no_room;

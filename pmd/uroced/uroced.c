@@ -358,7 +358,7 @@ static void daemon_loop(struct daemon *d)
 			clients_refuse(d, EMFILE,
 				       "uroced has no descriptors left to take over the sockets of the device; raise "
 				       "its limit (ulimit -n)");
-		if (d->give_up || daemon_has_signal(d))
+		if (d->give_up || d->port_lost || daemon_has_signal(d))
 			return; /* functions keep running without a daemon */
 		if (d->retry_ns != 0 && daemon_now_ns() >= d->retry_ns)
 			gids_sync(d);
@@ -419,7 +419,7 @@ static int daemon_run(struct daemon *d, const struct options *o, int told_fd)
 	}
 	daemon_loop(d);
 	daemon_end(d);
-	return 0;
+	return d->port_lost ? DAEMON_AGAIN : 0;
 }
 
 struct start {

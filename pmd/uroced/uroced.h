@@ -33,6 +33,7 @@
 
 #define DAEMON_SLOTS   (PROTO_FUNCTION_MAX + 1) /* slots 1 to 254 are functions; slot 0 is the daemon itself */
 #define DAEMON_CLIENTS 64
+#define DAEMON_AGAIN   3 /* exit code of a daemon in whose place the guard of its uplink shall start another */
 /* Maximum number of connection requests that wait until a function serves their service. None waits for more than
  * EARLY_NS, and in that time the limiter (limiter.h) admits at most 26. */
 #define CM_EARLY_MAX   32
@@ -155,6 +156,7 @@ struct daemon {
 	unsigned n_cm_early;
 
 	struct daemon_uplink *uplink; /* uroced_uplink.h */
+	bool port_lost;		      /* exit with DAEMON_AGAIN: only another process can open the uplink's port anew */
 
 	int keeper[2]; /* we write to [0], and functions get [1]; -1: there is no keeper */
 	uint32_t keeper_generation;

@@ -5,8 +5,8 @@
  * Functions survive the end of a daemon that has only sockets: they hold these themselves. But the DPDK port of an
  * uplink ends with its daemon, and a function often lacks the right to open it. So that daemon is the child of a
  * process that does nothing but wait, with the same rights, arguments and environment. A daemon that fails again and
- * again is started less and less often. One that ends without a failure is not started again; nor is the first if it
- * fails, because its starter is told.
+ * again is started less and less often. One that has lost its port asks for the next by its exit code. One that ends
+ * without a failure is not started again; nor is the first if it fails, because its starter is told.
  */
 #include <errno.h>
 #include <signal.h>
@@ -93,7 +93,8 @@ int guard_run(int (*run)(void *ctx, bool first), void (*settle)(void *ctx), void
 		if (first)
 			settle(ctx);
 		status = child < 0 ? SIGKILL : wait_for(child, &told);
-		if (told || (WIFEXITED(status) && (first || WEXITSTATUS(status) == 0)))
+		if (told ||
+		    (WIFEXITED(status) && WEXITSTATUS(status) != DAEMON_AGAIN && (first || WEXITSTATUS(status) == 0)))
 			return WIFEXITED(status) ? WEXITSTATUS(status) : 0;
 		failures = daemon_now_ns() - since_ns < STAYED_NS ? failures + 1 : 1;
 		if (!pause_for(failures))

@@ -18,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <syslog.h>
 #include <unistd.h>
 
 #include "engine.h"
@@ -373,6 +374,9 @@ void uplink_ready(struct daemon *d, unsigned what)
 	if (read(u->ops->changed_fd(u->uplink), &count, sizeof(count)) < 0)
 		return; /* already handled */
 	u->ops->look(u->uplink, &u->state);
+	if (u->state.lost && !d->port_lost)
+		syslog(LOG_DAEMON | LOG_NOTICE, "the interface of %s was made anew; so is the port", u->args);
+	d->port_lost |= u->state.lost;
 	d->retry_ns = daemon_now_ns(); /* gids_sync compares the state, and tells the functions */
 }
 

@@ -243,6 +243,24 @@ def link_goes(tally, sides):
                  watch.output())
 
 
+def interface_again(tally, sides):
+    """The interfaces are deleted and made again under their names, at once or later: the daemons open them anew."""
+    pair = counting(sides, "a program goes on over interfaces that were made anew")
+    for what, waits in (("at once", False), ("later", True)):
+        before = [uplinks.daemon(side) for side in sides]
+        sides[0].netns.run("ip", "link", "del", "ua")
+        if waits:
+            down = harness.until(20, lambda: all(uplinks.status(side).get("link") == "down" for side in sides))
+            tally.result("interfaces deleted: link down", down, "", *map(uplinks.told, sides))
+        uplinks.link(*(side.netns for side in sides), 4500)
+        others = [uplinks.next_daemon(*each) for each in zip(sides, before)]
+        up = harness.until(20, lambda: all(uplinks.status(side).get("link") == "up" for side in sides))
+        tally.result(f"interfaces made again {what}: other daemons open them", all(others) and up and moves(sides[0]),
+                     str((before, others)), *map(uplinks.told, sides))
+    pair.ends(tally)
+    programs(tally, sides)
+
+
 # ---- refusals ---------------------------------------------------------------------
 
 def refusals(tally, sides):
@@ -280,7 +298,7 @@ def main():
     sides = uplinks.sides(spaces, ("net_af_packet0,iface=ua", "net_af_packet0,iface=ub"))
     with uplinks.kept(tally, "AF_PACKET", sides, ["--allow", "all"]):
         for step in (matrix, data, programs, connections, visitor, refusals, processes_die, connected_one_dies,
-                     daemon_dies, guard_dies, link_goes):
+                     daemon_dies, guard_dies, link_goes, interface_again):
             if args.only in ("", step.__name__):
                 step(tally, sides)
     if args.only in ("", "ipv6"):
