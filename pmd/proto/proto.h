@@ -56,7 +56,7 @@
 
 #include "nic.h"
 
-#define PROTO_VERSION	   10
+#define PROTO_VERSION	   11
 #define PROTO_MAGIC	   (0x75720000u | PROTO_VERSION) /* "ur"; the version has 8 bits */
 #define PROTO_FUNCTION_MAX 254	 /* leading byte 255 of a QPN is for services and the multicast QPN, 0xFFFFFF */
 #define PROTO_FDS_MAX	   24	 /* descriptors per message */
@@ -129,6 +129,7 @@ struct proto_join {
 	char iface[16];		       /* interface whose addresses the device follows; "" with PROTO_FOLLOW_NONE */
 	uint32_t follow;	       /* enum proto_follow; NONE: the function's GID table contains only `gid` */
 	char uplink[PROTO_UPLINK_MAX]; /* the uplink that the device must have; "": it need not have one */
+	uint32_t vlan;		       /* the VLAN that the uplink must be in; 0: any, or none */
 };
 
 /** The device as a function sees it. Carries descriptors: the keeper if `keeper` is 1, then a socket for each bit of

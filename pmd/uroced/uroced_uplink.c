@@ -210,14 +210,22 @@ void uplink_close(struct daemon *d)
 
 bool uplink_suits(const struct daemon *d, const struct proto_join *join, char *err, size_t err_len)
 {
-	char address[PMD_GID_TEXT];
+	char address[PMD_GID_TEXT], vlan[16] = "no VLAN";
+	bool same;
 
 	if (!join->uplink[0])
 		return true;
-	if (uplink_is(d) && (strcmp(join->uplink, PROTO_UPLINK_ANY) == 0 || strcmp(join->uplink, d->uplink->args) == 0))
+	same = uplink_is(d) &&
+	       (strcmp(join->uplink, PROTO_UPLINK_ANY) == 0 || strcmp(join->uplink, d->uplink->args) == 0);
+	if (same && (join->vlan == 0 || join->vlan == d->uplink->vlan))
 		return true;
 	pmd_gid_str(&d->key, address, sizeof(address));
-	if (uplink_is(d))
+	if (same && d->uplink->vlan != 0)
+		snprintf(vlan, sizeof(vlan), "VLAN %u", d->uplink->vlan);
+	if (same)
+		snprintf(err, err_len, "the uplink of %s is in %s, not in VLAN %u; correct or leave out vlan=", address,
+			 vlan, join->vlan);
+	else if (uplink_is(d))
 		snprintf(err, err_len, "the uplink of %s is %s; name that one, or just: uplink", address,
 			 d->uplink->args);
 	else
@@ -393,6 +401,7 @@ const struct uplink_state *uplink_look(struct daemon *d)
 void uplink_put(const struct daemon *d, FILE *out)
 {
 	const struct daemon_uplink *u = d->uplink;
+	char gateway[PMD_GID_TEXT] = "";
 	const uint8_t *mac;
 
 	if (!is_open(d))
@@ -401,6 +410,10 @@ void uplink_put(const struct daemon *d, FILE *out)
 	fprintf(out, ",\n  \"uplink\": {\"device\": \"");
 	for (const char *c = u->args; *c; c++)
 		fprintf(out, *c == '"' || *c == '\\' ? "\\%c" : (unsigned char)*c < 0x20 ? "?" : "%c", *c);
-	fprintf(out, "\", \"mac\": \"%02x:%02x:%02x:%02x:%02x:%02x\", \"mtu\": %u, \"network\": %u}", mac[0], mac[1],
-		mac[2], mac[3], mac[4], mac[5], u->state.mtu, u->prefix_len);
+	if (!pmd_gid_is_none(&u->gateway))
+		pmd_gid_str(&u->gateway, gateway, sizeof(gateway));
+	fprintf(out,
+		"\", \"mac\": \"%02x:%02x:%02x:%02x:%02x:%02x\", \"mtu\": %u, \"network\": %u, \"gateway\": \"%s\", "
+		"\"vlan\": %u}",
+		mac[0], mac[1], mac[2], mac[3], mac[4], mac[5], u->state.mtu, u->prefix_len, gateway, u->vlan);
 }

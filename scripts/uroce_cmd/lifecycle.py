@@ -2,6 +2,7 @@
 """uroce up, uroce down: keep devices, and stop keeping them."""
 import argparse
 import errno
+import itertools
 import os
 import re
 import socket
@@ -58,7 +59,7 @@ def start_daemon(args, place, uplink):
     if not path:
         raise UroceError("uroced is missing; build it (meson setup build && ninja -C build), or name the build folder "
                          "in UROCE_BUILD")
-    which = ["--iface", place] if place in interfaces() else ["--device", place, *uplink]
+    which = ["--iface", place] if place in interfaces() else ["--device", place, *itertools.chain(*uplink.items())]
     allow = ["--allow", args.allow] if args.allow else []
     result = subprocess.run([path, *which, "--stay", *allow], stdin=subprocess.DEVNULL, stderr=subprocess.PIPE,
                             text=True)
@@ -85,15 +86,34 @@ def speechless(place):
 
 
 def uplink_of(entry):
-    """Take apart an entry of UROCE_DEVICES. @return the address or interface, and uroced's options for an uplink"""
+    """Take apart an entry of UROCE_DEVICES. @return the address or interface, and uroced's options for an uplink: a
+    dict"""
     place, *rest = entry.split("/", 1)
-    options, uplink, after = [], *("/" + "".join(rest)).partition("/uplink=")[::2]
+    options, uplink, after = {}, *("/" + "".join(rest)).partition("/uplink=")[::2]
     if after:
-        options += ["--uplink", after]
+        options["--uplink"] = after
         for option in filter(None, uplink.split("/")):
             name, _, value = option.rpartition("=")
-            options += [{"gw": "--gateway", "vlan": "--vlan", "": "--network"}.get(name, f"--{name}"), value]
+            options[{"gw": "--gateway", "vlan": "--vlan", "": "--network"}.get(name, f"--{name}")] = value
     return place.strip("[]"), options
+
+
+def number(text):
+    return (int(text) or None) if text.isdecimal() else text
+
+
+def other_uplink(daemon, options):
+    """@return in what the uplink of a daemon differs from the one that these options would make; "": in nothing"""
+    uplink = daemon.get("uplink")
+    if not uplink:
+        return "without an uplink"
+    for key, option, form, words in (("device", "--uplink", str, "uplink"), ("vlan", "--vlan", number, "VLAN"),
+                                     ("network", "--network", number, "prefix length"),
+                                     ("gateway", "--gateway", gid_text, "gateway")):
+        asked = options.get(option)
+        if key in uplink and (uplink[key] or None) != (form(asked) if asked else None):
+            return f"with another {words} ({clean(uplink[key] or 'none')})"
+    return ""
 
 
 def up(args, entry):
@@ -115,8 +135,9 @@ def up(args, entry):
         there = [device for device in find(look=False) if device.daemon and device.answers_to(place)]
         if not there:
             raise UroceError(f"the daemon of {place} has ended again")
-    elif uplink and (there[0].daemon.get("uplink") or {}).get("device") != uplink[uplink.index("--uplink") + 1]:
-        raise UroceError(f"the daemon of {place} runs already, with another uplink or none; uroce down first")
+    elif uplink and other_uplink(there[0].daemon, uplink):
+        raise UroceError(f"the daemon of {place} runs already, {other_uplink(there[0].daemon, uplink)}; uroce down "
+                         "first")
     elif args.allow and there[0].daemon["daemon"]["allow"] != args.allow:
         raise UroceError(f"the daemon of {place} runs already and lets in {there[0].daemon['daemon']['allow']}; "
                          "--allow is for its start: uroce down first")

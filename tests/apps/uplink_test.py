@@ -287,6 +287,38 @@ def refusals(tally, sides):
     says("no such driver", uplinks.sides(spaces, ("net_nonsense0",) * 2, ("10.0.0.9", "10.0.0.8"))[0], "net_nonsense0")
 
 
+def other_networks(tally, sides):
+    """The device runs in 10.0.0.0/24, in no VLAN: others are refused. What names the same, or less, is not."""
+    side, port = sides[0], "uplink=net_af_packet0,iface=ua"
+
+    def opens(options, words, address=side.address):
+        process = harness.Process(["ibv_devinfo"], harness.Side(address, f"{address}/{options}", side.netns, side.host))
+        code = process.wait(SECONDS)
+        tally.result(f"open {options}: {words}", (code != 0 and words in process.output()) if words else code == 0,
+                     f"exit code {code}", process.output())
+
+    def keeps(options, words):
+        done = uplinks.up(harness.Side(side.address, f"{side.address}/{options}", side.netns, side.host))
+        tally.result(f"uroce up {options}: {words}", done.returncode == bool(words) and words in done.stderr,
+                     f"exit code {done.returncode}", done.stdout, done.stderr)
+
+    opens(f"24/vlan=5/{port}", "is in no VLAN, not in VLAN 5")
+    opens("vlan=5/uplink", "is in no VLAN, not in VLAN 5")
+    opens(port, "")
+    keeps(f"24/{port}", "")
+    keeps(f"24/vlan=5/{port}", "with another VLAN (none)")
+    keeps(f"25/{port}", "with another prefix length (24)")
+    keeps(f"24/gw=10.0.0.9/{port}", "with another gateway (none)")
+    tagged = harness.Side("10.0.0.7", f"10.0.0.7/24/gw=10.0.0.9/vlan=5/{port}", side.netns, side.host)
+    with uplinks.kept(tally, "in VLAN 5", [tagged]):
+        facts = uplinks.status(tagged).get("uplink") or {}
+        tally.result("uroce status tells the network", [facts.get(name) for name in ("network", "gateway", "vlan")] ==
+                     [24, "10.0.0.9", 5], str(facts))
+        opens("24/vlan=6/uplink", "is in VLAN 5, not in VLAN 6", address=tagged.address)
+        done = uplinks.up(tagged)
+        tally.result("uroce up again", done.returncode == 0, f"exit code {done.returncode}", done.stderr)
+
+
 def main():
     args = harness.options(__doc__, ("--only", "the one step of this name", ""))
     harness.need_programs("ib_write_bw", "rping", "fi_pingpong", "nsenter", "unshare")
@@ -297,8 +329,8 @@ def main():
     uplinks.link(*spaces, 4500)
     sides = uplinks.sides(spaces, ("net_af_packet0,iface=ua", "net_af_packet0,iface=ub"))
     with uplinks.kept(tally, "AF_PACKET", sides, ["--allow", "all"]):
-        for step in (matrix, data, programs, connections, visitor, refusals, processes_die, connected_one_dies,
-                     daemon_dies, guard_dies, link_goes, interface_again):
+        for step in (matrix, data, programs, connections, visitor, refusals, other_networks, processes_die,
+                     connected_one_dies, daemon_dies, guard_dies, link_goes, interface_again):
             if args.only in ("", step.__name__):
                 step(tally, sides)
     if args.only in ("", "ipv6"):
