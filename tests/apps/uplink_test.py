@@ -4,6 +4,7 @@
 two processes a side at the same time; then processes, daemons and guards are killed, and the link goes down and up."""
 import os
 import re
+import signal
 
 import cm
 import harness
@@ -111,6 +112,50 @@ def ipv6(tally, spaces):
         argv = ["rping", "-a", sides[0].address, "-C", "20", "-v"]
         ok, reason, *outputs = cm.pair([*argv, "-s"], [*argv, "-c"], sides, seconds=SECONDS)
         tally.result("rping, IPv6", ok, reason, *outputs)
+
+
+# ---- what is lost ---------------------------------------------------------------------
+
+FLOOD = """
+import socket
+with socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as sock:
+    sock.bind(("ub", 0x0800))
+    for _ in range(20000):
+        sock.send(b"\\xff" * 12 + b"\\x08\\0" + bytes(100))
+"""
+
+
+def driver_losses(tally, spaces):
+    """What the port's driver cannot send, and what the kernel has no room for in the driver's ring, is counted."""
+    try:
+        uplinks.need_driver("net_af_xdp")
+    except uplinks.Unavailable as error:
+        print(f"SKIP AF_XDP: {error}", flush=True)
+        return
+    for space, name in zip(spaces, ("ua", "ub")):
+        space.run("ip", "link", "set", name, "mtu", "1500")
+    sides = uplinks.sides(spaces, ("net_af_xdp0,iface=ua", "net_af_packet0,iface=ub"))
+    with uplinks.kept(tally, "AF_XDP and AF_PACKET", sides):
+        argv = ["ib_send_bw", "-F", "-c", "UD", "-D", "20", "-p", "PORT"]
+        pair = Running(argv, [*argv, sides[0].host], sides)
+        moving = moves(sides[1])
+        spaces[1].run("ip", "link", "set", "ub", "down")  # it takes a moment until the switch knows
+        harness.until(5, lambda: uplinks.counters(sides[1])["tx_errors"])
+        counted = uplinks.counters(sides[1])
+        for process in (pair.client, pair.server):
+            process.kill()
+        tally.result("an interface that goes down under traffic: tx_errors", moving and counted["tx_errors"] > 0,
+                     str(counted))
+        spaces[1].run("ip", "link", "set", "ub", "up")
+        before, pid = uplinks.counters(sides[0]), uplinks.daemon(sides[0])
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            spaces[1].run("python3", "-c", FLOOD)
+        finally:
+            os.kill(pid, signal.SIGCONT)
+        after = uplinks.counters(sides[0])
+        tally.result("a daemon that stands still: rx_no_room", after["rx_no_room"] > before["rx_no_room"],
+                     str((before, after)))
 
 
 # ---- what is killed ---------------------------------------------------------------------
@@ -333,8 +378,9 @@ def main():
                      connected_one_dies, daemon_dies, guard_dies, link_goes, interface_again):
             if args.only in ("", step.__name__):
                 step(tally, sides)
-    if args.only in ("", "ipv6"):
-        ipv6(tally, spaces)
+    for step in (ipv6, driver_losses):
+        if args.only in ("", step.__name__):
+            step(tally, spaces)
     tally.finish()
 
 
