@@ -120,13 +120,17 @@ def up(args, entry):
     place, uplink = uplink_of(entry)
     if uplink and place in interfaces():
         raise UroceError(f"an uplink has an address: ADDRESS/uplink=..., not {clean(place)}")
-    if entry.endswith("/uplink"):
-        raise UroceError(f"which port is to be the uplink of {clean(place)}? name it: {clean(place)}/uplink=ARGUMENTS")
     if place not in interfaces() and not gid_text(place):
         raise UroceError(f"'{clean(place)}' is neither an address nor an interface of this network namespace")
     there = [device for device in find(look=False) if device.daemon and device.answers_to(place)]
     if not there and speechless(place):
         raise UroceError(speechless(place))
+    if entry.endswith("/uplink"):
+        if not there:
+            raise UroceError(f"which port is to be the uplink of {clean(place)}? name it: "
+                             f"{clean(place)}/uplink=ARGUMENTS")
+        if not there[0].daemon.get("uplink"):
+            raise UroceError(f"the daemon of {place} runs already, without an uplink; uroce down first")
     if not there:
         if not uplink and is_missing(place):
             raise UroceError(f"{clean(place)} is not an address of this host; ip address shows those that are"
@@ -155,7 +159,7 @@ def defaults():
         if "/ethdev=" in entry:
             raise UroceError("UROCE_DEVICES names ports of one process, which have no daemon; name the addresses to "
                              "keep")
-        places.append(entry if "/uplink=" in entry else entry.split("/")[0])
+        places.append(entry if "/uplink=" in entry or entry.endswith("/uplink") else entry.split("/")[0])
     return places
 
 

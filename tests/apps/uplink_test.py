@@ -351,6 +351,7 @@ def other_networks(tally, sides):
     opens("vlan=5/uplink", "is in no VLAN, not in VLAN 5")
     opens(port, "")
     keeps(f"24/{port}", "")
+    keeps("uplink", "")
     keeps(f"24/vlan=5/{port}", "with another VLAN (none)")
     keeps(f"25/{port}", "with another prefix length (24)")
     keeps(f"24/gw=10.0.0.9/{port}", "with another gateway (none)")
@@ -364,6 +365,25 @@ def other_networks(tally, sides):
         tally.result("uroce up again", done.returncode == 0, f"exit code {done.returncode}", done.stderr)
 
 
+def uplink_by_setting(tally, sides):
+    """UROCE_DEVICES with an uplink and no arguments: uroce up keeps the one that there is, and starts no other."""
+    side = sides[0]
+    for address, words in ((side.address, ""), ("10.0.0.9", "which port is to be the uplink of 10.0.0.9?"),
+                           (side.host, f"which port is to be the uplink of {side.host}?")):
+        with uplinks.environment({"UROCE_DEVICES": f"{address}/24/uplink"}):
+            done = harness.uroce("up", side=side)
+        tally.result(f"UROCE_DEVICES={address}/24/uplink uroce up: {words}",
+                     done.returncode == bool(words) and words in done.stderr, f"exit code {done.returncode}",
+                     done.stdout, done.stderr)
+    of_sockets = harness.Side(side.host, side.host, side.netns)
+    uplinks.up(of_sockets)
+    with uplinks.environment({"UROCE_DEVICES": f"{side.host}/uplink"}):
+        done = harness.uroce("up", side=side)
+    tally.result("uroce up with the uplink of a device on the kernel's sockets", done.returncode == 1 and
+                 "runs already, without an uplink" in done.stderr, f"exit code {done.returncode}", done.stderr)
+    harness.uroce("down", side.host, side=side)
+
+
 def main():
     args = harness.options(__doc__, ("--only", "the one step of this name", ""))
     harness.need_programs("ib_write_bw", "rping", "fi_pingpong", "nsenter", "unshare")
@@ -374,8 +394,8 @@ def main():
     uplinks.link(*spaces, 4500)
     sides = uplinks.sides(spaces, ("net_af_packet0,iface=ua", "net_af_packet0,iface=ub"))
     with uplinks.kept(tally, "AF_PACKET", sides, ["--allow", "all"]):
-        for step in (matrix, data, programs, connections, visitor, refusals, other_networks, processes_die,
-                     connected_one_dies, daemon_dies, guard_dies, link_goes, interface_again):
+        for step in (matrix, data, programs, connections, visitor, refusals, other_networks, uplink_by_setting,
+                     processes_die, connected_one_dies, daemon_dies, guard_dies, link_goes, interface_again):
             if args.only in ("", step.__name__):
                 step(tally, sides)
     for step in (ipv6, driver_losses):
