@@ -10,6 +10,7 @@
  *   "\0uroce/<gid>"       the daemon (uroced) of the device that owns the address; a daemon listens under a name for
  *                         each GID of its device, and so claims the GID. A device's first GID is the device's key.
  *   "\0uroce/<key>/<n>"   function n of the device
+ *   "\0uroce/<key>/guard"  the guard of the daemon of an uplink (uroced_guard.c), for tools while there is no daemon
  *   "\0uroce/<key>/service/<port>"   the function that serves this port of the device; the name claims the port
  *   "\0uroce/<key>/port/<space>/<port>"   likewise, a port of the connection manager (engine_cm.h)
  *
@@ -272,6 +273,7 @@ struct proto_name {
 };
 
 void pmd_name_daemon(const struct nic_gid *gid, struct proto_name *out);
+void pmd_name_guard(const struct nic_gid *key, struct proto_name *out);
 void pmd_name_function(const struct nic_gid *key, unsigned n, struct proto_name *out);
 void pmd_name_service(const struct nic_gid *key, uint32_t service, struct proto_name *out);
 

@@ -113,6 +113,23 @@ static bool number(const char *text, unsigned long least, unsigned long most, un
 	return !*end && *out >= least && *out <= most;
 }
 
+/** Whether an argument of a DPDK device is there, and begins so. */
+static bool begins(const char *args, const char *name, const char *value)
+{
+	for (const char *at = strchr(args, ','); at; at = strchr(at + 1, ','))
+		if (strncmp(at + 1, name, strlen(name)) == 0)
+			return strncmp(at + 1 + strlen(name), value, strlen(value)) == 0;
+	return false;
+}
+
+/** Whether the arguments name a file by a relative path: where it is would depend on who starts the daemon, and on
+ * whether it is started again. memif's sockets are files if they are not abstract. */
+static bool has_relative_path(const char *args)
+{
+	return (begins(args, "path=", "") && !begins(args, "path=", "/")) ||
+	       (begins(args, "socket=", "") && !begins(args, "socket=", "/") && begins(args, "socket-abstract=", "no"));
+}
+
 int uplink_configure(struct daemon *d, const struct uplink_options *o, char *err, size_t err_len)
 {
 	static struct daemon_uplink uplink;
@@ -128,6 +145,10 @@ int uplink_configure(struct daemon *d, const struct uplink_options *o, char *err
 	}
 	if (!o->args[0] || strlen(o->args) >= sizeof(u->args) || d->n_fixed != 1) {
 		snprintf(err, err_len, "--uplink takes the arguments of a DPDK device, and --device with one address");
+		return -EINVAL;
+	}
+	if (has_relative_path(o->args)) {
+		snprintf(err, err_len, "--uplink: the path in '%.100s' has to begin with /", o->args);
 		return -EINVAL;
 	}
 	if (o->network && !number(o->network, 0, v4 ? 32 : 128, &bits)) {

@@ -8,13 +8,15 @@ import re
 import socket
 import struct
 import subprocess
+import time
 
 from .devices import choose, find, names, program, say_once, without_others
-from .proto import UroceError, clean, gid_text, place_of
+from .proto import Refused, UroceError, clean, gid_text, place_of
 from .words import add_device, settings_mistyped
 
 RTM_NEWADDR, RTM_GETADDR, NLMSG_ERROR, NLMSG_DONE = 20, 22, 2, 3
 NLM_F_REQUEST, NLM_F_DUMP = 0x1, 0x300
+STARTS, START_PAUSE = 20, 0.3  # seconds
 IFA_LOCAL, IFF_UP, IFF_LOOPBACK = 2, 0x1, 0x8
 
 UP = """\
@@ -82,7 +84,8 @@ def is_missing(place):
 
 def speechless(place):
     """@return why an existing daemon, which may have the address, does not answer."""
-    return next((device.problem for device in find(look=False) if device.problem and device.answers_to(place)), "")
+    return next((device.problem for device in find(look=False)
+                 if device.problem and not device.guarded and device.answers_to(place)), "")
 
 
 def uplink_of(entry):
@@ -116,6 +119,20 @@ def other_uplink(daemon, options):
     return ""
 
 
+def started(args, place, uplink):
+    """Start a daemon. While a guard tries one, that one has the device's name now and then. @return [device]"""
+    for _ in range(STARTS):
+        start_daemon(args, place, uplink)
+        found = [device for device in find(look=False) if device.answers_to(place)]
+        if any(device.daemon for device in found) or not any(device.guarded for device in found):
+            break
+        time.sleep(START_PAUSE)
+    there = [device for device in found if device.daemon]
+    if not there:
+        raise UroceError(f"the daemon of {place} has ended again")
+    return there
+
+
 def up(args, entry):
     place, uplink = uplink_of(entry)
     if uplink and place in interfaces():
@@ -135,14 +152,11 @@ def up(args, entry):
         if not uplink and is_missing(place):
             raise UroceError(f"{clean(place)} is not an address of this host; ip address shows those that are"
                              + ("" if args.places + args.device else "; correct UROCE_DEVICES"))
-        start_daemon(args, place, uplink)
-        there = [device for device in find(look=False) if device.daemon and device.answers_to(place)]
-        if not there:
-            raise UroceError(f"the daemon of {place} has ended again")
-    elif uplink and other_uplink(there[0].daemon, uplink):
+        there = started(args, place, uplink)
+    if uplink and other_uplink(there[0].daemon, uplink):
         raise UroceError(f"the daemon of {place} runs already, {other_uplink(there[0].daemon, uplink)}; uroce down "
                          "first")
-    elif args.allow and there[0].daemon["daemon"]["allow"] != args.allow:
+    if args.allow and there[0].daemon["daemon"]["allow"] != args.allow:
         raise UroceError(f"the daemon of {place} runs already and lets in {there[0].daemon['daemon']['allow']}; "
                          "--allow is for its start: uroce down first")
     there[0].tell_daemon("stay")
@@ -214,10 +228,21 @@ def start_up(args):
 
 def start_down(args):
     chosen = without_others(choose(args.device))
-    if args.device and chosen[0].problem:
+    if args.device and chosen[0].problem and not chosen[0].guarded:
         raise UroceError(chosen[0].problem)
     devices = [device for device in chosen if device.daemon]
-    failed = None
+    guarded, failed = [device for device in chosen if device.guarded], None
+    for device in guarded:
+        try:
+            device.tell_guard("leave")
+        except Refused as error:
+            say_once(str(error))
+            failed = error
+            continue
+        except UroceError:
+            pass  # it has ended
+        print(f"{device.key}: " + (f"{len(device.functions)} processes have it open; its daemon is tried while "
+                                   "they live" if device.functions else "gone"))
     for device in devices:
         users = sum(slot["state"] == "live" for slot in device.daemon["functions"])
         try:
@@ -229,8 +254,8 @@ def start_down(args):
                 continue
             users = 0  # it has left
         print(f"{device.key}: " + (f"{users} processes have it open; it leaves with the last" if users else "gone"))
-    if any(device.problem and not device.daemon for device in chosen):
+    if any(device.problem and not device.daemon and not device.guarded for device in chosen):
         return 1  # the problems have been named
-    if not devices:
+    if not devices + guarded:
         print("No device is kept.")
     return failed.code if failed else 0

@@ -89,6 +89,10 @@ def daemon_name(gid):
     return f"\0uroce/{gid}"
 
 
+def guard_name(key):
+    return f"\0uroce/{key}/guard"
+
+
 def function_name(key, number):
     return f"\0uroce/{key}/{number}"
 

@@ -9,6 +9,7 @@ import signal
 import cm
 import harness
 import perftest_test
+import uplink_guard
 import uplinks
 
 SECONDS = 60
@@ -329,6 +330,10 @@ def refusals(tally, sides):
     uplinks.up(of_sockets)
     says("the uplink of a device on the kernel's sockets", uplinks.joining(of_sockets), "without uplink")
     harness.uroce("down", of_sockets.address, side=of_sockets)
+    for port in ("net_virtio_user0,path=a.sock,server=1", "net_memif0,socket-abstract=no,socket=a.sock"):
+        done = uplinks.up(uplinks.sides(spaces, (port,) * 2, ("10.0.0.9", "10.0.0.8"))[0])
+        tally.result(f"a path that depends on who starts the daemon: {port}", done.returncode == 1 and
+                     "has to begin with /" in done.stderr, f"exit code {done.returncode}", done.stderr)
     says("no such driver", uplinks.sides(spaces, ("net_nonsense0",) * 2, ("10.0.0.9", "10.0.0.8"))[0], "net_nonsense0")
 
 
@@ -398,7 +403,7 @@ def main():
                      processes_die, connected_one_dies, daemon_dies, guard_dies, link_goes, interface_again):
             if args.only in ("", step.__name__):
                 step(tally, sides)
-    for step in (ipv6, driver_losses):
+    for step in (ipv6, uplink_guard.guards_end, driver_losses):
         if args.only in ("", step.__name__):
             step(tally, spaces)
     tally.finish()
