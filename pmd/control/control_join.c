@@ -414,6 +414,7 @@ int pmd_control_join(const struct pmd_device *device, struct pmd_control **out, 
 		snprintf(c->join.uplink, sizeof(c->join.uplink), "%s",
 			 strcmp(device->port, PMD_PORT_UPLINK) == 0 ? PROTO_UPLINK_ANY
 								    : device->port + strlen(PMD_PORT_UPLINK));
+	c->join.vlan = c->join.uplink[0] ? device->vlan : 0;
 	if (device->follow != PROTO_FOLLOW_NONE)
 		snprintf(c->join.iface, sizeof(c->join.iface), "%s", device->netdev);
 	c->epoll_fd = pmd_fd_high(kernel_epoll_create());

@@ -14,7 +14,7 @@
 
 #include "nic.h"
 
-#define UPLINK_VERSION	 1
+#define UPLINK_VERSION	 2
 #define UPLINK_SYMBOL	 "uroce_uplink"
 #define UPLINK_FUNCTIONS 255 /* 1 to 254 are functions; 0 is the daemon, which gets what is for no function */
 
@@ -38,6 +38,9 @@ struct uplink_config {
 
 struct uplink_state {
 	bool up;
+	/* The kernel interface behind the device has been deleted, and another has its name: the port carries nothing
+	 * any more, and has to be opened anew, by another process. */
+	bool lost;
 	uint16_t mtu; /* longest IP packet, bytes */
 	uint8_t mac[6];
 	struct uplink_stats stats;

@@ -39,6 +39,7 @@ static unsigned ethdev_tx(struct port_ethdev *p, struct rte_mbuf **pkts, unsigne
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
 	sent = rte_eth_tx_burst(p->id, 0, pkts, (uint16_t)n);
 	pthread_setcancelstate(cancel, NULL);
+	p->refused += n - sent;
 	return sent;
 }
 

@@ -23,6 +23,7 @@ struct port_ethdev {
 	unsigned held_n;
 	struct rte_mbuf *backlog[PMD_TX_BURST]; /* packets that the device had no room for */
 	unsigned backlog_n;
+	uint64_t refused;		      /* packets that the driver did not take, each time one was offered */
 	struct rte_mbuf *local[ETHDEV_LOCAL]; /* ring of packets to our own address */
 	unsigned local_head, local_tail;
 	struct neigh neigh;

@@ -213,6 +213,14 @@ void pmd_name_daemon(const struct nic_gid *gid, struct proto_name *out)
 	name_set(out, text);
 }
 
+void pmd_name_guard(const struct nic_gid *key, struct proto_name *out)
+{
+	char text[PMD_GID_TEXT + 16], address[PMD_GID_TEXT];
+
+	snprintf(text, sizeof(text), "uroce/%s/guard", pmd_gid_str(key, address, sizeof(address)));
+	name_set(out, text);
+}
+
 void pmd_name_function(const struct nic_gid *key, unsigned n, struct proto_name *out)
 {
 	char text[PMD_GID_TEXT + 16], address[PMD_GID_TEXT];

@@ -10,6 +10,7 @@
  *   "\0uroce/<gid>"       the daemon (uroced) of the device that owns the address; a daemon listens under a name for
  *                         each GID of its device, and so claims the GID. A device's first GID is the device's key.
  *   "\0uroce/<key>/<n>"   function n of the device
+ *   "\0uroce/<key>/guard"  the guard of the daemon of an uplink (uroced_guard.c), for tools while there is no daemon
  *   "\0uroce/<key>/service/<port>"   the function that serves this port of the device; the name claims the port
  *   "\0uroce/<key>/port/<space>/<port>"   likewise, a port of the connection manager (engine_cm.h)
  *
@@ -56,7 +57,7 @@
 
 #include "nic.h"
 
-#define PROTO_VERSION	   10
+#define PROTO_VERSION	   11
 #define PROTO_MAGIC	   (0x75720000u | PROTO_VERSION) /* "ur"; the version has 8 bits */
 #define PROTO_FUNCTION_MAX 254	 /* leading byte 255 of a QPN is for services and the multicast QPN, 0xFFFFFF */
 #define PROTO_FDS_MAX	   24	 /* descriptors per message */
@@ -129,6 +130,7 @@ struct proto_join {
 	char iface[16];		       /* interface whose addresses the device follows; "" with PROTO_FOLLOW_NONE */
 	uint32_t follow;	       /* enum proto_follow; NONE: the function's GID table contains only `gid` */
 	char uplink[PROTO_UPLINK_MAX]; /* the uplink that the device must have; "": it need not have one */
+	uint32_t vlan;		       /* the VLAN that the uplink must be in; 0: any, or none */
 };
 
 /** The device as a function sees it. Carries descriptors: the keeper if `keeper` is 1, then a socket for each bit of
@@ -271,6 +273,7 @@ struct proto_name {
 };
 
 void pmd_name_daemon(const struct nic_gid *gid, struct proto_name *out);
+void pmd_name_guard(const struct nic_gid *key, struct proto_name *out);
 void pmd_name_function(const struct nic_gid *key, unsigned n, struct proto_name *out);
 void pmd_name_service(const struct nic_gid *key, uint32_t service, struct proto_name *out);
 

@@ -123,6 +123,7 @@ static int uplink_new(const struct uplink_config *config, struct uplink **out)
 	pthread_mutex_init(&u->lock, NULL);
 	u->gid = config->gid;
 	snprintf(u->netdev, sizeof(u->netdev), "%s", config->netdev);
+	u->netdev_index = if_nametoindex(u->netdev); /* before the driver looks for it: one made meanwhile differs */
 	u->up = true;
 	u->changed_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	u->bell_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -255,13 +256,32 @@ static int uplink_serve(struct uplink *u, const struct uplink_service *services,
 	return rc;
 }
 
+/** Add what the driver itself has lost: its counters, and the port's count of a packet socket's losses, start anew or
+ * are apart, so that nothing is counted twice. But some drivers count as errors also packets that they did not take,
+ * and which the port offers again. */
+static void add_driver_losses(const struct uplink *u, struct uplink_stats *stats)
+{
+	static const char *const count_refused[] = {"net_af_xdp", "net_tap"};
+	const struct port_ethdev *port = (const struct port_ethdev *)u->port;
+	struct rte_eth_stats driver = {0};
+	uint64_t refused = 0;
+
+	if (rte_eth_stats_get(u->id, &driver) != 0)
+		return;
+	for (unsigned i = 0; i < sizeof(count_refused) / sizeof(count_refused[0]); i++)
+		if (strncmp(port->name, count_refused[i], strlen(count_refused[i])) == 0)
+			refused = port->refused;
+	stats->rx_no_room += driver.imissed + driver.rx_nombuf + uplink_socket_ring_full(u->port->wait_fd);
+	stats->tx_errors += driver.oerrors > refused ? driver.oerrors - refused : 0;
+}
+
 static void uplink_state(struct uplink *u, struct uplink_state *out)
 {
 	const struct pmd_port_stats *port;
 
 	uplink_lock(u);
 	port = pmd_port_stats_now(u->port);
-	*out = (struct uplink_state){.up = u->up, .mtu = u->mtu, .stats = u->stats};
+	*out = (struct uplink_state){.up = u->up, .lost = u->lost, .mtu = u->mtu, .stats = u->stats};
 	memcpy(out->mac, u->mac, sizeof(out->mac));
 	out->stats.rx_not_ours = port->rx_not_ours;
 	out->stats.rx_no_room = port->rx_no_room;
@@ -274,6 +294,7 @@ static void uplink_state(struct uplink *u, struct uplink_state *out)
 	out->stats.neigh_failed = port->neigh_failed;
 	out->stats.neigh_queue_full = port->neigh_queue_full;
 	out->stats.neigh_malformed = port->neigh_malformed;
+	add_driver_losses(u, &out->stats);
 	uplink_unlock(u);
 }
 

@@ -43,9 +43,12 @@ struct uplink {
 	pthread_mutex_t lock;
 	unsigned wanted; /* atomic */
 	bool stop, asleep, up;
-	bool stopped;	     /* the port could not be started again */
-	uint64_t look_ns;    /* when to look at the link next */
-	uint64_t connect_ns; /* when to start the port again, at the earliest */
+	bool missing;	       /* the kernel interface behind the port was not there at some look */
+	bool lost;	       /* see struct uplink_state */
+	unsigned netdev_index; /* of the kernel interface that the port has opened; 0: none was there */
+	bool stopped;	       /* the port could not be started again */
+	uint64_t look_ns;      /* when to look at the link next */
+	uint64_t connect_ns;   /* when to start the port again, at the earliest */
 	struct uplink_function functions[UPLINK_FUNCTIONS];
 	uint8_t active[UPLINK_FUNCTIONS]; /* numbers of the functions that are there */
 	unsigned n_active, turn;

@@ -10,6 +10,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <linux/if_packet.h>
+#include <linux/if_xdp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,6 +26,9 @@
 
 #ifndef AF_XDP
 #define AF_XDP 44
+#endif
+#ifndef SOL_XDP
+#define SOL_XDP 283
 #endif
 
 static bool seen[FDS_MAX];
@@ -78,6 +82,16 @@ int pmd_packet_socket_end(void)
 int uplink_socket_xdp(void)
 {
 	return scan(AF_XDP);
+}
+
+uint64_t uplink_socket_ring_full(int fd)
+{
+	struct xdp_statistics stats = {0};
+	socklen_t len = sizeof(stats);
+
+	/* A kernel before 5.9 has no such field: there these frames are among those that the driver tells of. */
+	return getsockopt(fd, SOL_XDP, XDP_STATISTICS, &stats, &len) == 0 && len == sizeof(stats) ? stats.rx_ring_full
+												  : 0;
 }
 
 /** Copy the value of an argument. @return whether it is there */

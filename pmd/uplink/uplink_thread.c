@@ -39,15 +39,19 @@ void uplink_unlock(struct uplink *u)
 	__atomic_fetch_sub(&u->wanted, 1, __ATOMIC_RELAXED);
 }
 
-/** Whether the kernel's interface behind the port is up; true if there is none. */
-static bool netdev_is_up(const struct uplink *u)
+/** Look at the kernel's interface behind the port. One that has been deleted and made again under its name is another,
+ *  also if it has the old number: drivers stay with the one that they have opened. @return whether it is up; true if
+ *  there is none. */
+static bool netdev_look(struct uplink *u)
 {
+	unsigned index;
 	struct ifreq req;
-	bool up = true;
+	bool up;
 	int fd;
 
 	if (!u->netdev[0])
 		return true;
+	index = if_nametoindex(u->netdev);
 	fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	if (fd < 0)
 		return u->up;
@@ -55,7 +59,11 @@ static bool netdev_is_up(const struct uplink *u)
 	memcpy(req.ifr_name, u->netdev, sizeof(u->netdev));
 	up = ioctl(fd, SIOCGIFFLAGS, &req) == 0 && (req.ifr_flags & IFF_UP) && (req.ifr_flags & IFF_RUNNING);
 	close(fd);
-	return up;
+	if (u->netdev_index == 0)
+		u->netdev_index = index; /* it came after the port */
+	u->missing |= u->netdev_index != 0 && index == 0;
+	u->lost |= up && (u->missing || index != u->netdev_index);
+	return up && !u->lost;
 }
 
 /** memif's client connects when its port is started, and never again by itself. Another start before the two sides have
@@ -76,15 +84,16 @@ void uplink_check_link(struct uplink *u)
 	struct rte_eth_link link = {0};
 	const uint64_t one = 1;
 	/* A driver that does not know its link is believed to have one. */
-	bool up =
-		(rte_eth_link_get_nowait(u->id, &link) != 0 || link.link_status == RTE_ETH_LINK_UP) && netdev_is_up(u);
+	bool up = rte_eth_link_get_nowait(u->id, &link) != 0 || link.link_status == RTE_ETH_LINK_UP;
+	bool lost = u->lost;
 
+	up &= netdev_look(u);
 	if (!up && u->connects)
 		reconnect(u);
-	if (up == u->up)
+	if (up == u->up && lost == u->lost)
 		return;
+	u->stats.link_changes += up != u->up;
 	u->up = up;
-	u->stats.link_changes++;
 	if (up)
 		pmd_ethdev_announce(u->port); /* drivers without hardware make a new MAC at each start */
 	if (write(u->changed_fd, &one, sizeof(one)) < 0)

@@ -358,7 +358,7 @@ static void daemon_loop(struct daemon *d)
 			clients_refuse(d, EMFILE,
 				       "uroced has no descriptors left to take over the sockets of the device; raise "
 				       "its limit (ulimit -n)");
-		if (d->give_up || daemon_has_signal(d))
+		if (d->give_up || d->port_lost || daemon_has_signal(d))
 			return; /* functions keep running without a daemon */
 		if (d->retry_ns != 0 && daemon_now_ns() >= d->retry_ns)
 			gids_sync(d);
@@ -396,16 +396,17 @@ static int daemon_run(struct daemon *d, const struct options *o, int told_fd)
 		rc = daemon_configure(d, o, err, sizeof(err));
 	if (rc == 0)
 		rc = daemon_claim(d, err, sizeof(err));
-	/* No message: another daemon has the device. That is what the starter wanted, but a guard tries again: the
-	 * other may be one that cannot open the port. */
-	if (rc != 0 && !err[0])
-		code = o->again;
+	/* No message: another daemon has the device. That is what the starter wanted. */
 	if (rc != 0 && err[0]) {
 		fprintf(stderr, "uroced: %s\n", err);
 		code = 1;
 	}
-	if (rc == 0)
+	if (rc != 0 && o->again)
+		code = (uint8_t)guard_verdict(d, err);
+	if (rc == 0) {
 		PMD_POINT(daemon_ready);
+		guard_ready(d);
+	}
 	if (told_fd >= 0) {
 		if (rc == 0)
 			process_background();
@@ -419,7 +420,7 @@ static int daemon_run(struct daemon *d, const struct options *o, int told_fd)
 	}
 	daemon_loop(d);
 	daemon_end(d);
-	return 0;
+	return d->port_lost ? DAEMON_AGAIN : 0;
 }
 
 struct start {
@@ -435,6 +436,7 @@ static int start_guarded(void *ctx, bool first)
 	struct options o = *s->o;
 
 	o.again = !first;
+	o.stay = guard_keeps(s->d);
 	return daemon_run(s->d, &o, first ? s->told_fd : -1);
 }
 
@@ -453,8 +455,9 @@ static void start_settle(void *ctx)
 static int start(struct daemon *d, const struct options *o, int told_fd)
 {
 	struct start s = {d, o, told_fd};
+	const struct guard_job job = {start_guarded, start_settle, &s, o->device ? o->device : "", o->stay};
 
-	return o->uplink.args ? guard_run(start_guarded, start_settle, &s) : daemon_run(d, o, told_fd);
+	return o->uplink.args ? guard_run(d, &job) : daemon_run(d, o, told_fd);
 }
 
 int main(int argc, char **argv)

@@ -33,6 +33,7 @@
 
 #define DAEMON_SLOTS   (PROTO_FUNCTION_MAX + 1) /* slots 1 to 254 are functions; slot 0 is the daemon itself */
 #define DAEMON_CLIENTS 64
+#define DAEMON_AGAIN   3 /* exit code of a daemon in whose place the guard of its uplink shall start another */
 /* Maximum number of connection requests that wait until a function serves their service. None waits for more than
  * EARLY_NS, and in that time the limiter (limiter.h) admits at most 26. */
 #define CM_EARLY_MAX   32
@@ -155,6 +156,8 @@ struct daemon {
 	unsigned n_cm_early;
 
 	struct daemon_uplink *uplink; /* uroced_uplink.h */
+	struct guard_shared *guard;   /* with the guard of an uplink's daemon; NULL: there is none */
+	bool port_lost;		      /* exit with DAEMON_AGAIN: only another process can open the uplink's port anew */
 
 	int keeper[2]; /* we write to [0], and functions get [1]; -1: there is no keeper */
 	uint32_t keeper_generation;
@@ -375,9 +378,25 @@ uint64_t process_inherit_nothing(void);
 void process_background(void);
 
 /* uroced_guard.c */
-/** Run the daemon of an uplink in a child process, and start it again if it is killed. @param run runs the daemon.
- *  @param settle called after the first start: the child has what was inherited. @return the exit code. */
-int guard_run(int (*run)(void *ctx, bool first), void (*settle)(void *ctx), void *ctx);
+struct guard_job {
+	int (*run)(void *ctx, bool first); /* runs the daemon. @return its exit code */
+	void (*settle)(void *ctx);	   /* called after the first start: the child has what was inherited */
+	void *ctx;
+	const char *device;
+	bool keep; /* the daemon is to stay */
+};
+/** Run the daemon of an uplink in a child process, and start it again if it is killed. @return the exit code. */
+int guard_run(struct daemon *d, const struct guard_job *job);
+/* The others are the daemon's: */
+/** It has started. */
+void guard_ready(struct daemon *d);
+/** Whether the device is kept. */
+bool guard_keeps(const struct daemon *d);
+/** daemon.stay has changed: it holds for the next daemon, too. */
+void guard_keep(struct daemon *d);
+/** The daemon was killed, and this one cannot start in its place. @param why "": another has the device. @return the
+ * exit code: 0 if no other is to be tried. */
+int guard_verdict(struct daemon *d, const char *why);
 
 /* uroced_tools.c */
 /** Execute a tool's command and answer it. @return false: close the connection. */

@@ -17,6 +17,7 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
+#include "engine.h"
 #include "points.h"
 #include "uroced.h"
 
@@ -188,7 +189,8 @@ void clients_refuse(struct daemon *d, int error, const char *sentence)
 static bool join_is_valid(const struct proto_join *join)
 {
 	return pmd_gid_is_unicast(&join->gid) && join->follow <= PROTO_FOLLOW_ALL &&
-	       memchr(join->iface, 0, sizeof(join->iface)) && memchr(join->uplink, 0, sizeof(join->uplink));
+	       memchr(join->iface, 0, sizeof(join->iface)) && memchr(join->uplink, 0, sizeof(join->uplink)) &&
+	       join->vlan <= PMD_VLAN_MAX;
 }
 
 static bool client_message(struct daemon *d, struct client *c, struct proto_msg *m)

@@ -228,6 +228,7 @@ static bool command_change(struct daemon *d, int fd, const struct ucred *peer, c
 	if (is(text, len, "stay") || is(text, len, "leave")) {
 		d->stay = is(text, len, "stay");
 		d->leave = !d->stay;
+		guard_keep(d);
 		return say(d, fd, 0, "{}\n");
 	}
 	return command_fault(d, fd, text + strlen("fault "), len - strlen("fault "));

@@ -18,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <syslog.h>
 #include <unistd.h>
 
 #include "engine.h"
@@ -110,6 +111,23 @@ static bool number(const char *text, unsigned long least, unsigned long most, un
 	return !*end && *out >= least && *out <= most;
 }
 
+/** Whether an argument of a DPDK device is there, and begins so. */
+static bool begins(const char *args, const char *name, const char *value)
+{
+	for (const char *at = strchr(args, ','); at; at = strchr(at + 1, ','))
+		if (strncmp(at + 1, name, strlen(name)) == 0)
+			return strncmp(at + 1 + strlen(name), value, strlen(value)) == 0;
+	return false;
+}
+
+/** Whether the arguments name a file by a relative path: where it is would depend on who starts the daemon, and on
+ * whether it is started again. memif's sockets are files if they are not abstract. */
+static bool has_relative_path(const char *args)
+{
+	return (begins(args, "path=", "") && !begins(args, "path=", "/")) ||
+	       (begins(args, "socket=", "") && !begins(args, "socket=", "/") && begins(args, "socket-abstract=", "no"));
+}
+
 int uplink_configure(struct daemon *d, const struct uplink_options *o, char *err, size_t err_len)
 {
 	static struct daemon_uplink uplink;
@@ -125,6 +143,10 @@ int uplink_configure(struct daemon *d, const struct uplink_options *o, char *err
 	}
 	if (!o->args[0] || strlen(o->args) >= sizeof(u->args) || d->n_fixed != 1) {
 		snprintf(err, err_len, "--uplink takes the arguments of a DPDK device, and --device with one address");
+		return -EINVAL;
+	}
+	if (has_relative_path(o->args)) {
+		snprintf(err, err_len, "--uplink: the path in '%.100s' has to begin with /", o->args);
 		return -EINVAL;
 	}
 	if (o->network && !number(o->network, 0, v4 ? 32 : 128, &bits)) {
@@ -207,14 +229,22 @@ void uplink_close(struct daemon *d)
 
 bool uplink_suits(const struct daemon *d, const struct proto_join *join, char *err, size_t err_len)
 {
-	char address[PMD_GID_TEXT];
+	char address[PMD_GID_TEXT], vlan[16] = "no VLAN";
+	bool same;
 
 	if (!join->uplink[0])
 		return true;
-	if (uplink_is(d) && (strcmp(join->uplink, PROTO_UPLINK_ANY) == 0 || strcmp(join->uplink, d->uplink->args) == 0))
+	same = uplink_is(d) &&
+	       (strcmp(join->uplink, PROTO_UPLINK_ANY) == 0 || strcmp(join->uplink, d->uplink->args) == 0);
+	if (same && (join->vlan == 0 || join->vlan == d->uplink->vlan))
 		return true;
 	pmd_gid_str(&d->key, address, sizeof(address));
-	if (uplink_is(d))
+	if (same && d->uplink->vlan != 0)
+		snprintf(vlan, sizeof(vlan), "VLAN %u", d->uplink->vlan);
+	if (same)
+		snprintf(err, err_len, "the uplink of %s is in %s, not in VLAN %u; correct or leave out vlan=", address,
+			 vlan, join->vlan);
+	else if (uplink_is(d))
 		snprintf(err, err_len, "the uplink of %s is %s; name that one, or just: uplink", address,
 			 d->uplink->args);
 	else
@@ -365,6 +395,9 @@ void uplink_ready(struct daemon *d, unsigned what)
 	if (read(u->ops->changed_fd(u->uplink), &count, sizeof(count)) < 0)
 		return; /* already handled */
 	u->ops->look(u->uplink, &u->state);
+	if (u->state.lost && !d->port_lost)
+		syslog(LOG_DAEMON | LOG_NOTICE, "the interface of %s was made anew; so is the port", u->args);
+	d->port_lost |= u->state.lost;
 	d->retry_ns = daemon_now_ns(); /* gids_sync compares the state, and tells the functions */
 }
 
@@ -381,6 +414,7 @@ const struct uplink_state *uplink_look(struct daemon *d)
 void uplink_put(const struct daemon *d, FILE *out)
 {
 	const struct daemon_uplink *u = d->uplink;
+	char gateway[PMD_GID_TEXT] = "";
 	const uint8_t *mac;
 
 	if (!is_open(d))
@@ -389,6 +423,10 @@ void uplink_put(const struct daemon *d, FILE *out)
 	fprintf(out, ",\n  \"uplink\": {\"device\": \"");
 	for (const char *c = u->args; *c; c++)
 		fprintf(out, *c == '"' || *c == '\\' ? "\\%c" : (unsigned char)*c < 0x20 ? "?" : "%c", *c);
-	fprintf(out, "\", \"mac\": \"%02x:%02x:%02x:%02x:%02x:%02x\", \"mtu\": %u, \"network\": %u}", mac[0], mac[1],
-		mac[2], mac[3], mac[4], mac[5], u->state.mtu, u->prefix_len);
+	if (!pmd_gid_is_none(&u->gateway))
+		pmd_gid_str(&u->gateway, gateway, sizeof(gateway));
+	fprintf(out,
+		"\", \"mac\": \"%02x:%02x:%02x:%02x:%02x:%02x\", \"mtu\": %u, \"network\": %u, \"gateway\": \"%s\", "
+		"\"vlan\": %u}",
+		mac[0], mac[1], mac[2], mac[3], mac[4], mac[5], u->state.mtu, u->prefix_len, gateway, u->vlan);
 }

@@ -7,11 +7,11 @@ import re
 import sys
 
 from .proto import PATIENCE, Connection, Refused, UroceError, ask_all, checked, clean, daemon_name, fits, \
-    function_name, gid_text, place_of, understood
+    function_name, gid_text, guard_name, place_of, understood
 
 SAID = set()
 LISTENING = 0x10000  # __SO_ACCEPTCON, as in /proc/net/unix
-NAME = re.compile(r"@uroce/([0-9a-fA-F.:]+)(?:/(\d+))?$")
+NAME = re.compile(r"@uroce/([0-9a-fA-F.:]+)(?:/(\d+|guard))?$")
 KEY = re.compile(r"[0-9a-fA-F.:]+")
 LISTS_SECONDS = 10.0  # for all lists that come in parts
 LIST_MAX = 1 << 17  # entries; the numbers of a function's queue pairs have 16 bits
@@ -27,8 +27,8 @@ FUNCTION_STATUS = {"device": str, "command": str, "mtu": int, "link": str, "faul
 
 
 def names():
-    """@return (addresses with a daemon, {(key, function number)})"""
-    addresses, functions = set(), set()
+    """@return (addresses with a daemon, {(key, function number)}, keys with a guard)"""
+    addresses, functions, guards = set(), set(), set()
     with open("/proc/net/unix", errors="replace") as table:
         for line in table:
             fields = line.split(None, 7)
@@ -37,11 +37,13 @@ def names():
             match = NAME.match(fields[7].strip())
             if not match or not int(fields[3], 16) & LISTENING:
                 continue
-            if match.group(2):
+            if match.group(2) == "guard":
+                guards.add(match.group(1))
+            elif match.group(2):
                 functions.add((match.group(1), int(match.group(2))))
             else:
                 addresses.add(match.group(1))
-    return addresses, functions
+    return addresses, functions, guards
 
 
 class Function:
@@ -104,10 +106,18 @@ class Device:
         self.functions = []
         self.claims = []  # the addresses of a daemon that does not answer
         self.problem = ""  # why an existing daemon does not answer, or gives a wrong answer
+        self.guarded = False  # a guard tries to start the daemon; the problem says why that fails
         self.refused = False  # because the device belongs to another user, or speaks another version
 
     def connect(self):
         return Connection(daemon_name(self.key), f"the daemon of {self.key}")
+
+    def connect_guard(self):
+        return Connection(guard_name(self.key), f"the guard of {self.key}")
+
+    def tell_guard(self, text):
+        with self.connect_guard() as connection:
+            return connection.ask(text)
 
     def tell_daemon(self, text):
         with self.connect() as connection:
@@ -121,12 +131,6 @@ class Device:
             if function.status:
                 return [entry["address"] for entry in function.status["gids"]]
         return self.claims or [self.key]
-
-    @property
-    def uplink(self):
-        """The port that its daemon says it shares."""
-        with understood(f"the daemon of {self.key}"):
-            return (self.daemon.get("uplink") or {}).get("device")
 
     @property
     def name(self):
@@ -216,19 +220,24 @@ class Daemons:
 
 def find(look=True, patience=PATIENCE):
     """All devices; with their functions' status if `look`. @param patience: seconds for all answers"""
-    addresses, functions = names()
+    addresses, functions, guards = names()
     devices = {}
     for key in {key for key, _ in functions}:
         devices[key] = Device(key)
-    daemons, asked = Daemons(devices), []
+    daemons, asked, guarded = Daemons(devices), [], [devices.get(key) or Device(key) for key in sorted(guards)]
     for key, number in sorted(functions):
         asked.append(Function(devices[key], number))
         devices[key].functions.append(asked[-1])
     answers = ask_all(itertools.chain(
         ((address, functools.partial(daemons.connect, address), "status") for address in sorted(addresses)),
+        (((device.key, "guard"), device.connect_guard, "status") for device in guarded),
         ((function, function.connect, "status") for function in asked if look)), patience)
     daemons.learn(answers)
     daemons.finish()
+    for device in guarded:  # a guard without a daemon tells why that is so; one with a daemon has nothing to say
+        device = devices.setdefault(device.key, device)
+        if not device.daemon and isinstance(answers[device.key, "guard"], Refused):
+            device.problem, device.guarded = str(answers[device.key, "guard"]), True
     for function in asked if look else ():
         function.learn(answers[function])
     # A function's name vanishes with it: those that do not answer at all have ended meanwhile.

@@ -2,18 +2,21 @@
 """uroce up, uroce down: keep devices, and stop keeping them."""
 import argparse
 import errno
+import itertools
 import os
 import re
 import socket
 import struct
 import subprocess
+import time
 
 from .devices import choose, find, names, program, say_once, without_others
-from .proto import UroceError, clean, gid_text, place_of
+from .proto import Refused, UroceError, clean, gid_text, place_of, understood
 from .words import add_device, settings_mistyped
 
 RTM_NEWADDR, RTM_GETADDR, NLMSG_ERROR, NLMSG_DONE = 20, 22, 2, 3
 NLM_F_REQUEST, NLM_F_DUMP = 0x1, 0x300
+STARTS, START_PAUSE = 20, 0.3  # seconds
 IFA_LOCAL, IFF_UP, IFF_LOOPBACK = 2, 0x1, 0x8
 
 UP = """\
@@ -58,7 +61,7 @@ def start_daemon(args, place, uplink):
     if not path:
         raise UroceError("uroced is missing; build it (meson setup build && ninja -C build), or name the build folder "
                          "in UROCE_BUILD")
-    which = ["--iface", place] if place in interfaces() else ["--device", place, *uplink]
+    which = ["--iface", place] if place in interfaces() else ["--device", place, *itertools.chain(*uplink.items())]
     allow = ["--allow", args.allow] if args.allow else []
     result = subprocess.run([path, *which, "--stay", *allow], stdin=subprocess.DEVNULL, stderr=subprocess.PIPE,
                             text=True)
@@ -81,43 +84,82 @@ def is_missing(place):
 
 def speechless(place):
     """@return why an existing daemon, which may have the address, does not answer."""
-    return next((device.problem for device in find(look=False) if device.problem and device.answers_to(place)), "")
+    return next((device.problem for device in find(look=False)
+                 if device.problem and not device.guarded and device.answers_to(place)), "")
 
 
 def uplink_of(entry):
-    """Take apart an entry of UROCE_DEVICES. @return the address or interface, and uroced's options for an uplink"""
+    """Take apart an entry of UROCE_DEVICES. @return the address or interface, and uroced's options for an uplink: a
+    dict"""
     place, *rest = entry.split("/", 1)
-    options, uplink, after = [], *("/" + "".join(rest)).partition("/uplink=")[::2]
+    options, uplink, after = {}, *("/" + "".join(rest)).partition("/uplink=")[::2]
     if after:
-        options += ["--uplink", after]
+        options["--uplink"] = after
         for option in filter(None, uplink.split("/")):
             name, _, value = option.rpartition("=")
-            options += [{"gw": "--gateway", "vlan": "--vlan", "": "--network"}.get(name, f"--{name}"), value]
+            options[{"gw": "--gateway", "vlan": "--vlan", "": "--network"}.get(name, f"--{name}")] = value
     return place.strip("[]"), options
+
+
+def number(text):
+    return (int(text) or None) if text.isdecimal() else text
+
+
+def other_uplink(daemon, options):
+    """@return in what the uplink of a daemon differs from the one that these options would make; "": in nothing"""
+    uplink = daemon.get("uplink")
+    if not uplink:
+        return "without an uplink"
+    if uplink["device"] != options["--uplink"]:
+        return f"with another uplink ({clean(uplink['device'])})"
+    for key, option, form, words in (("vlan", "--vlan", number, "VLAN"),
+                                     ("network", "--network", number, "prefix length"),
+                                     ("gateway", "--gateway", gid_text, "gateway")):
+        asked = options.get(option)
+        if key in uplink and (uplink[key] or None) != (form(asked) if asked else None):
+            return f"with another {words} ({clean(uplink[key] or 'none')})"
+    return ""
+
+
+def started(args, place, uplink):
+    """Start a daemon. While a guard tries one, that one has the device's name now and then. @return [device]"""
+    for _ in range(STARTS):
+        start_daemon(args, place, uplink)
+        found = [device for device in find(look=False) if device.answers_to(place)]
+        if any(device.daemon for device in found) or not any(device.guarded for device in found):
+            break
+        time.sleep(START_PAUSE)
+    there = [device for device in found if device.daemon]
+    if not there:
+        raise UroceError(f"the daemon of {place} has ended again")
+    return there
 
 
 def up(args, entry):
     place, uplink = uplink_of(entry)
     if uplink and place in interfaces():
         raise UroceError(f"an uplink has an address: ADDRESS/uplink=..., not {clean(place)}")
-    if entry.endswith("/uplink"):
-        raise UroceError(f"which port is to be the uplink of {clean(place)}? name it: {clean(place)}/uplink=ARGUMENTS")
     if place not in interfaces() and not gid_text(place):
         raise UroceError(f"'{clean(place)}' is neither an address nor an interface of this network namespace")
     there = [device for device in find(look=False) if device.daemon and device.answers_to(place)]
     if not there and speechless(place):
         raise UroceError(speechless(place))
+    if entry.endswith("/uplink"):
+        if not there:
+            raise UroceError(f"which port is to be the uplink of {clean(place)}? name it: "
+                             f"{clean(place)}/uplink=ARGUMENTS")
+        if not there[0].daemon.get("uplink"):
+            raise UroceError(f"the daemon of {place} runs already, without an uplink; uroce down first")
     if not there:
         if not uplink and is_missing(place):
             raise UroceError(f"{clean(place)} is not an address of this host; ip address shows those that are"
                              + ("" if args.places + args.device else "; correct UROCE_DEVICES"))
-        start_daemon(args, place, uplink)
-        there = [device for device in find(look=False) if device.daemon and device.answers_to(place)]
-        if not there:
-            raise UroceError(f"the daemon of {place} has ended again")
-    elif uplink and there[0].uplink != uplink[uplink.index("--uplink") + 1]:
-        raise UroceError(f"the daemon of {place} runs already, with another uplink or none; uroce down first")
-    elif args.allow and there[0].daemon["daemon"]["allow"] != args.allow:
+        there = started(args, place, uplink)
+    with understood(f"the daemon of {place}"):
+        other = uplink and other_uplink(there[0].daemon, uplink)
+    if other:
+        raise UroceError(f"the daemon of {place} runs already, {other}; uroce down first")
+    if args.allow and there[0].daemon["daemon"]["allow"] != args.allow:
         raise UroceError(f"the daemon of {place} runs already and lets in {there[0].daemon['daemon']['allow']}; "
                          "--allow is for its start: uroce down first")
     there[0].tell_daemon("stay")
@@ -134,7 +176,7 @@ def defaults():
         if "/ethdev=" in entry:
             raise UroceError("UROCE_DEVICES names ports of one process, which have no daemon; name the addresses to "
                              "keep")
-        places.append(entry if "/uplink=" in entry else entry.split("/")[0])
+        places.append(entry if "/uplink=" in entry or entry.endswith("/uplink") else entry.split("/")[0])
     return places
 
 
@@ -189,10 +231,21 @@ def start_up(args):
 
 def start_down(args):
     chosen = without_others(choose(args.device))
-    if args.device and chosen[0].problem:
+    if args.device and chosen[0].problem and not chosen[0].guarded:
         raise UroceError(chosen[0].problem)
     devices = [device for device in chosen if device.daemon]
-    failed = None
+    guarded, failed = [device for device in chosen if device.guarded], None
+    for device in guarded:
+        try:
+            device.tell_guard("leave")
+        except Refused as error:
+            say_once(str(error))
+            failed = error
+            continue
+        except UroceError:
+            pass  # it has ended
+        print(f"{device.key}: " + (f"{len(device.functions)} processes have it open; its daemon is tried while "
+                                   "they live" if device.functions else "gone"))
     for device in devices:
         users = sum(slot["state"] == "live" for slot in device.daemon["functions"])
         try:
@@ -204,8 +257,8 @@ def start_down(args):
                 continue
             users = 0  # it has left
         print(f"{device.key}: " + (f"{users} processes have it open; it leaves with the last" if users else "gone"))
-    if any(device.problem and not device.daemon for device in chosen):
+    if any(device.problem and not device.daemon and not device.guarded for device in chosen):
         return 1  # the problems have been named
-    if not devices:
+    if not devices + guarded:
         print("No device is kept.")
     return failed.code if failed else 0

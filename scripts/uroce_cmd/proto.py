@@ -10,7 +10,7 @@ import time
 
 HEADER = struct.Struct("=IHH")
 UCRED = struct.Struct("=iII")
-MAGIC = 0x7572000a  # as in pmd/proto/proto.h: the last byte is the version of the protocol
+MAGIC = 0x7572000b  # as in pmd/proto/proto.h: the last byte is the version of the protocol
 REFUSED, TOOL, TEXT, END, PACKET = 3, 9, 10, 11, 48
 MESSAGE_MAX = 1 << 16
 ANY_VERSION = (TEXT, END)  # these and REFUSED have the same form in all versions
@@ -88,6 +88,10 @@ def checked(answer, who, shape):
 
 def daemon_name(gid):
     return f"\0uroce/{gid}"
+
+
+def guard_name(key):
+    return f"\0uroce/{key}/guard"
 
 
 def function_name(key, number):

@@ -4,10 +4,12 @@
 two processes a side at the same time; then processes, daemons and guards are killed, and the link goes down and up."""
 import os
 import re
+import signal
 
 import cm
 import harness
 import perftest_test
+import uplink_guard
 import uplinks
 
 SECONDS = 60
@@ -111,6 +113,50 @@ def ipv6(tally, spaces):
         argv = ["rping", "-a", sides[0].address, "-C", "20", "-v"]
         ok, reason, *outputs = cm.pair([*argv, "-s"], [*argv, "-c"], sides, seconds=SECONDS)
         tally.result("rping, IPv6", ok, reason, *outputs)
+
+
+# ---- what is lost ---------------------------------------------------------------------
+
+FLOOD = """
+import socket
+with socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as sock:
+    sock.bind(("ub", 0x0800))
+    for _ in range(20000):
+        sock.send(b"\\xff" * 12 + b"\\x08\\0" + bytes(100))
+"""
+
+
+def driver_losses(tally, spaces):
+    """What the port's driver cannot send, and what the kernel has no room for in the driver's ring, is counted."""
+    try:
+        uplinks.need_driver("net_af_xdp")
+    except uplinks.Unavailable as error:
+        print(f"SKIP AF_XDP: {error}", flush=True)
+        return
+    for space, name in zip(spaces, ("ua", "ub")):
+        space.run("ip", "link", "set", name, "mtu", "1500")
+    sides = uplinks.sides(spaces, ("net_af_xdp0,iface=ua", "net_af_packet0,iface=ub"))
+    with uplinks.kept(tally, "AF_XDP and AF_PACKET", sides):
+        argv = ["ib_send_bw", "-F", "-c", "UD", "-D", "20", "-p", "PORT"]
+        pair = Running(argv, [*argv, sides[0].host], sides)
+        moving = moves(sides[1])
+        spaces[1].run("ip", "link", "set", "ub", "down")  # it takes a moment until the switch knows
+        harness.until(5, lambda: uplinks.counters(sides[1])["tx_errors"])
+        counted = uplinks.counters(sides[1])
+        for process in (pair.client, pair.server):
+            process.kill()
+        tally.result("an interface that goes down under traffic: tx_errors", moving and counted["tx_errors"] > 0,
+                     str(counted))
+        spaces[1].run("ip", "link", "set", "ub", "up")
+        before, pid = uplinks.counters(sides[0]), uplinks.daemon(sides[0])
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            spaces[1].run("python3", "-c", FLOOD)
+        finally:
+            os.kill(pid, signal.SIGCONT)
+        after = uplinks.counters(sides[0])
+        tally.result("a daemon that stands still: rx_no_room", after["rx_no_room"] > before["rx_no_room"],
+                     str((before, after)))
 
 
 # ---- what is killed ---------------------------------------------------------------------
@@ -243,6 +289,24 @@ def link_goes(tally, sides):
                  watch.output())
 
 
+def interface_again(tally, sides):
+    """The interfaces are deleted and made again under their names, at once or later: the daemons open them anew."""
+    pair = counting(sides, "a program goes on over interfaces that were made anew")
+    for what, waits in (("at once", False), ("later", True)):
+        before = [uplinks.daemon(side) for side in sides]
+        sides[0].netns.run("ip", "link", "del", "ua")
+        if waits:
+            down = harness.until(20, lambda: all(uplinks.status(side).get("link") == "down" for side in sides))
+            tally.result("interfaces deleted: link down", down, "", *map(uplinks.told, sides))
+        uplinks.link(*(side.netns for side in sides), 4500)
+        others = [uplinks.next_daemon(*each) for each in zip(sides, before)]
+        up = harness.until(20, lambda: all(uplinks.status(side).get("link") == "up" for side in sides))
+        tally.result(f"interfaces made again {what}: other daemons open them", all(others) and up and moves(sides[0]),
+                     str((before, others)), *map(uplinks.told, sides))
+    pair.ends(tally)
+    programs(tally, sides)
+
+
 # ---- refusals ---------------------------------------------------------------------
 
 def refusals(tally, sides):
@@ -266,7 +330,63 @@ def refusals(tally, sides):
     uplinks.up(of_sockets)
     says("the uplink of a device on the kernel's sockets", uplinks.joining(of_sockets), "without uplink")
     harness.uroce("down", of_sockets.address, side=of_sockets)
+    for port in ("net_virtio_user0,path=a.sock,server=1", "net_memif0,socket-abstract=no,socket=a.sock"):
+        done = uplinks.up(uplinks.sides(spaces, (port,) * 2, ("10.0.0.9", "10.0.0.8"))[0])
+        tally.result(f"a path that depends on who starts the daemon: {port}", done.returncode == 1 and
+                     "has to begin with /" in done.stderr, f"exit code {done.returncode}", done.stderr)
     says("no such driver", uplinks.sides(spaces, ("net_nonsense0",) * 2, ("10.0.0.9", "10.0.0.8"))[0], "net_nonsense0")
+
+
+def other_networks(tally, sides):
+    """The device runs in 10.0.0.0/24, in no VLAN: others are refused. What names the same, or less, is not."""
+    side, port = sides[0], "uplink=net_af_packet0,iface=ua"
+
+    def opens(options, words, address=side.address):
+        process = harness.Process(["ibv_devinfo"], harness.Side(address, f"{address}/{options}", side.netns, side.host))
+        code = process.wait(SECONDS)
+        tally.result(f"open {options}: {words}", (code != 0 and words in process.output()) if words else code == 0,
+                     f"exit code {code}", process.output())
+
+    def keeps(options, words):
+        done = uplinks.up(harness.Side(side.address, f"{side.address}/{options}", side.netns, side.host))
+        tally.result(f"uroce up {options}: {words}", done.returncode == bool(words) and words in done.stderr,
+                     f"exit code {done.returncode}", done.stdout, done.stderr)
+
+    opens(f"24/vlan=5/{port}", "is in no VLAN, not in VLAN 5")
+    opens("vlan=5/uplink", "is in no VLAN, not in VLAN 5")
+    opens(port, "")
+    keeps(f"24/{port}", "")
+    keeps("uplink", "")
+    keeps(f"24/vlan=5/{port}", "with another VLAN (none)")
+    keeps(f"25/{port}", "with another prefix length (24)")
+    keeps(f"24/gw=10.0.0.9/{port}", "with another gateway (none)")
+    tagged = harness.Side("10.0.0.7", f"10.0.0.7/24/gw=10.0.0.9/vlan=5/{port}", side.netns, side.host)
+    with uplinks.kept(tally, "in VLAN 5", [tagged]):
+        facts = uplinks.status(tagged).get("uplink") or {}
+        tally.result("uroce status tells the network", [facts.get(name) for name in ("network", "gateway", "vlan")] ==
+                     [24, "10.0.0.9", 5], str(facts))
+        opens("24/vlan=6/uplink", "is in VLAN 5, not in VLAN 6", address=tagged.address)
+        done = uplinks.up(tagged)
+        tally.result("uroce up again", done.returncode == 0, f"exit code {done.returncode}", done.stderr)
+
+
+def uplink_by_setting(tally, sides):
+    """UROCE_DEVICES with an uplink and no arguments: uroce up keeps the one that there is, and starts no other."""
+    side = sides[0]
+    for address, words in ((side.address, ""), ("10.0.0.9", "which port is to be the uplink of 10.0.0.9?"),
+                           (side.host, f"which port is to be the uplink of {side.host}?")):
+        with uplinks.environment({"UROCE_DEVICES": f"{address}/24/uplink"}):
+            done = harness.uroce("up", side=side)
+        tally.result(f"UROCE_DEVICES={address}/24/uplink uroce up: {words}",
+                     done.returncode == bool(words) and words in done.stderr, f"exit code {done.returncode}",
+                     done.stdout, done.stderr)
+    of_sockets = harness.Side(side.host, side.host, side.netns)
+    uplinks.up(of_sockets)
+    with uplinks.environment({"UROCE_DEVICES": f"{side.host}/uplink"}):
+        done = harness.uroce("up", side=side)
+    tally.result("uroce up with the uplink of a device on the kernel's sockets", done.returncode == 1 and
+                 "runs already, without an uplink" in done.stderr, f"exit code {done.returncode}", done.stderr)
+    harness.uroce("down", side.host, side=side)
 
 
 def main():
@@ -279,12 +399,13 @@ def main():
     uplinks.link(*spaces, 4500)
     sides = uplinks.sides(spaces, ("net_af_packet0,iface=ua", "net_af_packet0,iface=ub"))
     with uplinks.kept(tally, "AF_PACKET", sides, ["--allow", "all"]):
-        for step in (matrix, data, programs, connections, visitor, refusals, processes_die, connected_one_dies,
-                     daemon_dies, guard_dies, link_goes):
+        for step in (matrix, data, programs, connections, visitor, refusals, other_networks, uplink_by_setting,
+                     processes_die, connected_one_dies, daemon_dies, guard_dies, link_goes, interface_again):
             if args.only in ("", step.__name__):
                 step(tally, sides)
-    if args.only in ("", "ipv6"):
-        ipv6(tally, spaces)
+    for step in (ipv6, uplink_guard.guards_end, driver_losses):
+        if args.only in ("", step.__name__):
+            step(tally, spaces)
     tally.finish()
 
 

@@ -21,7 +21,7 @@ import accounts
 import harness
 from share_test import MAGIC, Device, ask, fds, functions, opener, wait_for
 
-UPLINK = 152  # bytes of proto_join.uplink
+UPLINK = 152 + 4  # bytes of proto_join.uplink and proto_join.vlan
 JOIN, WELCOME, DEVICE, WHOIS, ADOPT, ADOPTED, TOOL, TEXT, END, KEEPER, SERVICES = 1, 2, 4, 5, 7, 8, 9, 10, 11, 12, 14
 FOLLOW_NONE = 0
 
@@ -76,7 +76,7 @@ class Function:
         return visitor, receive(visitor)[0]
 
     def adopted(self):
-        return struct.pack("=IIQ", self.number, 1, 0) + self.join + bytes(4)
+        return struct.pack("=IIQ", self.number, 1, 0) + self.join
 
     def come_over(self):
         """Answer a daemon that asks. @return whether the daemon accepts the answer."""
