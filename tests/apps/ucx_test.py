@@ -32,11 +32,12 @@ def environment(transports):
 
 
 def perftest(tally, case, sides, env, *words):
-    """Run ucx_perftest: the side without an address, then the side with one. Both talk by TCP about the test, but the
-    first is not told the other's device (-d) from UCX 1.18 on."""
+    """Run ucx_perftest: the side without an address, then the side with one. Both talk by TCP about the test, but
+    from UCX 1.18 on the first is not told the device (-d)."""
     argv = [*harness.ucx_perftest(), "-p", "PORT"]
     device = words[words.index("-d"):words.index("-d") + 2] if "-d" in words else ()
-    ok, reason, server, client = harness.run_pair([*argv, *device], [*argv, sides[0].host, "-t", *words], sides, 60, env)
+    ok, reason, server, client = harness.run_pair([*argv, *device], [*argv, sides[0].host, "-t", *words], sides, 60,
+                                                  env)
     tally.result(f"ucx_perftest {' '.join(words)}, {case}", ok and re.search(r"^Final:", client, re.M) is not None,
                  reason, server, client)
 
