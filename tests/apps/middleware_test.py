@@ -14,6 +14,7 @@ import tempfile
 
 import cm
 import harness
+import mpi_test
 
 QPERF = ["rc_bi_bw", "rc_bw", "rc_lat", "rc_rdma_read_bw", "rc_rdma_read_lat", "rc_rdma_write_bw", "rc_rdma_write_lat",
          "rc_rdma_write_poll_lat", "rc_compare_swap_mr", "rc_fetch_add_mr", "ver_rc_compare_swap", "ver_rc_fetch_add"]
@@ -271,9 +272,13 @@ def mpi(tally, how, side, env):
     if not shutil.which("mpirun.openmpi") or not os.path.exists(program):
         print("SKIP: Open MPI over verbs;ofi_rxm: Open MPI is not installed", flush=True)
         return
+    if mpi_test.version_of() >= 5:  # without osc pt2pt
+        one_sided, parts = [], ["messages", "collectives"]
+    else:
+        one_sided, parts = ["--mca", "osc", "pt2pt"], ["messages", "collectives", "one-sided"]
     words = ("--oversubscribe -np 4 --mca mpi_yield_when_idle 1 --mca oob_tcp_if_include va --mca pml cm --mca mtl ofi "
-             "--mca mtl_ofi_provider_include verbs;ofi_rxm --mca osc pt2pt").split()
-    process = harness.Process(["mpirun.openmpi", *words, program, "messages", "collectives", "one-sided"], side,
+             "--mca mtl_ofi_provider_include verbs;ofi_rxm").split()
+    process = harness.Process(["mpirun.openmpi", *words, *one_sided, program, *parts], side,
                               dict(env, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1"))
     tally.cases(f"Open MPI, verbs;ofi_rxm, {how}", process.wait(240), process.output())
 

@@ -181,6 +181,7 @@ static void registration(struct pair *p)
 		{FI_MR_PROV_KEY, FI_MR_PROV_KEY},
 		{FI_MR_LOCAL, 0},
 		{FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_LOCAL, 0},
+		{basic | FI_MR_ENDPOINT, basic},
 		{basic | FI_MR_LOCAL | FI_MR_ENDPOINT, 0},
 		{basic | FI_MR_RAW, 0},
 		{1 << 0, 1 << 0}, /* FI_MR_BASIC and FI_MR_SCALABLE of API 1.4 */
