@@ -264,8 +264,11 @@ int nic_sge_find(const struct nic_pd *pd, const struct nic_sge *sge, bool write,
 enum direction { GATHER, SCATTER };
 
 /*
- * Copy `len` bytes to or from an SGE list's memory, from `offset` on. Each SGE that these bytes touch is checked
- * whole: a bad SGE fails as soon as one of its bytes is used. Bytes past the end of the list are a range error.
+ * Copy `len` bytes to or from an SGE list's memory, from `offset` on. Bytes past the end of the list are a range error.
+ *
+ * What is sent is checked by whole SGEs: a bad one fails as soon as one of its bytes is used. Of an SGE that receives,
+ * only the bytes that are written have to be inside the region, as adapters translate only the addresses that they
+ * write to: perftest posts receives that are longer than what is left of its region.
  */
 static inline __attribute__((always_inline)) enum mem_verdict walk(struct nic *nic, const struct nic_pd *pd,
 								   const struct nic_sge *sge, uint32_t n,
@@ -282,16 +285,17 @@ static inline __attribute__((always_inline)) enum mem_verdict walk(struct nic *n
 
 		uint32_t piece = sge->length - (uint32_t)offset;
 		uint8_t *app;
-		enum mem_verdict v = check_local(nic, pd, sge->lkey, sge->addr, sge->length, access, &app);
+		enum mem_verdict v;
 
-		if (v != MEM_OK)
-			return v;
 		if (piece > len)
 			piece = len;
+		v = dir == GATHER ? check_local(nic, pd, sge->lkey, sge->addr, sge->length, access, &app)
+				  : check_local(nic, pd, sge->lkey, sge->addr + offset, piece, access, &app);
+		if (v != MEM_OK)
+			return v;
 		if (dir == GATHER && !mem_read(nic, data, app + offset, piece, icrc))
 			return MEM_FAULT;
-		if (dir == SCATTER && !mem_write(nic, app + offset, data, piece) &&
-		    !mem_write_pinned(nic, NULL, sge->lkey))
+		if (dir == SCATTER && !mem_write(nic, app, data, piece) && !mem_write_pinned(nic, NULL, sge->lkey))
 			return MEM_FAULT;
 		data += piece;
 		len -= piece;

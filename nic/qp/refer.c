@@ -173,9 +173,9 @@ enum mem_verdict refer_scatter(struct nic *nic, const struct nic_pd *pd, const s
 		}
 		part = sge->length - (uint32_t)offset;
 		part = part < ref->len - done ? part : ref->len - done;
-		v = mem_check_local(nic, pd, sge->lkey, sge->addr, sge->length, NIC_ACCESS_LOCAL_WRITE, &app);
+		v = mem_check_local(nic, pd, sge->lkey, sge->addr + offset, part, NIC_ACCESS_LOCAL_WRITE, &app);
 		if (v == MEM_OK)
-			v = fetch(nic, ref, done, app + offset, part);
+			v = fetch(nic, ref, done, app, part);
 		if (v != MEM_OK)
 			return v;
 		done += part;

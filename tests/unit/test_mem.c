@@ -170,8 +170,8 @@ static void mem__registration_of_a_range_that_wraps_is_refused(void **state)
 	rig_destroy(rig);
 }
 
-/* A receive fails if its buffer's L_Key is wrong, belongs to another PD, lacks LOCAL_WRITE, or does not cover the
- * buffer. */
+/* A receive fails if its buffer's L_Key is wrong, belongs to another PD, lacks LOCAL_WRITE, or does not cover the bytes
+ * that arrive. */
 static void mem__receive_buffers_need_a_valid_lkey_with_local_write(void **state)
 {
 	for (unsigned i = 0; i < 4; i++) {
@@ -186,7 +186,7 @@ static void mem__receive_buffers_need_a_valid_lkey_with_local_write(void **state
 		if (i == 0)
 			assert_int_equal(nic_mr_rereg(mr, NIC_REREG_PD, other, NULL, 0, 0, 0), 0);
 		if (i == 2)
-			sge.addr++;
+			sge.addr += 64 - 7; /* one byte too many */
 		if (i == 3)
 			sge.lkey ^= 0x10000;
 		assert_int_equal(nic_post_recv(rig->qp, &wr), 0);
@@ -196,6 +196,22 @@ static void mem__receive_buffers_need_a_valid_lkey_with_local_write(void **state
 		rig_expect_untouched(rig, 0, 128);
 		rig_destroy(rig);
 	}
+}
+
+static void mem__receive_buffers_may_be_longer_than_what_is_left_of_the_region(void **state)
+{
+	struct rig *rig = rig_ready(NULL);
+	struct nic_mr *mr = reg(rig, 0, 64, 0x1000, NIC_ACCESS_LOCAL_WRITE);
+	struct nic_sge sge = {.addr = 0x1000 + 64 - 8, .length = 64, .lkey = nic_mr_lkey(mr)};
+	struct nic_recv_wr wr = {.wr_id = 3, .sg_list = &sge, .num_sge = 1};
+
+	(void)state;
+	assert_int_equal(nic_post_recv(rig->qp, &wr), 0);
+	rig_rx_data(rig, SEND_ONLY, E, 0, 8);
+	rig_expect_wc(rig->recv_cq, 3, NIC_WC_SUCCESS);
+	rig_expect_untouched(rig, 0, 64 - 8);
+	rig_expect_untouched(rig, 64, 64);
+	rig_destroy(rig);
 }
 
 /** Without nic_config.is_mapped. */
@@ -322,6 +338,7 @@ int main(void)
 		cmocka_unit_test(mem__MR_01_failed_rereg_changes_nothing),
 		cmocka_unit_test(mem__registration_of_a_range_that_wraps_is_refused),
 		cmocka_unit_test(mem__receive_buffers_need_a_valid_lkey_with_local_write),
+		cmocka_unit_test(mem__receive_buffers_may_be_longer_than_what_is_left_of_the_region),
 		cmocka_unit_test(mem__regions_can_have_a_chosen_rkey_per_pd),
 		cmocka_unit_test(mem__memory_that_is_no_longer_mapped_is_an_error_and_no_crash),
 		cmocka_unit_test(mem__a_fault_depends_on_the_region),
