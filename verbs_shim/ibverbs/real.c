@@ -5,7 +5,7 @@
  * dlopen() of the SONAME alone might find our own library. If UROCE_REAL_LIBIBVERBS is set, only that file is tried.
  * Otherwise the order is: a library that is already in the process, unless it is ours; then the usual folders.
  * RTLD_DEEPBIND makes the real library call its own functions, not ours of the same name. The library is opened on
- * first use; not at all if the program has an allocator of its own, which then sees no real devices.
+ * first use.
  */
 #include <dlfcn.h>
 #include <stdio.h>
@@ -48,18 +48,6 @@ void *shim_real_loaded(void)
 	return open_real("libibverbs.so.1", RTLD_NOW | RTLD_NOLOAD);
 }
 
-/** Whether the program has an allocator of its own, as Ceph has tcmalloc. With RTLD_DEEPBIND the real library, and what
- *  it needs, would give libc's free() what libc's strdup() got from that allocator, and the program would end. */
-static bool allocator_is_libcs(void)
-{
-	void *libc = dlopen("libc.so.6", RTLD_LAZY | RTLD_NOLOAD);
-	bool is = !libc || dlsym(libc, "free") == dlsym(RTLD_DEFAULT, "free");
-
-	if (libc)
-		dlclose(libc);
-	return is;
-}
-
 static void *real_handle;
 
 static void find_real(void)
@@ -84,8 +72,6 @@ static void find_real(void)
 		return;
 	}
 	real_handle = shim_real_loaded();
-	if (!real_handle && !allocator_is_libcs())
-		return;
 	for (size_t i = 0; i < sizeof(paths) / sizeof(*paths) && !real_handle; i++)
 		real_handle = open_real(paths[i], OPEN_FLAGS);
 }
