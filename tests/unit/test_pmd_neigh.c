@@ -293,22 +293,33 @@ static void neigh__damaged_frames_get_no_reply(void **state)
 	}
 }
 
+/** Send a packet to each of `n` addresses of a net, none of which answers. @return the time after that */
+static uint64_t send_to_nobody(uint8_t net, unsigned n, uint64_t now)
+{
+	struct nic_gid g = address(true, 0);
+	uint8_t mac[6];
+	static int x;
+
+	for (unsigned i = 0; i < n; i++) {
+		a.sent = 0;
+		g.raw[13] = (uint8_t)(i >> 8);
+		g.raw[14] = net;
+		g.raw[15] = (uint8_t)i;
+		assert_int_equal(neigh_send(&a.table, &g, &x, ++now, mac), NEIGH_QUEUED);
+	}
+	return now;
+}
+
 static void neigh__table_full_reuses_the_oldest(void **state)
 {
-	struct nic_gid g = address(true, 0), gb = address(true, 2);
+	struct nic_gid gb = address(true, 2);
 	uint8_t mac[6];
 	uint64_t now = 1;
 	int x;
 
 	(void)state;
 	start(true);
-	for (unsigned i = 0; i < 4 * NEIGH_ENTRIES; i++) {
-		a.sent = 0;
-		g.raw[13] = (uint8_t)(i >> 8);
-		g.raw[14] = 1;
-		g.raw[15] = (uint8_t)i;
-		assert_int_equal(neigh_send(&a.table, &g, &x, now++, mac), NEIGH_QUEUED);
-	}
+	now = send_to_nobody(1, 4 * NEIGH_ENTRIES, now);
 	assert_int_equal(a.dropped, 3 * NEIGH_ENTRIES);
 	a.sent = 0;
 	neigh_send(&a.table, &gb, &x, now, mac);
@@ -319,7 +330,7 @@ static void neigh__table_full_reuses_the_oldest(void **state)
 
 static void neigh__a_neighbour_that_answers_stays_in_a_full_table(void **state)
 {
-	struct nic_gid g = address(true, 0), gb = address(true, 2);
+	struct nic_gid gb = address(true, 2);
 	uint8_t mac[6];
 	uint64_t now = 1;
 	int x;
@@ -329,23 +340,11 @@ static void neigh__a_neighbour_that_answers_stays_in_a_full_table(void **state)
 	neigh_send(&a.table, &gb, &x, now, mac);
 	deliver(&a, &b, now);
 	deliver(&b, &a, now);
-	for (unsigned i = 0; i < 4 * NEIGH_ENTRIES; i++) {
-		a.sent = 0;
-		g.raw[13] = (uint8_t)(i >> 8);
-		g.raw[14] = 1;
-		g.raw[15] = (uint8_t)i;
-		assert_int_equal(neigh_send(&a.table, &g, &x, ++now, mac), NEIGH_QUEUED);
-	}
+	now = send_to_nobody(1, 4 * NEIGH_ENTRIES, now);
 	assert_int_equal(neigh_send(&a.table, &gb, &x, now, mac), NEIGH_READY);
-	assert_int_equal(neigh_send(&a.table, &g, &x, now, mac), NEIGH_QUEUED);
 	/* Once its answer is no longer valid, it is one of many. */
 	now += NEIGH_REACHABLE_NS;
-	for (unsigned i = 0; i < NEIGH_ENTRIES; i++) {
-		a.sent = 0;
-		g.raw[13] = 0x80;
-		g.raw[15] = (uint8_t)i;
-		neigh_send(&a.table, &g, &x, ++now, mac);
-	}
+	now = send_to_nobody(2, NEIGH_ENTRIES, now);
 	assert_int_equal(neigh_send(&a.table, &gb, &x, now, mac), NEIGH_QUEUED);
 }
 
