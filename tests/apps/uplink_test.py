@@ -66,13 +66,10 @@ def connections(tally, sides):
 
 # ---- processes of other users, IPv6 ---------------------------------------------------------------------
 
-NOBODY = 65534
-
-
 def visitor(tally, sides):
     """A process of another user, without rights, joins a device that all may use; on the other side one that may not
     is refused."""
-    wrapper = harness.other_user(NOBODY, "a process of another user")
+    wrapper = harness.other_user(harness.NOBODY, "a process of another user")
     if not wrapper:
         return
     program = os.path.join(os.environ["UROCE_BUILD"], "tests", "apps", "open_device")
@@ -321,7 +318,7 @@ def refusals(tally, sides):
     other = uplinks.sides(spaces, ("net_af_packet0,iface=va",) * 2)
     says("another uplink than the device has", other[0], "name that one, or just: uplink")
     fresh = uplinks.sides(spaces, ("net_af_packet0,iface=ua",) * 2, ("10.0.0.9", "10.0.0.8"))[0]
-    wrapper = harness.other_user(NOBODY, "an uplink without rights")
+    wrapper = harness.other_user(harness.NOBODY, "an uplink without rights")
     if wrapper:
         says("an ordinary user opens a port", fresh, "CAP_NET_RAW", wrapper)
     says("no such interface", uplinks.sides(spaces, ("net_af_packet0,iface=nope",) * 2, ("10.0.0.9", "10.0.0.8"))[0],
