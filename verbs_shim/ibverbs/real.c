@@ -4,8 +4,11 @@
  *
  * dlopen() of the SONAME alone might find our own library. If UROCE_REAL_LIBIBVERBS is set, only that file is tried.
  * Otherwise the order is: a library that is already in the process, unless it is ours; then the usual folders.
- * RTLD_DEEPBIND makes the real library call its own functions, not ours of the same name. The library is opened on
- * first use.
+ * The library is opened on first use.
+ *
+ * A public function that the real library calls in itself is ours, as with the preload library; ours hands on what
+ * belongs to real devices. RTLD_DEEPBIND would avoid that detour, but it would give libc's free() what libc's strdup()
+ * got from an allocator of the program, such as Ceph's tcmalloc.
  */
 #include <dlfcn.h>
 #include <stdio.h>
@@ -17,12 +20,6 @@
 #define TRIPLET "x86_64-linux-gnu"
 #elif defined(__aarch64__)
 #define TRIPLET "aarch64-linux-gnu"
-#endif
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define OPEN_FLAGS (RTLD_NOW | RTLD_LOCAL) /* the sanitizers' runtimes refuse RTLD_DEEPBIND */
-#else
-#define OPEN_FLAGS (RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND)
 #endif
 
 void uroce_ibverbs_marker(void);
@@ -63,7 +60,7 @@ static void find_real(void)
 	const char *chosen = secure_getenv("UROCE_REAL_LIBIBVERBS"); /* secure_getenv: the variable names code to run */
 
 	if (chosen) {
-		real_handle = open_real(chosen, OPEN_FLAGS);
+		real_handle = open_real(chosen, RTLD_NOW | RTLD_LOCAL);
 		if (!real_handle)
 			fprintf(stderr,
 				"uroce: UROCE_REAL_LIBIBVERBS=%s does not name another libibverbs; real devices are "
@@ -73,7 +70,7 @@ static void find_real(void)
 	}
 	real_handle = shim_real_loaded();
 	for (size_t i = 0; i < sizeof(paths) / sizeof(*paths) && !real_handle; i++)
-		real_handle = open_real(paths[i], OPEN_FLAGS);
+		real_handle = open_real(paths[i], RTLD_NOW | RTLD_LOCAL);
 }
 
 void *shim_real_open(void)
