@@ -179,8 +179,10 @@ void uplink_function_flush(struct uplink *u, unsigned n, uint64_t now_ns)
 {
 	struct uplink_function *f = &u->functions[n];
 
-	for (unsigned i = 0; i < RING_BYTES / RING_LINE && f->there && from_function(u, n, now_ns) > 0; i++)
-		;
+	/* What it left fits into the ring; a process that goes on sending does not hold up the others. */
+	for (uint64_t end = f->rings.in.head + RING_BYTES; f->there && f->rings.in.head < end;)
+		if (from_function(u, n, now_ns) == 0)
+			break;
 	if (f->there)
 		u->stats.tx_errors += discard(&f->rings.in);
 }

@@ -202,6 +202,7 @@ static struct {
 	uint8_t out[256][64], more[NIC_FRAME_MAX];
 	unsigned n_out, room;
 	unsigned buffers; /* taken and not given back */
+	void (*given)(void);
 } fake;
 
 bool pmd_pool_take(struct pmd_pool *pool, struct nic_tx_frame *frames, unsigned n)
@@ -216,6 +217,8 @@ void pmd_pool_give(struct pmd_pool *pool, void *cookie)
 {
 	free(cookie);
 	fake.buffers--;
+	if (fake.given)
+		fake.given();
 }
 
 static unsigned fake_rx(struct pmd_port *port, struct nic_rx_frame *frames, unsigned n, uint64_t now_ns)
@@ -445,6 +448,31 @@ static void switch__sends_what_a_function_left_behind(void **state)
 	switch_close(u);
 }
 
+static struct ring_pair tireless;
+
+static void send_another(void)
+{
+	if (ring_has_room(&tireless.out, 2 * RING_LINE) == 1)
+		send_one(&tireless, OWN, 0);
+}
+
+static void switch__sends_no_more_than_a_ring_holds_for_a_function_that_goes_on(void **state)
+{
+	struct uplink *u = switch_open();
+
+	(void)state;
+	switch_attach(u, 1, &tireless);
+	for (unsigned i = 0; i < 100; i++)
+		send_one(&tireless, OWN, 0);
+	u->up = false;
+	fake.given = send_another;
+	uplink_function_flush(u, 1, 0);
+	fake.given = NULL;
+	assert_in_range(u->stats.tx_down, 1, RING_BYTES / RING_LINE);
+	ring_pair_close(&tireless);
+	switch_close(u);
+}
+
 static void switch__drops_all_that_waits_for_a_port_that_is_stuck(void **state)
 {
 	struct uplink *u = switch_open();
@@ -548,6 +576,7 @@ int main(void)
 		cmocka_unit_test(switch__keeps_what_the_port_has_no_room_for_in_order),
 		cmocka_unit_test(switch__refuses_packets_that_are_not_the_devices),
 		cmocka_unit_test(switch__sends_what_a_function_left_behind),
+		cmocka_unit_test(switch__sends_no_more_than_a_ring_holds_for_a_function_that_goes_on),
 		cmocka_unit_test(switch__drops_all_that_waits_for_a_port_that_is_stuck),
 		cmocka_unit_test(switch__hears_every_bell),
 		cmocka_unit_test(switch__disconnects_a_function_that_writes_nonsense),
