@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <syslog.h>
 
 #include <rte_eal.h>
 #include <rte_errno.h>
@@ -104,9 +105,19 @@ void uplink_eal_complaint(char *out, size_t len)
 	snprintf(out, len, "%.*s", (int)strcspn(line, "\n"), line);
 }
 
+static ssize_t to_syslog(void *ctx, const char *text, size_t len)
+{
+	(void)ctx;
+	syslog(LOG_DAEMON | LOG_ERR, "%.*s", (int)len, text);
+	return (ssize_t)len;
+}
+
+/* A stream of our own: DPDK's default goes to stderr instead in newer versions. */
 void uplink_eal_quiet(void)
 {
-	rte_openlog_stream(NULL);
+	FILE *log = fopencookie(NULL, "w", (cookie_io_functions_t){.write = to_syslog});
+
+	rte_openlog_stream(log);
 	rte_log_set_global_level(RTE_LOG_ERR);
 	/* eal.log stays open: one of DPDK's threads may be writing to it. */
 }
