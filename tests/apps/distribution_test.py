@@ -9,13 +9,15 @@ import tempfile
 
 import harness
 
-# $3: the tree. With TREE_SLOW it goes on with /proc mounted until it is ended.
+# With TREE_SLOW it goes on with /proc mounted until it is ended. As with the real one, the tree has its release early,
+# and a folder of debootstrap's own until that is done.
 DEBOOTSTRAP = """#!/bin/sh
 set -e
 for last in "$@"; do
 	case $last in /*/tree) tree=$last ;; esac
 done
-for name in proc sys dev run tmp etc; do mkdir -p "$tree/$name"; done
+for name in proc sys dev run tmp etc debootstrap; do mkdir -p "$tree/$name"; done
+touch "$tree/etc/os-release"
 for file in sh sleep env cat; do
 	path=$(command -v $file)
 	mkdir -p "$tree/usr/bin" "$tree/bin"
@@ -32,12 +34,12 @@ if [ -n "$TREE_SLOW" ]; then
 	touch "$TREE_SLOW"
 	exec sleep 300
 fi
-touch "$tree/etc/os-release"
+rm -r "$tree/debootstrap"
 """
 
 
-def start(folder, *command, slow=""):
-    return harness.Process([f"{harness.ROOT}/scripts/distribution", "--groups", "", "debian-12", *command],
+def start(folder, *command, options=(), slow=""):
+    return harness.Process([f"{harness.ROOT}/scripts/distribution", "--groups", "", *options, "debian-12", *command],
                            env={"PATH": f"{folder}/bin:{os.environ['PATH']}", "TMPDIR": f"{folder}/tmp",
                                 "TREE_SLOW": slow})
 
@@ -96,6 +98,14 @@ def main():
         process = start(folder, slow=f"{folder}/slow")
         begun = harness.until(60, lambda: os.path.exists(f"{folder}/slow"))
         ended(tally, "SIGTERM while debootstrap works", process, signal.SIGTERM, folder, begun)
+        os.unlink(f"{folder}/slow")
+        half = ["--tree", f"{folder}/half/tree", "--bare"]
+        process = start(folder, options=half, slow=f"{folder}/slow")
+        begun = harness.until(60, lambda: os.path.exists(f"{folder}/slow"))
+        ended(tally, "the same, in a tree that is kept", process, signal.SIGTERM, folder, begun)
+        process = start(folder, options=half)
+        tally.result("such a tree is not taken for a finished one", process.wait(60) == 1 and
+                     "did not finish the tree" in process.output(), "", process.output())
     tally.finish()
 
 
