@@ -484,6 +484,6 @@ int main(int argc, char **argv)
 	}
 	close(told[1]);
 	if (read(told[0], &code, 1) != 1)
-		code = 1;
+		fprintf(stderr, "uroced: the daemon ended while it started\n");
 	return code;
 }

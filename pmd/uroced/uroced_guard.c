@@ -10,8 +10,8 @@
  *
  * Why a later one fails goes to syslog. The guard ends when another daemon has the device; when nobody needs one,
  * because the device is not kept (uroce up) and no function lives; and after GIVE_UP_NS in which none could start.
- * Meanwhile it listens under "\0uroce/<address>/guard", and tells tools the reason. A tool's "leave" ends the keeping,
- * as it does at a daemon.
+ * It listens under "\0uroce/<address>/guard". As long as its daemon serves, it has nothing to say; at other times it
+ * tells tools why, and a tool's "leave" ends the keeping, as it does at a daemon.
  */
 #include <errno.h>
 #include <poll.h>
@@ -36,11 +36,12 @@
 /** Shared by the guard and its daemons. */
 struct guard_shared {
 	bool keep;     /* the device is kept: the next daemon stays, too */
-	bool ready;    /* a daemon has started since the guard last looked */
-	char why[256]; /* why the last one could not */
+	bool ready;    /* the daemon serves */
+	char why[256]; /* why the last one did not start; "": it did, or none has failed */
 };
 
 struct guard {
+	struct daemon *daemon; /* the guard's own: without the changes that its children make to theirs */
 	struct guard_shared *shared;
 	int signal_fd, listen_fd; /* listen_fd -1: there is no name */
 	const char *device;
@@ -52,6 +53,7 @@ void guard_ready(struct daemon *d)
 {
 	if (!d->guard)
 		return;
+	d->guard->why[0] = '\0';
 	__atomic_store_n(&d->guard->ready, true, __ATOMIC_SEQ_CST);
 	d->stay = __atomic_load_n(&d->guard->keep, __ATOMIC_SEQ_CST); /* a tool may have told the guard meanwhile */
 }
@@ -105,30 +107,36 @@ static bool function_lives(const struct daemon *d)
 	return false;
 }
 
-int guard_verdict(struct daemon *d, const char *why)
+/** Tell why a daemon has not started. @return whether the next is to be started: somebody needs it. */
+static bool failed(const struct daemon *d, const char *why)
 {
 	char address[PMD_GID_TEXT];
 
 	pmd_gid_str(&d->key, address, sizeof(address));
-	if (!why[0] && other_serves(d)) {
-		syslog(LOG_DAEMON | LOG_NOTICE, "another daemon has %s; its guard ends", address);
-		return 0;
-	}
-	if (!why[0])
-		why = "another process has the name of the daemon, and does not answer";
 	syslog(LOG_DAEMON | LOG_ERR, "the daemon of %s does not start: %s", address, why);
 	snprintf(d->guard->why, sizeof(d->guard->why), "%s", why);
 	if (d->guard->keep || function_lives(d))
-		return 1;
+		return true;
 	syslog(LOG_DAEMON | LOG_NOTICE, "nobody uses %s; its guard ends", address);
-	return 0;
+	return false;
+}
+
+int guard_verdict(struct daemon *d, const char *why)
+{
+	char address[PMD_GID_TEXT];
+
+	if (!why[0] && other_serves(d)) {
+		syslog(LOG_DAEMON | LOG_NOTICE, "another daemon has %s; its guard ends",
+		       pmd_gid_str(&d->key, address, sizeof(address)));
+		return 0;
+	}
+	return failed(d, why[0] ? why : "another process has the name of the daemon, and does not answer");
 }
 
 /* ---- tools ---------------------------------------------------------------------------------------------------- */
 
 static void tool_refuse(const struct guard *g, int fd, int error)
 {
-	const char *why = g->shared->why[0] ? g->shared->why : "it has just ended";
 	struct proto_refused refused = {.error = error};
 
 	if (error == EPERM)
@@ -137,39 +145,55 @@ static void tool_refuse(const struct guard *g, int fd, int error)
 	else if (error == EBUSY)
 		snprintf(refused.sentence, sizeof(refused.sentence),
 			 "the daemon of %.64s has started meanwhile; try again", g->device);
-	else
+	else if (g->shared->why[0])
 		snprintf(refused.sentence, sizeof(refused.sentence),
-			 "the daemon of %.64s does not start, and is tried again: %.200s", g->device, why);
+			 "the daemon of %.64s does not start, and is tried again: %.200s", g->device, g->shared->why);
+	else
+		snprintf(refused.sentence, sizeof(refused.sentence), "the daemon of %.64s is being started", g->device);
 	proto_send(fd, PROTO_REFUSED, &refused, sizeof(refused), NULL, 0);
 }
 
-static void tool_command(struct guard *g, int fd, const struct proto_msg *m)
+static void tool_answer(int fd)
 {
 	const int32_t done = 0;
 
-	if (m->len != 5 || memcmp(m->data, "leave", 5) != 0) {
-		tool_refuse(g, fd, EAGAIN);
-	} else if (__atomic_load_n(&g->shared->ready, __ATOMIC_SEQ_CST)) { /* it may have read `keep` */
-		tool_refuse(g, fd, EBUSY);
-	} else {
-		__atomic_store_n(&g->shared->keep, false, __ATOMIC_SEQ_CST);
-		if (proto_send(fd, PROTO_TEXT, "{}\n", 3, NULL, 0) == 0)
-			proto_send(fd, PROTO_END, &done, sizeof(done), NULL, 0);
-	}
+	if (proto_send(fd, PROTO_TEXT, "{}\n", 3, NULL, 0) == 0)
+		proto_send(fd, PROTO_END, &done, sizeof(done), NULL, 0);
 }
 
+static bool is_ready(const struct guard *g)
+{
+	return __atomic_load_n(&g->shared->ready, __ATOMIC_SEQ_CST);
+}
+
+/** End the keeping. A daemon that becomes ready meanwhile may have read `keep` before. @return 0 or EBUSY */
+static int leave(struct guard *g)
+{
+	if (is_ready(g))
+		return EBUSY;
+	__atomic_store_n(&g->shared->keep, false, __ATOMIC_SEQ_CST);
+	return is_ready(g) ? EBUSY : 0;
+}
+
+/** Everybody may ask why there is no daemon. */
 static void tool_serve(struct guard *g)
 {
-	int fd = proto_accept(g->listen_fd);
+	int fd = proto_accept(g->listen_fd), error;
 	struct ucred peer;
 	PROTO_MSG(m);
 
 	if (fd < 0)
 		return;
-	if (proto_peer(fd, &peer) != 0 || (peer.uid != geteuid() && peer.uid != 0))
-		tool_refuse(g, fd, EPERM);
-	else if (proto_recv_wait(fd, &m, REQUEST_MS) == 1 && m.type == PROTO_TOOL)
-		tool_command(g, fd, &m);
+	if (proto_peer(fd, &peer) == 0 && proto_recv_wait(fd, &m, REQUEST_MS) == 1 && m.type == PROTO_TOOL) {
+		if (m.len != 5 || memcmp(m.data, "leave", 5) != 0)
+			error = is_ready(g) ? 0 : EAGAIN;
+		else
+			error = peer.uid != geteuid() && peer.uid != 0 ? EPERM : leave(g);
+		if (error)
+			tool_refuse(g, fd, error);
+		else
+			tool_answer(fd);
+	}
 	proto_msg_close(&m);
 	close(fd);
 }
@@ -236,11 +260,10 @@ static bool pause_for(struct guard *g, unsigned failures)
 static void guard_listen(struct guard *g)
 {
 	struct proto_name name;
-	struct nic_gid key;
 
-	if (g->listen_fd >= 0 || !pmd_gid_parse(g->device, &key))
+	if (g->listen_fd >= 0)
 		return;
-	pmd_name_guard(&key, &name);
+	pmd_name_guard(&g->daemon->key, &name);
 	g->listen_fd = proto_listen(&name);
 }
 
@@ -253,25 +276,33 @@ static int guard_init(struct guard *g, sigset_t *set, struct daemon *d, const st
 	sigaddset(set, SIGTERM);
 	sigaddset(set, SIGINT);
 	sigprocmask(SIG_BLOCK, set, NULL);
-	*g = (struct guard){.device = job->device, .listen_fd = -1};
+	*g = (struct guard){.daemon = d, .device = job->device, .listen_fd = -1};
 	g->signal_fd = signalfd(-1, set, SFD_CLOEXEC | SFD_NONBLOCK);
 	g->shared = mmap(NULL, sizeof(*g->shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (g->signal_fd < 0 || g->shared == MAP_FAILED)
 		return -errno;
 	g->shared->keep = job->keep;
 	d->guard = g->shared;
-	guard_listen(g);
+	if (pmd_gid_parse(job->device, &d->key)) /* else the first daemon refuses it */
+		guard_listen(g);
 	return 0;
 }
 
-/** Whether another daemon is to be started. */
-static bool guard_goes_on(const struct guard *g, bool first, bool told, int status)
+/** Whether another daemon is to be started. A daemon that could not start judged that itself, unless a signal ended
+ *  it. @param error != 0: there was no process for it */
+static bool guard_goes_on(const struct guard *g, bool first, int error, int status)
 {
-	if (told)
-		return false;
-	if (!WIFEXITED(status) || WEXITSTATUS(status) == DAEMON_AGAIN)
+	char why[128];
+
+	if (!error && WIFEXITED(status))
+		return WEXITSTATUS(status) == DAEMON_AGAIN || (!first && WEXITSTATUS(status) != 0);
+	if (!error && is_ready(g))
 		return true;
-	return !first && WEXITSTATUS(status) != 0;
+	if (error)
+		snprintf(why, sizeof(why), "no process: %s", strerror(error));
+	else
+		snprintf(why, sizeof(why), "signal %d ended it while it started", WTERMSIG(status));
+	return !first && failed(g->daemon, why);
 }
 
 int guard_run(struct daemon *d, const struct guard_job *job)
@@ -285,7 +316,7 @@ int guard_run(struct daemon *d, const struct guard_job *job)
 
 	for (bool first = true; rc == 0; first = false) {
 		pid_t child = fork();
-		int status;
+		int error = child < 0 ? errno : 0, status = 0;
 
 		since_ns = daemon_now_ns();
 		if (child == 0) {
@@ -294,15 +325,16 @@ int guard_run(struct daemon *d, const struct guard_job *job)
 			sigprocmask(SIG_UNBLOCK, &set, NULL);
 			return job->run(job->ctx, first);
 		}
-		if (child < 0 && first) {
-			rc = -errno;
+		if (first && error) {
+			rc = -error;
 			break;
 		}
 		if (first)
 			job->settle(job->ctx);
-		status = child < 0 ? SIGKILL : wait_for(&g, child, &told);
-		if (!guard_goes_on(&g, first, told, status))
-			return WIFEXITED(status) ? WEXITSTATUS(status) : 0;
+		if (!error)
+			status = wait_for(&g, child, &told);
+		if (told || !guard_goes_on(&g, first, error, status))
+			return WIFEXITED(status) ? WEXITSTATUS(status) : !told;
 		if (g.shared->ready)
 			well_ns = daemon_now_ns();
 		g.shared->ready = false;

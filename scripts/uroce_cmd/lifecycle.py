@@ -11,7 +11,7 @@ import subprocess
 import time
 
 from .devices import choose, find, names, program, say_once, without_others
-from .proto import Refused, UroceError, clean, gid_text, place_of, understood
+from .proto import UroceError, clean, gid_text, place_of, understood
 from .words import add_device, settings_mistyped
 
 RTM_NEWADDR, RTM_GETADDR, NLMSG_ERROR, NLMSG_DONE = 20, 22, 2, 3
@@ -131,7 +131,8 @@ def started(args, place, uplink):
         time.sleep(START_PAUSE)
     there = [device for device in found if device.daemon]
     if not there:
-        raise UroceError(f"the daemon of {place} has ended again")
+        raise UroceError(next((device.problem for device in found if device.problem),
+                              f"the daemon of {place} has ended again"))
     return there
 
 
@@ -146,6 +147,9 @@ def up(args, entry):
         raise UroceError(speechless(place))
     if entry.endswith("/uplink"):
         if not there:
+            for device in find(look=False):
+                if device.guarded and device.answers_to(place):
+                    raise UroceError(device.problem)
             raise UroceError(f"which port is to be the uplink of {clean(place)}? name it: "
                              f"{clean(place)}/uplink=ARGUMENTS")
         if not there[0].daemon.get("uplink"):
@@ -238,12 +242,11 @@ def start_down(args):
     for device in guarded:
         try:
             device.tell_guard("leave")
-        except Refused as error:
-            say_once(str(error))
-            failed = error
-            continue
-        except UroceError:
-            pass  # it has ended
+        except UroceError as error:
+            if device.key in names()[2]:  # else it has ended
+                say_once(str(error))
+                failed = error
+                continue
         print(f"{device.key}: " + (f"{len(device.functions)} processes have it open; its daemon is tried while "
                                    "they live" if device.functions else "gone"))
     for device in devices:

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The guard of an uplink's daemon (uroced_guard.c), when it cannot start the daemon again: a step of uplink_test.py."""
 import os
+import signal
 import socket
+import subprocess
 import tempfile
 
 import harness
@@ -56,23 +58,82 @@ def is_over(pid):
     return ended
 
 
+class Within(harness.Side):
+    """A side whose commands run as `words` would have them."""
+
+    def __init__(self, side, *words):
+        super().__init__(side.address, side.devices, side.netns, side.host)
+        self.words = words
+
+    def enter(self):
+        return [*super().enter(), *self.words]
+
+
+def told_nobody(side):
+    """@return what `uroce status` tells another user; None: that user cannot run it"""
+    words = harness.other_user(harness.NOBODY, "what another user is told")
+    done = words and harness.uroce("status", side=Within(side, *words))
+    return done and done.stdout + done.stderr
+
+
+def serving(tally, side):
+    """As long as its daemon serves, whatever that answers, the guard has nothing to say."""
+    said = told_nobody(side)
+    if said is not None:
+        tally.result("another user is told whose the device is", "is a device of user root" in said, "", said)
+    pid = uplinks.daemon(side)
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        done = [harness.uroce(*words, side=side) for words in (("status",), ("up", side.devices))]
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    for what, said in zip(("status", "up"), done):
+        tally.result(f"uroce {what} of a daemon that is stopped tells that",
+                     "its process is stopped" in said.stdout + said.stderr, "", said.stdout, said.stderr)
+
+
+def crash(tally, side):
+    """A daemon ends by a signal while it starts: SIGXFSZ, when it makes its memory."""
+    done = uplinks.up(Within(side, "prlimit", "--fsize=0"))
+    gone = harness.until(20, lambda: not uplinks.told(side))
+    tally.result("the first daemon crashes: uroce up says so, and its guard ends", done.returncode == 1 and
+                 "ended while it started" in done.stderr and gone, f"exit code {done.returncode}", done.stderr,
+                 uplinks.told(side))
+    tally.result("uroce up after that", uplinks.up(side).returncode == 0, "", uplinks.told(side))
+    pid = uplinks.daemon(side)
+    guard = uplinks.guard(pid)
+    subprocess.run(["prlimit", "--pid", str(guard), "--fsize=0:"], check=True)
+    uplinks.kill(pid)
+    says = harness.until(20, lambda: "is tried again: signal" in uplinks.told(side))
+    tally.result("a later one crashes: uroce status tells that", says, "", uplinks.told(side))
+    down = harness.uroce("down", side.address, side=side)
+    tally.result("uroce down ends its guard", down.returncode == 0 and is_over(guard), f"exit code {down.returncode}",
+                 down.stdout, down.stderr)
+
+
 def guards_end(tally, spaces):
     """The interface is gone, and the daemon is killed: its guard says so, and tries as long as somebody needs it."""
     side = uplinks.sides(spaces, ("net_af_packet0,iface=ua", "net_af_packet0,iface=ub"))[0]
     with tempfile.TemporaryDirectory(prefix="uroce-log-") as folder:
         logged = Logged(side, folder)
         tally.result("uroce up", uplinks.up(logged).returncode == 0, "", uplinks.told(side))
+        serving(tally, side)
         guard = lose(side)
         says = harness.until(20, lambda: "is tried again: DPDK cannot open 'net_af_packet0" in uplinks.told(side))
         tally.result("uroce status tells why the daemon does not start", says, "", uplinks.told(side))
         log = logged.said()
         tally.result("so does syslog", "the daemon of 10.0.0.1 does not start: " in log, "", log)
+        joined = harness.uroce("up", f"{side.address}/uplink", side=side)
+        for what, said in (("another user", told_nobody(side)), ("uroce up ADDRESS/uplink", joined.stderr)):
+            if said is not None:
+                tally.result(f"so is {what} told", "is tried again: DPDK cannot open" in said, "", said)
         tally.result("a kept device is tried again", os.path.exists(f"/proc/{guard}"), "")
         down = harness.uroce("down", side.address, side=side)
         tally.result("uroce down ends that", down.returncode == 0 and is_over(guard), f"exit code {down.returncode}",
                      down.stdout, down.stderr)
         logged.socket.close()
     uplinks.link(*spaces, 4500)
+    crash(tally, side)
     tally.result("uroce up again", uplinks.up(side).returncode == 0, "", uplinks.told(side))
     guard = lose(side)
     other = harness.Side(side.address, f"{side.address}/24/uplink=net_af_packet0,iface=va", side.netns, side.host)
