@@ -25,6 +25,8 @@ def main():
     harness.options(__doc__)
     tally = harness.Tally("cross")
     for name, rounds, faults in CASES:
+        if faults:  # long enough for `uroce stat` to look meanwhile
+            rounds *= harness.SLOWER
         run(tally, name, rounds, harness.one_device_sides()[0], faults)
     tally.finish()
 

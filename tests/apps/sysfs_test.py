@@ -345,7 +345,7 @@ def check_other_device(tally, address):
         run.check("character devices", ["ls", "-l", "/dev/infiniband"], r"^c.* 231, 196 .* uverbs4$",
                   r"^[cl].* uverbs5")
         run.check("find", ["find", "/sys/class/infiniband", "-maxdepth", "1"], f"^{DEV}$", "/other_0$")
-    read_only = ('for d in /tmp /dev/shm; do mount --bind $d $d && mount -o remount,bind,ro $d || exit 99; done; '
+    read_only = ('for d in /tmp /dev/shm; do mount --rbind $d $d && mount -o remount,bind,ro $d || exit 99; done; '
                  'exec "$@"')
     run = Runner(tally, address, before=["unshare", "-m", "sh", "-c", read_only, "sh"])
     run.check("a missing writable folder is reported", ["ls", DEV], "uroce: no place .* XDG_RUNTIME_DIR", code=2,
