@@ -4,6 +4,9 @@
 #include "rig.h"
 
 #include <dlfcn.h>
+#include <infiniband/sa.h>
+#include <link.h>
+#include <rdma/ib_user_sa.h>
 #include <rdma/ib_user_verbs.h>
 #include <sys/mman.h>
 
@@ -366,6 +369,42 @@ static void trampoline__passes_arguments_on(void **state)
 	}
 }
 
+/** For dl_iterate_phdr: find the real library. */
+static int find_real(struct dl_phdr_info *info, size_t size, void *found)
+{
+	void *library;
+
+	(void)size;
+	if (!strstr(info->dlpi_name, "/libibverbs.so.1"))
+		return 0;
+	library = dlopen(info->dlpi_name, RTLD_NOW | RTLD_NOLOAD);
+	if (library && !dlsym(library, "uroce_ibverbs_marker"))
+		*(void **)found = library;
+	return 0;
+}
+
+/* Drivers of real devices read this variable of ours. The real library sets it when it looks for devices, as its user
+ * has asked. */
+static void trampoline__keeps_what_the_real_library_has_set(void **state)
+{
+	static const char name[] = "verbs_allow_disassociate_destroy";
+	const bool *allow = dlsym(RTLD_DEFAULT, name);
+	struct ib_user_path_rec from = {0};
+	struct ibv_sa_path_rec to;
+	void *real = NULL;
+
+	(void)state;
+	if (!allow) /* ours has many versions, none of them the default */
+		allow = dlvsym(RTLD_DEFAULT, name, "IBVERBS_PRIVATE_34");
+	assert_non_null(allow);
+	dl_iterate_phdr(find_real, &real);
+	assert_non_null(real);
+	((struct ibv_device * *(*)(int *)) dlsym(real, "ibv_get_device_list"))(NULL);
+	((void (*)(struct ibv_sa_path_rec *, struct ib_user_path_rec *))dlsym(
+		RTLD_DEFAULT, "ibv_copy_path_rec_from_kern"))(&to, &from);
+	assert_true(*allow);
+}
+
 /* A second context of a device is closed although objects are open on it: the first context is not affected. */
 static void context__closed_with_objects_leaves_others_alone(void **state)
 {
@@ -408,8 +447,10 @@ int main(void)
 		T(parent_domain__td_of_another_context_is_refused),
 		T(unsupported__calls_fail_with_eopnotsupp),
 		T(trampoline__passes_arguments_on),
+		T(trampoline__keeps_what_the_real_library_has_set),
 		T(context__closed_with_objects_leaves_others_alone),
 	};
 
+	setenv("RDMAV_ALLOW_DISASSOC_DESTROY", "1", 1); /* of the real library */
 	return cmocka_run_group_tests_name("shim_objects", tests, NULL, NULL);
 }

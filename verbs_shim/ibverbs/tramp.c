@@ -21,14 +21,14 @@ static void *missing_null(void)
 	return NULL;
 }
 
-/* Copy a variable of the real library to our variable of the same name. The real library sets only its own variable,
- * but the drivers of real devices read ours. */
+/* The drivers of real devices read our variable of this name. The real library sets ours, too, unless the program
+ * opened our library with RTLD_LOCAL: then it sets its own. */
 static void copy_data(void *handle)
 {
 	const bool *value = dlsym(handle, "verbs_allow_disassociate_destroy");
 
-	if (value)
-		shim_data_verbs_allow_disassociate_destroy = *value;
+	if (value && *value)
+		shim_data_verbs_allow_disassociate_destroy = true;
 }
 
 void *shim_tramp_resolve(unsigned n)
