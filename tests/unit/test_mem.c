@@ -214,6 +214,28 @@ static void mem__receive_buffers_may_be_longer_than_what_is_left_of_the_region(v
 	rig_destroy(rig);
 }
 
+static void mem__each_packet_of_a_receive_is_checked_where_it_is_written(void **state)
+{
+	(void)state;
+	for (unsigned beyond = 0; beyond < 2; beyond++) {
+		struct rig *rig = rig_ready(NULL);
+		struct nic_mr *mr = reg(rig, 0, RIG_MTU + 8, 0x1000, NIC_ACCESS_LOCAL_WRITE);
+		struct nic_sge sge = {.addr = 0x1000 + beyond, .length = 2 * RIG_MTU, .lkey = nic_mr_lkey(mr)};
+		struct nic_recv_wr wr = {.wr_id = 3, .sg_list = &sge, .num_sge = 1};
+
+		assert_int_equal(nic_post_recv(rig->qp, &wr), 0);
+		rig_rx_data(rig, SEND_FIRST, E, 0, RIG_MTU);
+		rig_rx_data(rig, SEND_LAST, E + 1, RIG_MTU, 8);
+		rig_expect_wc(rig->recv_cq, 3, beyond ? NIC_WC_LOC_PROT_ERR : NIC_WC_SUCCESS);
+		if (beyond)
+			expect_fatal(rig, E + 1, SYN_OP);
+		else
+			rig_expect_data(rig, 0, 0, RIG_MTU + 8);
+		rig_expect_untouched(rig, RIG_MTU + 8, 64);
+		rig_destroy(rig);
+	}
+}
+
 /** Without nic_config.is_mapped. */
 static void mem__memory_that_is_no_longer_mapped_is_an_error_and_no_crash(void **state)
 {
@@ -339,6 +361,7 @@ int main(void)
 		cmocka_unit_test(mem__registration_of_a_range_that_wraps_is_refused),
 		cmocka_unit_test(mem__receive_buffers_need_a_valid_lkey_with_local_write),
 		cmocka_unit_test(mem__receive_buffers_may_be_longer_than_what_is_left_of_the_region),
+		cmocka_unit_test(mem__each_packet_of_a_receive_is_checked_where_it_is_written),
 		cmocka_unit_test(mem__regions_can_have_a_chosen_rkey_per_pd),
 		cmocka_unit_test(mem__memory_that_is_no_longer_mapped_is_an_error_and_no_crash),
 		cmocka_unit_test(mem__a_fault_depends_on_the_region),

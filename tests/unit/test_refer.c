@@ -61,6 +61,25 @@ static void refer__a_send_goes_from_segments_to_segments(void **state)
 	refer_destroy(&r);
 }
 
+/** Only what is written has to be in the receiver's region. */
+static void refer__a_send_may_go_to_segments_that_are_partly_outside(void **state)
+{
+	struct refer r = refer_create(NULL);
+	struct rig *a = r.pair->rig[A], *b = r.pair->rig[B];
+	const struct nic_sge to = {rig_va(b, RIG_ARENA - LEN), LEN + 1, b->lkey};
+	const struct nic_recv_wr recv = {.wr_id = 2, .sg_list = &to, .num_sge = 1};
+
+	(void)state;
+	assert_int_equal(nic_post_recv(b->qp, &recv), 0);
+	refer_post(&r, 1, NIC_WR_SEND, 0, LEN, 0);
+	refer_run(&r);
+	rig_expect_wc(a->send_cq, 1, NIC_WC_SUCCESS);
+	rig_expect_wc(b->recv_cq, 2, NIC_WC_SUCCESS);
+	EXPECT_SAME(&r, RIG_ARENA - LEN, 0, LEN);
+	assert_int_equal(r.referring[A], 1);
+	refer_destroy(&r);
+}
+
 static void refer__a_read_is_answered_by_reference(void **state)
 {
 	struct refer r = refer_create(NULL);
@@ -430,6 +449,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(refer__a_long_write_is_sent_as_one_packet),
 		cmocka_unit_test(refer__a_send_goes_from_segments_to_segments),
+		cmocka_unit_test(refer__a_send_may_go_to_segments_that_are_partly_outside),
 		cmocka_unit_test(refer__a_read_is_answered_by_reference),
 		cmocka_unit_test(refer__short_and_fragmented_messages_carry_their_payload),
 		cmocka_unit_test(refer__a_path_needs_a_revoke_callback),

@@ -129,6 +129,22 @@ static void ud__UD_01_grh_and_payload_follow_the_sge_list(void **state)
 	rig_destroy(rig);
 }
 
+/** Only what is written has to be in the region. */
+static void ud__a_buffer_may_be_partly_outside_its_region(void **state)
+{
+	struct rig *rig = ready(false);
+
+	(void)state;
+	rig_post_recv(rig, 1, RIG_ARENA - GRH - 8, 1000);
+	rig_rx_data(rig, UD_SEND_ONLY, 0, 0, 8);
+	assert_int_equal(rig_expect_wc(rig->recv_cq, 1, NIC_WC_SUCCESS).byte_len, GRH + 8);
+	rig_expect_data(rig, RIG_ARENA - 8, 0, 8);
+	rig_post_recv(rig, 2, RIG_ARENA - GRH - 7, 1000);
+	rig_rx_data(rig, UD_SEND_ONLY, 1, 0, 8);
+	rig_expect_wc(rig->recv_cq, 2, NIC_WC_LOC_PROT_ERR);
+	rig_destroy(rig);
+}
+
 static void ud__RL_13_datagram_that_does_not_fit_is_dropped_and_the_wqe_stays(void **state)
 {
 	struct rig *rig = ready(false);
@@ -326,6 +342,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(ud__UD_01_grh_area_and_completion),
 		cmocka_unit_test(ud__UD_01_grh_and_payload_follow_the_sge_list),
+		cmocka_unit_test(ud__a_buffer_may_be_partly_outside_its_region),
 		cmocka_unit_test(ud__RL_13_datagram_that_does_not_fit_is_dropped_and_the_wqe_stays),
 		cmocka_unit_test(ud__UD_02_address_handle_of_another_pd_is_refused_when_posted),
 		cmocka_unit_test(ud__UD_04_traffic_class_hop_limit_and_flow_label_come_from_the_ah),

@@ -8,7 +8,7 @@
  * be virtual or offsets. An application that supports basic registration gets basic registration, because most networks
  * need that mode and the application was tested with it. If the application's mr_mode names modes besides those of
  * basic registration and FI_MR_LOCAL, the application supports all of them and checks which ones are required. The
- * provider then reports that none is required.
+ * provider then reports that none is required; mr_mode() has an exception.
  */
 #include "provider.h"
 
