@@ -14,7 +14,7 @@ from .devices import Device, Function, choose, names, say_once, still_there, wit
 from .pcapng import INBOUND, OUTBOUND, Writer
 from .proto import PACKET, Answer, Silent, UroceError, clean, closed_sentence, place_of, \
     silent_sentence, understood
-from .stat import number
+from .stat import interval, number, times
 from .words import add_device
 
 DESCRIPTION = """\
@@ -53,8 +53,8 @@ def add(commands):
                         help="packets sent, received, or both")
     parser.add_argument("--snaplen", type=int, default=SNAPLEN, metavar="BYTES",
                         help="bytes to keep of each packet; tshark calls truncated packets malformed")
-    parser.add_argument("--count", type=int, metavar="N", help="end after N packets")
-    parser.add_argument("--seconds", type=float, metavar="S", help="end after S seconds")
+    parser.add_argument("--count", type=times, metavar="N", help="end after N packets")
+    parser.add_argument("--seconds", type=interval, metavar="S", help="end after S seconds")
     parser.set_defaults(start=start)
 
 
