@@ -19,7 +19,7 @@ CASES = [
     ("MTU 2048", "-q 2 -n 6 -m 2048"),
     ("MTU 4096", "-q 3 -n 6 -m 4096"),
     ("32 messages deep", "-t rc -q 4 -n 32 -z 1,8,1024,4000"),
-    ("errors", "-t rc -o errors -w 15000"),
+    ("errors", "-t rc -o errors"),
 ]
 BRIEF = ("all operations, both directions at once", "events", "shared receive queue, events", "errors")
 
@@ -35,6 +35,7 @@ def main():
         ok, reason, *outputs = harness.run_pair(
             [program, "-s", "-p", "PORT"],
             [program, "-c", sides[0].host, "-p", "PORT", "-r", str(number + 1), *extra.split(),
+             "-w", str(20000 * harness.SLOWER),
              *(["-T", "18"] if args.brief else [])],
             sides, 240 if args.brief else 120)
         tally.result(name, ok, reason, *outputs)

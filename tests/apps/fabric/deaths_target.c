@@ -84,7 +84,7 @@ static void await_sum(struct fid_cntr *cntr, uint64_t sum)
 	const struct timespec pause = {.tv_nsec = 1000000};
 	uint64_t found = 0;
 
-	for (unsigned ms = 0; ms < 2 * PATIENCE_MS; ms++) {
+	for (int ms = 0; ms < 2 * PATIENCE_MS; ms++) {
 		found = fi_cntr_read(cntr) + fi_cntr_readerr(cntr);
 		if (found >= sum)
 			break;

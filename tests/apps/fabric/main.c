@@ -22,7 +22,7 @@ static void ask_and_close(struct pair *p)
 	for (unsigned i = 0; i < LAST_REQUESTS; i++)
 		WANT_OK(fi_inject_atomic(p->a.ep, &one, 1, p->b.addr, p->base, p->key, FI_UINT64, FI_SUM));
 	node_close(&p->a);
-	for (unsigned i = 0; i < PATIENCE_MS && *there < LAST_REQUESTS; i++) {
+	for (int i = 0; i < PATIENCE_MS && *there < LAST_REQUESTS; i++) {
 		/* With manual progress, only calls like this one make progress. */
 		WANT(fi_cq_read(p->b.rx, &p->done, 1), -FI_EAGAIN);
 		nanosleep(&pause, NULL);
