@@ -156,10 +156,12 @@ static struct ibv_device **real_devices(int *n)
 	return list;
 }
 
+_Thread_local bool shim_real_devices_only;
+
 static struct ibv_device **list_new(int *num)
 {
 	struct shim_device *own[MAX_DEVICES];
-	int n_own = devices_scan(own), n_real;
+	int n_own = shim_real_devices_only ? 0 : devices_scan(own), n_real;
 
 	if (num)
 		*num = 0;

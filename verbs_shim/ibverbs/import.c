@@ -13,6 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "real.h"
 #include "shim.h"
 
 /** Whether the descriptor is the cmd_fd of a uroce context, perhaps one of another process. */
@@ -33,7 +34,10 @@ SHIM_EXPORT struct ibv_context *ibv_import_device(int cmd_fd)
 		return context;
 	if (is_cmd_fd(cmd_fd) || !shim_real(ibv_import_device))
 		return shim_fail(EOPNOTSUPP);
-	return shim_real(ibv_import_device)(cmd_fd);
+	shim_real_devices_only = true;
+	context = shim_real(ibv_import_device)(cmd_fd);
+	shim_real_devices_only = false;
+	return context;
 }
 
 /** Find an object by its handle among those of the context and its siblings. Engine lock held. */

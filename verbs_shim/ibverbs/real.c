@@ -7,8 +7,8 @@
  * The library is opened on first use.
  *
  * A public function that the real library calls in itself is ours, as with the preload library; ours hands on what
- * belongs to real devices. RTLD_DEEPBIND would avoid that detour, but it would give libc's free() what libc's strdup()
- * got from an allocator of the program, such as Ceph's tcmalloc.
+ * belongs to real devices (see also shim_real_devices_only). RTLD_DEEPBIND would avoid that detour, but it would give
+ * libc's free() what libc's strdup() got from an allocator of the program, such as Ceph's tcmalloc.
  */
 #include <dlfcn.h>
 #include <stdio.h>

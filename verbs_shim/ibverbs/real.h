@@ -22,6 +22,9 @@ extern bool shim_data_verbs_allow_disassociate_destroy;
 void *shim_real_loaded(void);
 /** The real library's handle, opened on first use; NULL if none is found. */
 void *shim_real_open(void);
+/** Set while a thread calls a function of the real library that looks for a device in ibv_get_device_list, and then
+ *  behind its struct ibv_device: the list has real devices only. */
+extern _Thread_local bool shim_real_devices_only;
 
 /** The `priv` of our contexts, which only the real libibverbs reads. A program may call a function that only the real
  * library has on one of our objects: the function then calls an operation in this structure, and all of them fail with
