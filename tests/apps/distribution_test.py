@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """scripts/distribution: signals end it, debootstrap and the command in the tree, and nothing is left in the temporary
 folder. In the place of debootstrap is a script that copies a shell and some programs."""
+import glob
 import os
 import signal
 import subprocess
@@ -18,7 +19,7 @@ for last in "$@"; do
 done
 for name in proc sys dev run tmp etc debootstrap; do mkdir -p "$tree/$name"; done
 touch "$tree/etc/os-release"
-for file in sh sleep env cat; do
+for file in sh sleep env cat umount; do
 	path=$(command -v $file)
 	mkdir -p "$tree/usr/bin" "$tree/bin"
 	cp -L "$path" "$tree/usr/bin/$file"
@@ -44,12 +45,23 @@ def start(folder, *command, options=(), slow=""):
                                 "TREE_SLOW": slow})
 
 
-def sleepers(folder):
-    """@return the PIDs of processes whose root or working folder is in the folder"""
-    found = []
+def inode(path):
+    status = os.stat(path)
+    return status.st_dev, status.st_ino
+
+
+def roots(folder):
+    """@return the inodes of all trees in the folder"""
+    return {inode(path) for path in glob.glob(f"{folder}/*/tree") + glob.glob(f"{folder}/*/*/tree")}
+
+
+def sleepers(folder, trees=()):
+    """@return the PIDs of processes whose working folder is in the folder, or whose root is one of these trees, or one
+    that is in the folder now"""
+    found, trees = [], {*trees, *roots(folder)}
     for pid in filter(str.isdecimal, os.listdir("/proc")):
         try:
-            if folder in os.readlink(f"/proc/{pid}/root") + os.readlink(f"/proc/{pid}/cwd"):
+            if folder in os.readlink(f"/proc/{pid}/cwd") or inode(f"/proc/{pid}/root") in trees:
                 found.append(int(pid))
         except OSError:
             pass
@@ -62,12 +74,13 @@ def mounts(folder):
 
 
 def ended(tally, name, process, signum, folder, begun):
+    trees = roots(folder)
     process.popen.send_signal(signum)
     code = process.wait(60)
-    left = os.listdir(f"{folder}/tmp") + mounts(folder) + sleepers(folder)
+    left = os.listdir(f"{folder}/tmp") + mounts(folder) + sleepers(folder, trees)
     tally.result(name, begun and code == 128 + signum and not left, f"exit code {code}, left: {left}",
                  process.output())
-    for pid in sleepers(folder):
+    for pid in sleepers(folder, trees):
         os.kill(pid, signal.SIGKILL)
     for mount in mounts(folder):
         subprocess.run(["umount", mount], check=False)

@@ -125,8 +125,10 @@ class Host:
         self.enter = ["nsenter", f"--net=/proc/{pid}/ns/net", f"--mount=/proc/{pid}/ns/mnt",
                       f"--pid=/proc/{pid}/ns/pid_for_children"]
         runtime = ["--runtime", "runc"] if shutil.which("runc") else []
-        self.podman = self.enter + ["podman", "--root", f"{self.folder}/storage", "--runroot", f"{self.folder}/run",
-                                    *runtime, "--storage-driver", "vfs", "--cgroup-manager", "cgroupfs",
+        # A warning would be taken for a part of what a program in a container says.
+        self.podman = self.enter + ["env", "PODMAN_IGNORE_CGROUPSV1_WARNING=1", "podman",
+                                    "--root", f"{self.folder}/storage", "--runroot", f"{self.folder}/run", *runtime,
+                                    "--storage-driver", "vfs", "--cgroup-manager", "cgroupfs",
                                     "--events-backend", "file", "--network-config-dir", f"{self.folder}/networks"]
         self.tree = Tree(f"{self.folder}/tree", build, programs)
         self.environment = [f"LD_LIBRARY_PATH={self.tree.inside(self.tree.libraries)}",
