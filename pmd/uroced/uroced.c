@@ -457,7 +457,15 @@ static int start(struct daemon *d, const struct options *o, int told_fd)
 	struct start s = {d, o, told_fd};
 	const struct guard_job job = {start_guarded, start_settle, &s, o->device ? o->device : "", o->stay};
 
-	return o->uplink.args ? guard_run(d, &job) : daemon_run(d, o, told_fd);
+	const uint8_t failed = 1;
+	int code = o->uplink.args ? guard_run(d, &job) : daemon_run(d, o, told_fd);
+
+	if (code >= 0)
+		return code;
+	fprintf(stderr, "uroced: no process for the uplink: %s\n", strerror(-code));
+	if (told_fd >= 0 && write(told_fd, &failed, 1) != 1)
+		fprintf(stderr, "uroced: cannot tell that to the process that started it: %s\n", strerror(errno));
+	return failed;
 }
 
 int main(int argc, char **argv)

@@ -385,7 +385,8 @@ struct guard_job {
 	const char *device;
 	bool keep; /* the daemon is to stay */
 };
-/** Run the daemon of an uplink in a child process, and start it again if it is killed. @return the exit code. */
+/** Run the daemon of an uplink in a child process, and start it again if it is killed. @return the exit code;
+ *  a negative errno: there is no process. */
 int guard_run(struct daemon *d, const struct guard_job *job);
 /* The others are the daemon's: */
 /** It has started. */

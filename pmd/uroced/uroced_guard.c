@@ -283,7 +283,7 @@ static int guard_init(struct guard *g, sigset_t *set, struct daemon *d, const st
 		return -errno;
 	g->shared->keep = job->keep;
 	d->guard = g->shared;
-	if (pmd_gid_parse(job->device, &d->key)) /* else the first daemon refuses it */
+	if (pmd_gid_parse(job->device, &d->key))
 		guard_listen(g);
 	return 0;
 }
@@ -302,6 +302,8 @@ static bool guard_goes_on(const struct guard *g, bool first, int error, int stat
 		snprintf(why, sizeof(why), "no process: %s", strerror(error));
 	else
 		snprintf(why, sizeof(why), "signal %d ended it while it started", WTERMSIG(status));
+	if (first)
+		fprintf(stderr, "uroced: the daemon does not start: %s\n", why);
 	return !first && failed(g->daemon, why);
 }
 
@@ -347,6 +349,5 @@ int guard_run(struct daemon *d, const struct guard_job *job)
 		if (!pause_for(&g, failures))
 			return 0;
 	}
-	fprintf(stderr, "uroced: no process for the uplink: %s\n", strerror(-rc));
-	return 1;
+	return rc;
 }

@@ -68,7 +68,7 @@ def interval(text):
 def times(text):
     """How often."""
     if not text.isdecimal() or not 1 <= int(text) < 1 << 63:
-        raise argparse.ArgumentTypeError(f"'{text}' is not how often: a number from 1 on")
+        raise argparse.ArgumentTypeError(f"'{text}' is not a count: give a whole number from 1 on")
     return int(text)
 
 

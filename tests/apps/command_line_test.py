@@ -65,7 +65,7 @@ def devices_named(tally):
         said(tally, [*argv, "--device", NOBODY], 3, NO_DEVICE)
     said(tally, ["capture", "/dev/null", "--count", "2", NOBODY], 3, NO_DEVICE)
     said(tally, ["capture", "/dev/null", "--seconds", "nan"], 2, "'nan' is not a time above 0")
-    said(tally, ["capture", "/dev/null", "--count", "0"], 2, "'0' is not how often: a number from 1 on")
+    said(tally, ["capture", "/dev/null", "--count", "0"], 2, "'0' is not a count: give a whole number from 1 on")
     said(tally, ["up", "--device", "127.0.0.1x"], 1, "'127.0.0.1x' is neither an address")
     said(tally, ["stat", "127.0.0.251", "--device", NOBODY], 2, f"two devices are named, 127.0.0.251 and {NOBODY}")
 

@@ -87,7 +87,7 @@ def usage(tally):
             (["stat", "--qp", "0xfefefe", "127.0.0.250"], 3, r"no device"),
             *((["stat", "--watch", value], 2, rf"'{value}' is not a time above 0") for value in
               ("-1", "0", "nan", "inf", "90000", "x")),
-            *((["stat", "--watch", "1", "--count", value], 2, rf"'{value}' is not how often") for value in
+            *((["stat", "--watch", "1", "--count", value], 2, rf"'{value}' is not a count") for value in
               ("-1", "0", "1.5")),
             (["fault", "--loss", "1"], 2, r"'1' is not a share of packets; write 1% or 0.01"),
             (["fault", "--loss", "101%"], 2, r"is not a share of packets"),
