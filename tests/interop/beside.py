@@ -12,7 +12,6 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 import entry  # noqa: E402
 import harness  # noqa: E402
 import initramfs  # noqa: E402
-from guest import Guest, network_up  # noqa: E402
 
 PINGPONGS = "ibv_rc_pingpong ibv_uc_pingpong ibv_ud_pingpong ibv_srq_pingpong".split()
 # rdma_rxe has taken RoCE's port in the guest's first network namespace; its device is visible in all of them.
@@ -23,17 +22,9 @@ PAIR = ("{program} -d {device} -g {gid} -n 100 {more} > /tmp/server & until " + 
         "{program} -d {device} -g {gid} -n 100 {more} 127.0.0.1 && wait $!")
 
 
-def built(*path):
-    return os.path.join(os.environ["UROCE_BUILD"], *path)
-
-
 def inside(folder, elf, image):
-    """Run the cases in this process's own namespace."""
-    network_up()
-    guest = Guest(elf, image, folder)
     tally = harness.Tally("beside")
-    try:
-        guest.wait_ready(180)
+    with entry.booted(folder, elf, image) as guest:
         code, said = guest.finish(guest.start(NAMESPACE.format("ibv_devinfo")), 60)
         tally.result("ibv_devinfo shows both devices", code == 0 and "\turoce0\n" in said and "\trxe0\n" in said,
                      f"exit code {code}", said)
@@ -43,8 +34,6 @@ def inside(folder, elf, image):
                 script = PAIR.format(program=program, device=device, gid=gid, more=more)
                 code, said = guest.finish(guest.start(NAMESPACE.format(script)), 60)
                 tally.result(f"{program} over {device}", code == 0 and " iters in " in said, f"exit code {code}", said)
-    finally:
-        guest.stop()
     tally.finish()
 
 
@@ -54,8 +43,9 @@ def main():
         programs = [initramfs.program_path(name) for name in PINGPONGS]
     except initramfs.Missing as reason:
         harness.skip(str(reason))
-    entry.enter(__file__, args.build, "beside.gz", inside, [*programs, built("pmd", "uroced")],
-                libraries=[("uroce/libibverbs.so.1", built("verbs_shim", "ibverbs", "dropin", "libibverbs.so.1"))])
+    library = entry.built("verbs_shim", "ibverbs", "dropin", "libibverbs.so.1")
+    entry.enter(__file__, args.build, "beside.gz", inside, [*programs, entry.built("pmd", "uroced")],
+                libraries=[("uroce/libibverbs.so.1", library)])
 
 
 if __name__ == "__main__":

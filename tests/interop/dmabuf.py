@@ -12,7 +12,6 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "apps"))
 import entry  # noqa: E402
 import harness  # noqa: E402
-from guest import Guest, network_up  # noqa: E402
 
 # In a network namespace of its own, because the guest's rdma_rxe has taken RoCE's port in the first one.
 SCRIPT = ("unshare -n /bin/sh -c '/bin/ip link set lo up; "
@@ -20,32 +19,22 @@ SCRIPT = ("unshare -n /bin/sh -c '/bin/ip link set lo up; "
 TESTS = ("dmabuf__of_udmabuf", "dmabuf__of_a_dma_heap", "dmabuf__a_part_is_used_by_its_own_addresses")
 
 
-def built(*path):
-    return os.path.join(os.environ["UROCE_BUILD"], *path)
-
-
 def inside(folder, elf, image):
-    """Run the cases in this process's own namespace."""
-    network_up()
-    guest = Guest(elf, image, folder)
     tally = harness.Tally("dmabuf")
-    try:
-        guest.wait_ready(180)
+    with entry.booted(folder, elf, image) as guest:
         print(guest.console_text().strip().splitlines()[-1], flush=True)
         code, said = guest.finish(guest.start(SCRIPT), 120)
         for name in TESTS:
             tally.result(name, f"[       OK ] {name}\n" in said, "did not pass", said)
         tally.result("the program ends well", code == 0, f"exit code {code}", said)
-    finally:
-        guest.stop()
     tally.finish()
 
 
 def main():
     args = harness.options(__doc__)
     entry.enter(__file__, args.build, "dmabuf.gz", inside,
-                [built("tests", "shim", "shim_regions"), built("pmd", "uroced")], *entry.NEWER,
-                [("uroce/libibverbs.so.1", built("verbs_shim", "ibverbs", "dropin", "libibverbs.so.1"))])
+                [entry.built("tests", "shim", "shim_regions"), entry.built("pmd", "uroced")], *entry.NEWER,
+                [("uroce/libibverbs.so.1", entry.built("verbs_shim", "ibverbs", "dropin", "libibverbs.so.1"))])
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The way into a test with a virtual machine: its kernel, its image, and a network namespace of its own."""
+import contextlib
 import os
 import subprocess
 import sys
@@ -7,9 +8,27 @@ import sys
 import harness
 import initramfs
 import kernel
+from guest import Guest, network_up
 
 # For what this machine's Debian lacks: a release, and the libraries of rdma-core in it.
 NEWER = "trixie", "libc6 libibverbs1 ibverbs-providers libnl-3-200 libnl-route-3-200".split()
+
+
+def built(*path):
+    """@return the path of what was built"""
+    return os.path.join(os.environ["UROCE_BUILD"], *path)
+
+
+@contextlib.contextmanager
+def booted(folder, elf, image):
+    """The guest, ready, in this process's own namespace."""
+    network_up()
+    guest = Guest(elf, image, folder)
+    try:
+        guest.wait_ready(180)
+        yield guest
+    finally:
+        guest.stop()
 
 
 def packages_install():
