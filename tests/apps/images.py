@@ -43,13 +43,13 @@ class Host(podman.Host):
     def __init__(self, build):
         self.others = self.pod_groups()
         super().__init__(build, PROGRAMS)
-        self.conf = os.path.join(self.folder, "containers.conf")
-        with open(self.conf, "w", encoding="utf-8") as f:
+        with open(f"{self.folder}/containers.conf", "w", encoding="utf-8") as f:
             f.write(CONF)
-        self.podman = [*self.enter, "env", f"CONTAINERS_CONF={self.conf}", shutil.which("podman"),
-                       *self.podman[len(self.enter) + 1:]]
         self.bin = os.path.join(self.folder, "bin")
         os.mkdir(self.bin)
+
+    def settings(self):
+        return [*super().settings(), f"CONTAINERS_CONF={self.folder}/containers.conf"]
 
     def install(self):
         """Add what the Containerfile adds to the installed programs, and import the tree."""

@@ -125,14 +125,18 @@ class Host:
         self.enter = ["nsenter", f"--net=/proc/{pid}/ns/net", f"--mount=/proc/{pid}/ns/mnt",
                       f"--pid=/proc/{pid}/ns/pid_for_children"]
         runtime = ["--runtime", "runc"] if shutil.which("runc") else []
-        # A warning would be taken for a part of what a program in a container says.
-        self.podman = self.enter + ["env", "PODMAN_IGNORE_CGROUPSV1_WARNING=1", "podman",
-                                    "--root", f"{self.folder}/storage", "--runroot", f"{self.folder}/run", *runtime,
-                                    "--storage-driver", "vfs", "--cgroup-manager", "cgroupfs",
-                                    "--events-backend", "file", "--network-config-dir", f"{self.folder}/networks"]
+        # By its path: for scripts, images.py puts another podman before it, which calls this one.
+        self.podman = [*self.enter, "env", *self.settings(), shutil.which("podman"),
+                       "--root", f"{self.folder}/storage", "--runroot", f"{self.folder}/run", *runtime,
+                       "--storage-driver", "vfs", "--cgroup-manager", "cgroupfs",
+                       "--events-backend", "file", "--network-config-dir", f"{self.folder}/networks"]
         self.tree = Tree(f"{self.folder}/tree", build, programs)
         self.environment = [f"LD_LIBRARY_PATH={self.tree.inside(self.tree.libraries)}",
                             f"LD_PRELOAD={self.tree.inside(self.tree.libraries)}/liburoce-sysfs.so"]
+
+    def settings(self):
+        """@return podman's environment. A warning would be taken for a part of what a program in a container says."""
+        return ["PODMAN_IGNORE_CGROUPSV1_WARNING=1"]
 
     def ask(self, *argv, check=True):
         """Run podman until it exits. @return its output"""
