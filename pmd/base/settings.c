@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * settings.c - tells mistyped settings. A variable UROCE_X that is no setting, but looks like one, is named once on
- * stderr with what was probably meant. Other variables may begin so, too: they are not ours to judge.
+ * settings.c - reads settings that are on or off, and tells mistyped settings. A variable UROCE_X that is no setting,
+ * but looks like one, is named once on stderr with what was probably meant. Other variables may begin so, too: they are
+ * not ours to judge.
  *
  * State: which process has been told. uroce-run tells before the program starts, and leaves the names in UROCE_TOLD.
  */
@@ -23,6 +24,14 @@ static const char *const settings[] = {
 #include "settings.def"
 #undef PMD_SETTING
 };
+
+bool pmd_setting_switch(const char *variable, bool unset, bool *out)
+{
+	const char *value = getenv(variable);
+
+	*out = value && value[0] ? strcmp(value, "on") == 0 : unset;
+	return *out || !value || !value[0] || strcmp(value, "off") == 0;
+}
 
 static unsigned least(unsigned a, unsigned b)
 {

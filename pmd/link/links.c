@@ -20,6 +20,7 @@
 #include "eal.h"
 #include "links_priv.h"
 #include "services.h"
+#include "settings.h"
 #include "tap.h"
 
 /* ---- producing ---------------------------------------------------------------------------------------------- */
@@ -278,22 +279,14 @@ void pmd_links_awake(struct pmd_links *l)
 
 /* ---- opening and closing ------------------------------------------------------------------------------------ */
 
-/** Read a setting that is on or off; the default is on. @return false: its value is neither on nor off. */
-static bool setting_is_good(const char *name, bool *out)
-{
-	const char *value = getenv(name);
-
-	*out = !value || !value[0] || strcmp(value, "on") == 0;
-	return *out || strcmp(value, "off") == 0;
-}
-
 int pmd_links_open(struct pmd_host *host, struct pmd_control *control, struct pmd_links **out, const char **wrong)
 {
 	bool ring, one_copy;
 	struct pmd_links *l;
 
 	*out = NULL;
-	if (!setting_is_good(*wrong = "UROCE_RING", &ring) || !setting_is_good(*wrong = "UROCE_ONE_COPY", &one_copy))
+	if (!pmd_setting_switch(*wrong = "UROCE_RING", true, &ring) ||
+	    !pmd_setting_switch(*wrong = "UROCE_ONE_COPY", true, &one_copy))
 		return -EINVAL;
 	if (!ring)
 		return 0;
