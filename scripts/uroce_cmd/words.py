@@ -3,8 +3,8 @@
 import argparse
 import re
 
-SETTINGS = ("DEVICES", "MTU", "PROGRESS", "ATOMICS", "ALLOW", "KEY", "RING", "ONE_COPY", "ACK_BACKOFF", "UROCED",
-            "EAL", "REAL_LIBIBVERBS", "BUILD")  # as in pmd/include/settings.def
+SETTINGS = ("DEVICES", "MTU", "PROGRESS", "ATOMICS", "ALLOW", "KEY", "RING", "ONE_COPY", "UCX_ONE_KEY",
+            "ACK_BACKOFF", "UROCED", "EAL", "REAL_LIBIBVERBS", "BUILD")  # as in pmd/include/settings.def
 DEVICE = "an address of the device, its interface, or its name; without it: all devices"
 
 

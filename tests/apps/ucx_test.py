@@ -74,6 +74,26 @@ def connect(tally, case, sides, env):
                  server, client)
 
 
+def keys(tally, case, side, env):
+    """A key opens its region and no other memory; with UROCE_UCX_ONE_KEY, all of the process's. No key opens memory
+    that cannot be written."""
+    program = os.path.join(os.environ["UROCE_BUILD"], "tests", "apps", "ucx_keys")
+    if not os.path.exists(program):
+        print("SKIP: ucx_keys: not built, because libucx-dev is not installed", flush=True)
+        return
+    refused = "Input/output error"
+    for value, other in (("", refused), ("off", refused), ("on", "Success"), ("maybe", None)):
+        process = harness.Process([program], side, dict(env, UROCE_UCX_ONE_KEY=value))
+        code, said = process.wait(60), process.output()
+        if other:
+            good = code == 0 and said.count("Success") + said.count(refused) == 3 and all(
+                line in said for line in ("its own key: Success", f"the key of another region: {other}",
+                                          f"memory that cannot be written: {refused}"))
+        else:
+            good = code == 1 and f"uroce0: UROCE_UCX_ONE_KEY is '{value}'; use on or off" in said
+        tally.result(f"keys of UCX, UROCE_UCX_ONE_KEY={value}, {case}", good, f"exit code {code}", said)
+
+
 def lossy(tally):
     """By UDP, while packets are lost: every operation is executed once."""
     sides = harness.one_device_sides(6)
@@ -98,6 +118,8 @@ def main():
             perftest(tally, case, sides, dict(env, **more), "tag_lat", "-n", "30", "-s", size)
         atomics(tally, case, sides, dict(env, **more))
         connect(tally, case, sides, dict(env, UCX_SOCKADDR_TLS_PRIORITY="rdmacm", **more))
+        atomics(tally, f"one key, {case}", sides, dict(env, UROCE_UCX_ONE_KEY="on", **more))
+        keys(tally, case, sides[0], dict(env, **more))
     for number, case in enumerate(("shared memory", "UDP")):
         sides, ring = harness.one_device_sides(4 + number), {} if number == 0 else {"UROCE_RING": "off"}
         for transport, tests in UCT_TESTS.items():

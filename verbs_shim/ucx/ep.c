@@ -33,7 +33,7 @@ ucs_status_t ux_ep_create(const struct uct_ep_params *params, struct uct_ep **ou
 	ep = calloc(1, sizeof(*ep));
 	if (!ep)
 		return UCS_ERR_NO_MEMORY;
-	addr = ux_address(params->dev_addr, params->iface_addr, &ep->token);
+	addr = ux_address(params->dev_addr, params->iface_addr, ep);
 	ep->super.iface = params->iface;
 	ep->iface = iface;
 	ep->fences = iface->fences;

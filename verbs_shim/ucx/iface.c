@@ -27,7 +27,7 @@ struct device_addr {
 };
 
 struct iface_addr {
-	uint8_t port[2], token[4]; /* big-endian */
+	uint8_t port[2], token[4], key[4]; /* big-endian; key: ux_md.all's R_Key; 0: each registration has its own */
 };
 
 /* ---- addresses ------------------------------------------------------------------------------------------ */
@@ -86,16 +86,25 @@ static ucs_status_t get_address(struct uct_iface *tl_iface, void *out)
 {
 	const struct ux_iface *iface = ux_iface_of(tl_iface);
 	uint16_t port = htobe16(iface->port);
-	uint32_t token = htobe32(iface->token);
+	uint32_t token = htobe32(iface->token), key = iface->md->all ? htobe32(nic_mr_rkey(iface->md->all)) : 0;
 	struct iface_addr addr;
 
 	memcpy(addr.port, &port, sizeof(port));
 	memcpy(addr.token, &token, sizeof(token));
+	memcpy(addr.key, &key, sizeof(key));
 	memcpy(out, &addr, sizeof(addr));
 	return UCS_OK;
 }
 
-struct nic_rdm_addr ux_address(const void *dev_addr, const void *iface_addr, uint32_t *token)
+static uint32_t number(const uint8_t bytes[4])
+{
+	uint32_t value;
+
+	memcpy(&value, bytes, sizeof(value));
+	return be32toh(value);
+}
+
+struct nic_rdm_addr ux_address(const void *dev_addr, const void *iface_addr, struct ux_ep *ep)
 {
 	const struct device_addr *device = dev_addr;
 	const struct iface_addr *in = iface_addr;
@@ -105,9 +114,9 @@ struct nic_rdm_addr ux_address(const void *dev_addr, const void *iface_addr, uin
 	memcpy(addr.gid.raw, device->gid, sizeof(addr.gid.raw));
 	memcpy(&port, in->port, sizeof(port));
 	addr.port = be16toh(port);
-	if (token) {
-		memcpy(token, in->token, sizeof(*token));
-		*token = be32toh(*token);
+	if (ep) {
+		ep->token = number(in->token);
+		ep->key = number(in->key);
 	}
 	return addr;
 }

@@ -1,11 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* md.c - memory domains. Each is an open device with a protection domain. Local buffers need no registration. */
+/* md.c - memory domains. Each is an open device with a protection domain. Local buffers need no registration.
+ *
+ * With UROCE_UCX_ONE_KEY, one region of all memory stands for every registration. Peers learn its R_Key from the
+ * interface's address and use no other, whatever key their programs name: UCX's TCP does not check keys either. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "settings.h"
 #include "ucx.h"
+
+#define ONE_KEY "UROCE_UCX_ONE_KEY"
+
+#define RIGHTS (NIC_ACCESS_LOCAL_WRITE | NIC_ACCESS_REMOTE_READ | NIC_ACCESS_REMOTE_WRITE | NIC_ACCESS_REMOTE_ATOMIC)
 
 /** Find the devices. @return how many. */
 static unsigned devices_find(struct pmd_device devices[PMD_DEVICES_MAX])
@@ -54,21 +62,41 @@ static ucs_status_t device_open(struct ux_md *md, const char *name)
 	return UCS_OK;
 }
 
+/* For one key, register all addresses that a pointer can have, except NULL. */
+static int domain_create(struct ux_md *md, bool one_key)
+{
+	int rc = nic_pd_alloc(md->nic, &md->pd);
+
+	if (rc || !one_key)
+		return rc;
+	rc = nic_mr_reg(md->pd, (void *)1, INT64_MAX - 1, 1, RIGHTS | NIC_ACCESS_ON_DEMAND, &md->all);
+	if (rc)
+		nic_pd_free(md->pd);
+	return rc;
+}
+
 ucs_status_t ux_md_open(void *component, const char *name, const void *ops, struct uct_md **out)
 {
 	struct ux_md *md = calloc(1, sizeof(*md));
 	ucs_status_t status;
+	bool one_key;
 	int rc = -1;
 
 	if (!md)
 		return UCS_ERR_NO_MEMORY;
+	if (!pmd_setting_switch(ONE_KEY, false, &one_key)) {
+		fprintf(stderr, "uroce: UCX transport: %s: " ONE_KEY " is '%.32s'; use on or off\n", name,
+			getenv(ONE_KEY));
+		free(md);
+		return UCS_ERR_INVALID_PARAM;
+	}
 	status = device_open(md, name);
 	if (status) {
 		free(md);
 		return status;
 	}
 	if (ux_enter(md)) {
-		rc = nic_pd_alloc(md->nic, &md->pd);
+		rc = domain_create(md, one_key);
 		ux_leave(md);
 	}
 	if (rc) {
@@ -92,6 +120,8 @@ void ux_md_close(struct uct_md *uct_md)
 	struct ux_md *md = md_of(uct_md);
 
 	if (ux_enter(md)) {
+		if (md->all)
+			nic_mr_dereg(md->all);
 		nic_pd_free(md->pd);
 		ux_leave(md);
 	}
@@ -101,15 +131,14 @@ void ux_md_close(struct uct_md *uct_md)
 
 ucs_status_t ux_md_register(struct uct_md *uct_md, void *addr, size_t length, void **memh)
 {
-	uint32_t rights =
-		NIC_ACCESS_LOCAL_WRITE | NIC_ACCESS_REMOTE_READ | NIC_ACCESS_REMOTE_WRITE | NIC_ACCESS_REMOTE_ATOMIC;
 	struct ux_md *md = md_of(uct_md);
-	struct nic_mr *mr;
-	int rc;
+	struct nic_mr *mr = md->all;
+	int rc = 0;
 
 	if (!ux_enter(md))
 		return UCS_ERR_IO_ERROR;
-	rc = nic_mr_reg(md->pd, addr, length, (uintptr_t)addr, rights, &mr);
+	if (!mr)
+		rc = nic_mr_reg(md->pd, addr, length, (uintptr_t)addr, RIGHTS, &mr);
 	ux_leave(md);
 	if (rc)
 		return rc == -ENOMEM ? UCS_ERR_NO_MEMORY : UCS_ERR_INVALID_PARAM;
@@ -120,7 +149,7 @@ ucs_status_t ux_md_register(struct uct_md *uct_md, void *addr, size_t length, vo
 ucs_status_t ux_md_deregister(struct uct_md *uct_md, const struct uct_md_dereg_params *params)
 {
 	struct ux_md *md = md_of(uct_md);
-	int rc;
+	int rc = 0;
 
 	if (params->flags & UCT_MD_DEREG_FLAG_INVALIDATE && params->field_mask & UCT_MD_DEREG_FLAGS)
 		return UCS_ERR_UNSUPPORTED;
@@ -128,7 +157,8 @@ ucs_status_t ux_md_deregister(struct uct_md *uct_md, const struct uct_md_dereg_p
 		return UCS_ERR_INVALID_PARAM;
 	if (!ux_enter(md)) /* forked child: the region is registered only in the parent's NIC */
 		return UCS_OK;
-	rc = nic_mr_dereg(params->memh);
+	if (params->memh != md->all)
+		rc = nic_mr_dereg(params->memh);
 	ux_leave(md);
 	return rc ? UCS_ERR_BUSY : UCS_OK;
 }

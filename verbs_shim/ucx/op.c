@@ -158,10 +158,16 @@ ucs_status_t ux_post_send(struct ux_op *op, uint8_t id, const struct nic_iov *io
 	return post_end(op, nic_rdm_send(op->ep->peer, &send));
 }
 
+/* The R_Key to access a peer's memory with: its only one, or else that of the registration. */
+static uint32_t key(const struct ux_ep *ep, uct_rkey_t rkey)
+{
+	return ep->key ? ep->key : (uint32_t)rkey;
+}
+
 ucs_status_t ux_post_rma(struct ux_op *op, bool read, const struct nic_iov *iov, uint32_t n, uint64_t addr,
 			 uct_rkey_t rkey, uint32_t flags)
 {
-	struct nic_rdm_remote remote = {.addr = addr, .rkey = (uint32_t)rkey};
+	struct nic_rdm_remote remote = {.addr = addr, .rkey = key(op->ep, rkey)};
 	struct nic_rdm_rma rma = {
 		.context = op,
 		.flags = flags | fence_flag(op),
@@ -181,7 +187,7 @@ ucs_status_t ux_post_rma(struct ux_op *op, bool read, const struct nic_iov *iov,
 
 ucs_status_t ux_post_atomic(struct ux_op *op, uint8_t elem_op, uint64_t addr, uct_rkey_t rkey)
 {
-	struct nic_rdm_remote remote = {.addr = addr, .len = op->width, .rkey = (uint32_t)rkey};
+	struct nic_rdm_remote remote = {.addr = addr, .len = op->width, .rkey = key(op->ep, rkey)};
 	struct nic_iov operand = {&op->operand, op->width}, compare = {&op->compare, op->width};
 	struct nic_iov result = {&op->old, op->width};
 	struct nic_rdm_atomic atomic = {

@@ -61,6 +61,7 @@ struct ux_md {
 	struct pmd_engine *engine;
 	struct nic *nic;
 	struct nic_pd *pd;
+	struct nic_mr *all; /* the region that stands for every registration; NULL: each has one of its own */
 };
 
 struct ux_ep {
@@ -76,6 +77,7 @@ struct ux_ep {
 	ucs_status_t failed; /* UCS_OK: no operation has been reported as failed */
 	bool broken;	     /* guarded by the engine's lock: an operation has failed; post no more */
 	uint32_t token;	     /* of the peer's interface */
+	uint32_t key;	     /* the R_Key of all memory of the peer; 0: each registration has its own */
 };
 
 enum ux_kind {
@@ -205,8 +207,8 @@ ucs_status_t ux_devices(struct uct_md *md, struct uct_device_resource **out, uns
 ucs_status_t ux_iface_open(struct uct_md *md, struct uct_worker *worker, const struct uct_iface_params *params,
 			   const void *config, struct uct_iface **out);
 int ux_iface_reaches(const struct uct_iface *iface, const void *dev_addr);
-/** Decode an interface's address. @param token receives its token; NULL: not wanted. */
-struct nic_rdm_addr ux_address(const void *dev_addr, const void *iface_addr, uint32_t *token);
+/** Decode an interface's address. @param ep receives its token and key; NULL: they are not wanted. */
+struct nic_rdm_addr ux_address(const void *dev_addr, const void *iface_addr, struct ux_ep *ep);
 /** Whether the address is that of the interface's own device. */
 bool ux_iface_is_near(const struct uct_iface *iface, const void *dev_addr);
 
