@@ -18,7 +18,7 @@ enum part_order {
 	PART_ROUTE,	/* (device, QPN): look up the route twice. @return the path, -1: the results differ */
 	PART_FORWARD,	/* (device, QPN): receive a datagram for QPN. @return whether the engine kept it from the NIC */
 	PART_REST,	/* (): trim links as if long unused. @return how many outgoing links are left */
-	PART_FORK,	/* (): fork a child that does nothing. @return its PID */
+	PART_FORK,	/* (): fork a child that does nothing, and wait until it runs. @return its PID */
 	PART_NUMBER,	/* (): @return the number of the function */
 	PART_NO_QP,	/* (): @return packets received for unknown QPNs */
 	PART_BY_LINK,	/* (): @return packets received by links */
