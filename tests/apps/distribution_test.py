@@ -68,6 +68,15 @@ def sleepers(folder, trees=()):
     return found
 
 
+def sleeps(pid):
+    """@return whether the process has become the program sleep"""
+    try:
+        with open(f"/proc/{pid}/comm", encoding="utf-8") as comm:
+            return comm.read() == "sleep\n"
+    except OSError:
+        return False
+
+
 def mounts(folder):
     with open("/proc/self/mountinfo", encoding="utf-8") as table:
         return [line.split()[4] for line in table if line.split()[4].startswith(folder)]
@@ -89,7 +98,7 @@ def ended(tally, name, process, signum, folder, begun):
 def main():
     harness.options(__doc__)
     harness.need_root()
-    harness.need_programs("unshare", "chroot", "ip", "ldd", "debootstrap")
+    harness.need_programs("unshare", "chroot", "pivot_root", "ip", "ldd", "debootstrap")
     if subprocess.run(["unshare", "--mount", "--pid", "--net", "--fork", "--propagation", "private", "true"],
                       check=False).returncode:
         harness.skip("namespaces cannot be made here")
@@ -106,7 +115,7 @@ def main():
                      not os.listdir(f"{folder}/tmp"), f"exit code {code}", process.output())
         for signum in signal.SIGTERM, signal.SIGINT:
             process = start(folder, "sh", "-c", "sleep 300 & sleep 300")
-            begun = harness.until(60, lambda: len(sleepers(folder)) >= 3)
+            begun = harness.until(60, lambda: sum(map(sleeps, sleepers(folder))) == 2)
             ended(tally, f"{signum.name} while a command runs in the tree", process, signum, folder, begun)
         process = start(folder, slow=f"{folder}/slow")
         begun = harness.until(60, lambda: os.path.exists(f"{folder}/slow"))
