@@ -456,7 +456,6 @@ static int start(struct daemon *d, const struct options *o, int told_fd)
 {
 	struct start s = {d, o, told_fd};
 	const struct guard_job job = {start_guarded, start_settle, &s, o->device ? o->device : "", o->stay};
-
 	const uint8_t failed = 1;
 	int code = o->uplink.args ? guard_run(d, &job) : daemon_run(d, o, told_fd);
 

@@ -94,7 +94,13 @@ def serving(tally, side):
 
 def crash(tally, side):
     """A daemon ends by a signal while it starts: SIGXFSZ, when it makes its memory."""
-    done = uplinks.up(Within(side, "prlimit", "--fsize=0"))
+    dying = Within(side, "prlimit", "--fsize=0")
+    argv = [f"{os.environ['UROCE_BUILD']}/pmd/uroced", "--device", side.address, "--uplink",
+            "net_af_packet0,iface=ua", "--foreground"]
+    done = subprocess.run(dying.command(argv), capture_output=True, text=True, timeout=20, check=False)
+    tally.result("uroced --foreground crashes: it says so", done.returncode == 1 and
+                 done.stderr.count("ended it while it started") == 1, f"exit code {done.returncode}", done.stderr)
+    done = uplinks.up(dying)
     gone = harness.until(20, lambda: not uplinks.told(side))
     tally.result("the first daemon crashes: uroce up says so, and its guard ends", done.returncode == 1 and
                  "ended while it started" in done.stderr and gone, f"exit code {done.returncode}", done.stderr,
