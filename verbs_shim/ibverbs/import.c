@@ -35,7 +35,9 @@ SHIM_EXPORT struct ibv_context *ibv_import_device(int cmd_fd)
 	if (is_cmd_fd(cmd_fd) || !shim_real(ibv_import_device))
 		return shim_fail(EOPNOTSUPP);
 	shim_real_devices_only = true;
+	shim_sysfs_bypass(1); /* as for the list of real devices */
 	context = shim_real(ibv_import_device)(cmd_fd);
+	shim_sysfs_bypass(-1);
 	shim_real_devices_only = false;
 	return context;
 }
