@@ -318,7 +318,7 @@ static void thread__leaves_packets_to_polling_applications(void **state)
 	(void)state;
 	SKIP_UNDER_TSAN("makes a poll take longer than the thread believes that polls can be apart");
 #ifdef TEST_EMULATED
-	print_message("an emulated CPU polls less often than the thread takes for polling\n");
+	print_message("on an emulated CPU, polls are further apart than the thread expects\n");
 	skip();
 #endif
 	ends_open(&a, &device[0], &b, &device[1]);
