@@ -25,11 +25,9 @@ static const char *const settings[] = {
 #undef PMD_SETTING
 };
 
-bool pmd_setting_switch(const char *variable, bool unset, bool *out)
+bool pmd_setting_switch(const char *value, bool by_default, bool *out)
 {
-	const char *value = getenv(variable);
-
-	*out = value && value[0] ? strcmp(value, "on") == 0 : unset;
+	*out = value && value[0] ? strcmp(value, "on") == 0 : by_default;
 	return *out || !value || !value[0] || strcmp(value, "off") == 0;
 }
 

@@ -6,9 +6,9 @@
 
 #include <stdbool.h>
 
-/** Read a setting that is on or off. @param out its value; if it is not set: `unset`. @return false: it is neither on
- * nor off. */
-bool pmd_setting_switch(const char *variable, bool unset, bool *out);
+/** Read a setting that is on or off. @param value the variable's, as getenv() returns it. @param by_default the result
+ * if the variable is unset or empty. @return false: it is neither on nor off. */
+bool pmd_setting_switch(const char *value, bool by_default, bool *out);
 
 /** Once a process: name on stderr the variables of the environment that look like settings and are none. */
 void pmd_settings_tell(void);

@@ -285,8 +285,8 @@ int pmd_links_open(struct pmd_host *host, struct pmd_control *control, struct pm
 	struct pmd_links *l;
 
 	*out = NULL;
-	if (!pmd_setting_switch(*wrong = "UROCE_RING", true, &ring) ||
-	    !pmd_setting_switch(*wrong = "UROCE_ONE_COPY", true, &one_copy))
+	if (!pmd_setting_switch(getenv(*wrong = "UROCE_RING"), true, &ring) ||
+	    !pmd_setting_switch(getenv(*wrong = "UROCE_ONE_COPY"), true, &one_copy))
 		return -EINVAL;
 	if (!ring)
 		return 0;

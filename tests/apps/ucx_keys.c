@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ucx_keys.c - which memory a remote key of UCX's UCP opens: PUTs of one worker to memory of another, with the key of
- * a region. Prints how each ended. Fails if memory does not agree with that.
+ * ucx_keys.c - which memory a remote key of UCX's UCP opens. One worker accesses memory of another with the key of its
+ * region, of another region, and of a region of its own. Prints how each access ended, and fails if the data do not
+ * agree with that. UROCE_UCX_ONE_KEY is the target's setting; the origin has the opposite one.
  *
  * usage: ucx_keys
  */
@@ -13,11 +14,21 @@
 #include <ucp/api/ucp.h>
 
 #define BYTES 4096u
+#define WORDS (BYTES / 8)
 
 struct side {
 	ucp_context_h context;
 	ucp_worker_h worker;
 };
+
+/** A registered region. */
+struct region {
+	struct side *owner;
+	uint64_t *words;
+	ucp_mem_h memh;
+};
+
+static struct side target, origin;
 
 static void check(ucs_status_t status, const char *what)
 {
@@ -29,7 +40,7 @@ static void check(ucs_status_t status, const char *what)
 
 static void side_open(struct side *side)
 {
-	ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES, .features = UCP_FEATURE_RMA};
+	ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES, .features = UCP_FEATURE_RMA | UCP_FEATURE_AMO64};
 	ucp_worker_params_t worker_params = {0};
 	ucp_config_t *config;
 
@@ -45,26 +56,28 @@ static void side_close(struct side *side)
 	ucp_cleanup(side->context);
 }
 
-static ucp_mem_h map(struct side *side, void *memory)
+static struct region map(struct side *owner)
 {
+	struct region region = {.owner = owner};
 	ucp_mem_map_params_t params = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH,
-				       .address = memory,
 				       .length = BYTES};
-	ucp_mem_h memh;
 
-	check(ucp_mem_map(side->context, &params, &memh), "ucp_mem_map");
-	return memh;
+	region.words = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	params.address = region.words;
+	check(region.words == MAP_FAILED ? UCS_ERR_NO_MEMORY : UCS_OK, "mmap");
+	check(ucp_mem_map(owner->context, &params, &region.memh), "ucp_mem_map");
+	return region;
 }
 
-static ucs_status_t finish(struct side *origin, struct side *target, ucs_status_ptr_t request)
+static ucs_status_t finish(ucs_status_ptr_t request)
 {
 	ucs_status_t status;
 
 	if (!UCS_PTR_IS_PTR(request))
 		return UCS_PTR_STATUS(request);
 	while ((status = ucp_request_check_status(request)) == UCS_INPROGRESS) {
-		ucp_worker_progress(origin->worker);
-		ucp_worker_progress(target->worker);
+		ucp_worker_progress(origin.worker);
+		ucp_worker_progress(target.worker);
 	}
 	ucp_request_free(request);
 	return status;
@@ -75,15 +88,32 @@ static void on_error(void *arg, ucp_ep_h ep, ucs_status_t status)
 	*(ucs_status_t *)arg = status;
 }
 
-/** PUT to the target's memory, with the key of `memh`, on an endpoint of its own. @return how that ended. */
-static ucs_status_t put(struct side *origin, struct side *target, void *to, ucp_mem_h memh, const void *data)
+enum access { PUT, GET, ADD };
+
+static ucs_status_ptr_t start(enum access access, ucp_ep_h ep, uint64_t *local, uint64_t remote, ucp_rkey_h rkey)
+{
+	ucp_request_param_t param = {0},
+			    word = {.op_attr_mask = UCP_OP_ATTR_FIELD_DATATYPE, .datatype = ucp_dt_make_contig(8)};
+
+	switch (access) {
+	case PUT:
+		return ucp_put_nbx(ep, local, BYTES, remote, rkey, &param);
+	case GET:
+		return ucp_get_nbx(ep, local, BYTES, remote, rkey, &param);
+	default:
+		return ucp_atomic_op_nbx(ep, UCP_ATOMIC_OP_ADD, local, 1, remote, rkey, &word);
+	}
+}
+
+/** Access a region of the target with the key of `key`, on an endpoint of its own. @return how that ended. */
+static ucs_status_t try(enum access access, const struct region *to, const struct region *key, uint64_t *local)
 {
 	ucs_status_t failure = UCS_OK, status;
 	ucp_ep_params_t params = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS |
 						UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE | UCP_EP_PARAM_FIELD_ERR_HANDLER,
 				  .err_mode = UCP_ERR_HANDLING_MODE_PEER,
 				  .err_handler = {.cb = on_error, .arg = &failure}};
-	ucp_request_param_t param = {0},
+	ucp_request_param_t none = {0},
 			    force = {.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS, .flags = UCP_EP_CLOSE_FLAG_FORCE};
 	ucp_address_t *address;
 	ucp_rkey_h rkey;
@@ -91,57 +121,73 @@ static ucs_status_t put(struct side *origin, struct side *target, void *to, ucp_
 	void *packed;
 	ucp_ep_h ep;
 
-	check(ucp_worker_get_address(target->worker, &address, &length), "ucp_worker_get_address");
+	check(ucp_worker_get_address(target.worker, &address, &length), "ucp_worker_get_address");
 	params.address = address;
-	check(ucp_ep_create(origin->worker, &params, &ep), "ucp_ep_create");
-	check(ucp_rkey_pack(target->context, memh, &packed, &length), "ucp_rkey_pack");
+	check(ucp_ep_create(origin.worker, &params, &ep), "ucp_ep_create");
+	check(ucp_rkey_pack(key->owner->context, key->memh, &packed, &length), "ucp_rkey_pack");
 	check(ucp_ep_rkey_unpack(ep, packed, &rkey), "ucp_ep_rkey_unpack");
-	status = finish(origin, target, ucp_put_nbx(ep, data, BYTES, (uintptr_t)to, rkey, &param));
+	status = finish(start(access, ep, local, (uintptr_t)to->words, rkey));
 	if (!status)
-		status = finish(origin, target, ucp_ep_flush_nbx(ep, &param));
+		status = finish(ucp_ep_flush_nbx(ep, &none));
 	ucp_rkey_destroy(rkey);
 	ucp_rkey_buffer_release(packed);
-	finish(origin, target, ucp_ep_close_nbx(ep, failure || status ? &force : &param));
-	ucp_worker_release_address(target->worker, address);
+	finish(ucp_ep_close_nbx(ep, failure || status ? &force : &none));
+	ucp_worker_release_address(target.worker, address);
 	return failure ? failure : status;
 }
 
-/** The same, told; the memory must have the data exactly if the PUT succeeded. @return whether it is so. */
-static int agrees(const char *what, struct side *origin, struct side *target, uint8_t *to, ucp_mem_h memh)
+/** As try(), and print how it ended. @return whether the data agree with that. */
+static int agrees(enum access access, const struct region *to, const char *whose, const struct region *key)
 {
-	static const uint8_t zeros[BYTES];
-	uint8_t data[BYTES];
+	static const char *const names[] = {"PUT", "GET", "ADD"};
+	uint64_t local[WORDS], remote_before[WORDS], local_before[WORDS];
 	ucs_status_t status;
+	int moved, kept;
 
-	memset(data, 0x5a, BYTES);
-	memset(to, 0, BYTES);
-	status = put(origin, target, to, memh, data);
-	printf("%s: %s\n", what, ucs_status_string(status));
-	if (!memcmp(to, status ? zeros : data, BYTES))
+	for (unsigned i = 0; i < WORDS; i++) {
+		remote_before[i] = to->words[i] = i + 1;
+		local_before[i] = local[i] = 1000 * (i + 1);
+	}
+	status = try(access, to, key, local);
+	printf("%s, %s key: %s\n", names[access], whose, ucs_status_string(status));
+	if (access == GET)
+		moved = !memcmp(local, remote_before, BYTES);
+	else if (access == PUT)
+		moved = !memcmp(to->words, local_before, BYTES);
+	else
+		moved = to->words[0] == remote_before[0] + local_before[0];
+	kept = !memcmp(to->words, remote_before, BYTES) && !memcmp(local, local_before, BYTES);
+	if (status ? kept : moved)
 		return 1;
-	printf("FAILED: its memory says something else\n");
+	printf("FAILED: the data do not agree with that\n");
 	return 0;
 }
 
 int main(void)
 {
-	uint8_t *memory = mmap(NULL, 2 * BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	void *none = mmap(NULL, BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	struct side origin, target;
-	ucp_mem_h first, second;
-	int good;
+	const char *one_key = getenv("UROCE_UCX_ONE_KEY");
+	struct region region, other, foreign, closed;
+	uint64_t local[WORDS] = {0};
+	int good = 1;
 
-	if (memory == MAP_FAILED || none == MAP_FAILED)
-		return 1;
-	side_open(&origin);
 	side_open(&target);
-	first = map(&target, memory);
-	second = map(&target, memory + BYTES);
-	good = agrees("its own key", &origin, &target, memory + BYTES, second) &
-	       agrees("the key of another region", &origin, &target, memory + BYTES, first);
-	printf("memory that cannot be written: %s\n", ucs_status_string(put(&origin, &target, none, first, memory)));
-	check(ucp_mem_unmap(target.context, first), "ucp_mem_unmap");
-	check(ucp_mem_unmap(target.context, second), "ucp_mem_unmap");
+	setenv("UROCE_UCX_ONE_KEY", one_key && !strcmp(one_key, "on") ? "off" : "on", 1);
+	side_open(&origin);
+	region = map(&target);
+	other = map(&target);
+	closed = map(&target);
+	foreign = map(&origin);
+	for (enum access access = PUT; access <= ADD; access++) {
+		good &= agrees(access, &region, "its own", &region);
+		good &= agrees(access, &region, "another region's", &other);
+		good &= agrees(access, &region, "the origin's", &foreign);
+	}
+	mprotect(closed.words, BYTES, PROT_READ);
+	printf("PUT, read-only memory: %s\n", ucs_status_string(try(PUT, &closed, &closed, local)));
+	check(ucp_mem_unmap(target.context, region.memh), "ucp_mem_unmap");
+	check(ucp_mem_unmap(target.context, other.memh), "ucp_mem_unmap");
+	check(ucp_mem_unmap(target.context, closed.memh), "ucp_mem_unmap");
+	check(ucp_mem_unmap(origin.context, foreign.memh), "ucp_mem_unmap");
 	side_close(&origin);
 	side_close(&target);
 	return good ? 0 : 1;

@@ -11,8 +11,6 @@
 #include "settings.h"
 #include "ucx.h"
 
-#define ONE_KEY "UROCE_UCX_ONE_KEY"
-
 #define RIGHTS (NIC_ACCESS_LOCAL_WRITE | NIC_ACCESS_REMOTE_READ | NIC_ACCESS_REMOTE_WRITE | NIC_ACCESS_REMOTE_ATOMIC)
 
 /** Find the devices. @return how many. */
@@ -77,6 +75,7 @@ static int domain_create(struct ux_md *md, bool one_key)
 
 ucs_status_t ux_md_open(void *component, const char *name, const void *ops, struct uct_md **out)
 {
+	const char *setting = secure_getenv("UROCE_UCX_ONE_KEY");
 	struct ux_md *md = calloc(1, sizeof(*md));
 	ucs_status_t status;
 	bool one_key;
@@ -84,9 +83,9 @@ ucs_status_t ux_md_open(void *component, const char *name, const void *ops, stru
 
 	if (!md)
 		return UCS_ERR_NO_MEMORY;
-	if (!pmd_setting_switch(ONE_KEY, false, &one_key)) {
-		fprintf(stderr, "uroce: UCX transport: %s: " ONE_KEY " is '%.32s'; use on or off\n", name,
-			getenv(ONE_KEY));
+	if (!pmd_setting_switch(setting, false, &one_key)) {
+		fprintf(stderr, "uroce: UCX transport: %s: UROCE_UCX_ONE_KEY is '%.32s'; use on or off\n", name,
+			setting);
 		free(md);
 		return UCS_ERR_INVALID_PARAM;
 	}
