@@ -22,10 +22,12 @@ def blocks(document):
 def sources(folder):
     """Copy the checkout: what git knows, and what it does not ignore; without git, all but build folders."""
     git = ["git", "-c", f"safe.directory={harness.ROOT}", "-C", harness.ROOT]
-    listing = subprocess.run([*git, "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
-                             capture_output=True, text=True, check=False)
-    if listing.returncode:
-        shutil.copytree(harness.ROOT, folder, symlinks=True, ignore=shutil.ignore_patterns("build*", ".git"))
+    listing = shutil.which("git") and subprocess.run([*git, "ls-files", "-z", "--cached", "--others",
+                                                      "--exclude-standard"], capture_output=True, text=True,
+                                                     check=False)
+    if not listing or listing.returncode:
+        build = os.path.basename(os.environ["UROCE_BUILD"])
+        shutil.copytree(harness.ROOT, folder, symlinks=True, ignore=shutil.ignore_patterns("build*", ".git", build))
         return
     for name in listing.stdout.split("\0")[:-1]:
         path = os.path.join(harness.ROOT, name)

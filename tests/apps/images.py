@@ -12,10 +12,12 @@ import harness
 import podman
 
 NAMES = ("uroce", "uroce:openmpi")
+# Open MPI 5 or 4
+LAUNCHERS = ["prterun", "prted"] if shutil.which("prted") else ["orted"]
 PROGRAMS = ["ib_write_bw", "ib_send_lat", "ibv_devinfo", "ibv_rc_pingpong", "fi_info", "sh", "cat", "env", "grep",
-            "date", "sleep", "timeout", "rm", "mv", "tr", "tail", "mktemp", "echo", "id", "ls", "head", "seq",
-            "mpirun.openmpi", "orted", "ssh", "ssh-keygen", "hostname"]
-SHARED = ("/usr/lib/python3/dist-packages/mpi4py", "/usr/share/openmpi", "/etc/openmpi")
+            "date", "sleep", "timeout", "rm", "mv", "tr", "tail", "mktemp", "echo", "id", "ls", "head", "seq", "uname",
+            "mpirun.openmpi", *LAUNCHERS, "ssh", "ssh-keygen", "hostname"]
+SHARED = ("/usr/lib/python3/dist-packages/mpi4py", "/usr/share/openmpi", "/usr/share/prte", "/etc/openmpi")
 BY_ARCHITECTURE = ("openmpi/lib", "pmix2")
 PASSWD = "root:x:0:0::/root:/bin/sh\nuroce:x:1000:1000::/home/uroce:/bin/sh\n"
 # What every image of a distribution has.
@@ -88,9 +90,13 @@ class Host(podman.Host):
         self.tree.program(sshd())
         os.makedirs(self.tree.root + "/usr/sbin", exist_ok=True)
         os.symlink("../bin/sshd", self.tree.root + "/usr/sbin/sshd")
+        os.makedirs(self.tree.root + "/usr/lib/openssh")
+        for part in glob.glob(os.path.join(os.path.dirname(sshd()), "../lib/openssh/sshd-*")):  # since OpenSSH 9.8
+            shutil.copy(part, self.tree.root + "/usr/lib/openssh")
+            self.tree.needed(part)
         os.rename(self.tree.root + "/usr/bin/mpirun.openmpi", self.tree.root + "/usr/bin/mpirun")
         libraries = os.path.dirname(os.path.dirname(glob.glob("/usr/lib/*/openmpi/lib")[0]))
-        for folder in [*SHARED, *(f"{libraries}/{name}" for name in BY_ARCHITECTURE)]:
+        for folder in filter(os.path.isdir, [*SHARED, *(f"{libraries}/{name}" for name in BY_ARCHITECTURE)]):
             shutil.copytree(folder, self.tree.root + folder, symlinks=True, dirs_exist_ok=True)
             for path in glob.glob(folder + "/**/*.so", recursive=True):
                 self.tree.needed(path)
