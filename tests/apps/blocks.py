@@ -19,6 +19,12 @@ def blocks(document):
         return [match.group(2) for match in FENCE.finditer(f.read())]
 
 
+def unwanted(where, names):
+    """@return those names in a folder of the checkout that are build folders, or git's"""
+    return [name for name in names if os.path.join(where, name) == os.environ["UROCE_BUILD"] or
+            where == harness.ROOT and (name in ("build", ".git") or name.startswith("build-"))]
+
+
 def sources(folder):
     """Copy the checkout: what git knows, and what it does not ignore; without git, all but build folders."""
     git = ["git", "-c", f"safe.directory={harness.ROOT}", "-C", harness.ROOT]
@@ -26,8 +32,7 @@ def sources(folder):
                                                       "--exclude-standard"], capture_output=True, text=True,
                                                      check=False)
     if not listing or listing.returncode:
-        build = os.path.basename(os.environ["UROCE_BUILD"])
-        shutil.copytree(harness.ROOT, folder, symlinks=True, ignore=shutil.ignore_patterns("build*", ".git", build))
+        shutil.copytree(harness.ROOT, folder, symlinks=True, ignore=unwanted)
         return
     for name in listing.stdout.split("\0")[:-1]:
         path = os.path.join(harness.ROOT, name)

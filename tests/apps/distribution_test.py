@@ -95,6 +95,21 @@ def ended(tally, name, process, signum, folder, begun):
         subprocess.run(["umount", mount], check=False)
 
 
+def in_chroot(tally, folder):
+    """Where this runs in a chroot itself, pivot_root fails."""
+    with open(f"{folder}/bin/pivot_root", "w", encoding="utf-8") as f:
+        f.write("#!/bin/sh\nexit 1\n")
+    os.chmod(f"{folder}/bin/pivot_root", 0o755)
+    process = start(folder, "sh", "-c", "echo in; exit 7")
+    code = process.wait(60)
+    tally.result("in a chroot: the command's exit code", code == 7 and "\nin\n" in process.output() and
+                 "pivot_root fails here" in process.output(), f"exit code {code}", process.output())
+    process = start(folder, "sh", "-c", "sleep 300 & sleep 300")
+    begun = harness.until(60, lambda: sum(map(sleeps, sleepers(folder))) == 2)
+    ended(tally, "in a chroot: SIGTERM while a command runs in the tree", process, signal.SIGTERM, folder, begun)
+    os.unlink(f"{folder}/bin/pivot_root")
+
+
 def main():
     harness.options(__doc__)
     harness.need_root()
@@ -117,6 +132,7 @@ def main():
             process = start(folder, "sh", "-c", "sleep 300 & sleep 300")
             begun = harness.until(60, lambda: sum(map(sleeps, sleepers(folder))) == 2)
             ended(tally, f"{signum.name} while a command runs in the tree", process, signum, folder, begun)
+        in_chroot(tally, folder)
         process = start(folder, slow=f"{folder}/slow")
         begun = harness.until(60, lambda: os.path.exists(f"{folder}/slow"))
         ended(tally, "SIGTERM while debootstrap works", process, signal.SIGTERM, folder, begun)

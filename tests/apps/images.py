@@ -12,8 +12,8 @@ import harness
 import podman
 
 NAMES = ("uroce", "uroce:openmpi")
-# Open MPI 5 or 4
-LAUNCHERS = ["prterun", "prted"] if shutil.which("prted") else ["orted"]
+# Of Open MPI 4, and of Open MPI 5.
+LAUNCHERS = [name for name in ("orted", "prterun", "prted") if shutil.which(name)] or ["orted"]
 PROGRAMS = ["ib_write_bw", "ib_send_lat", "ibv_devinfo", "ibv_rc_pingpong", "fi_info", "sh", "cat", "env", "grep",
             "date", "sleep", "timeout", "rm", "mv", "tr", "tail", "mktemp", "echo", "id", "ls", "head", "seq", "uname",
             "mpirun.openmpi", *LAUNCHERS, "ssh", "ssh-keygen", "hostname"]
@@ -126,6 +126,10 @@ build)
 		shift
 	done
 	exit 1 ;;
+start) # podman-compose 1.3 tells nobody how a container has ended
+	{words} "$@" || code=$?
+	[ -z "$code" ] || echo "exit code: $code"
+	exit "${{code:-0}}" ;;
 *) exec {words} "$@" ;;
 esac''')
         return dict(os.environ, PATH=f"{self.bin}:{os.environ['PATH']}")

@@ -184,6 +184,8 @@ int main(void)
 	}
 	mprotect(closed.words, BYTES, PROT_READ);
 	printf("PUT, read-only memory: %s\n", ucs_status_string(try(PUT, &closed, &closed, local)));
+	munmap(closed.words, BYTES);
+	printf("PUT, unmapped memory: %s\n", ucs_status_string(try(PUT, &closed, &closed, local)));
 	check(ucp_mem_unmap(target.context, region.memh), "ucp_mem_unmap");
 	check(ucp_mem_unmap(target.context, other.memh), "ucp_mem_unmap");
 	check(ucp_mem_unmap(target.context, closed.memh), "ucp_mem_unmap");

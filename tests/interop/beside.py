@@ -16,7 +16,7 @@ import initramfs  # noqa: E402
 PINGPONGS = "ibv_rc_pingpong ibv_uc_pingpong ibv_ud_pingpong ibv_srq_pingpong".split()
 # rdma_rxe has taken RoCE's port in the guest's first network namespace; its device is visible in all of them.
 NAMESPACE = "unshare -n /bin/sh -c 'export LD_LIBRARY_PATH=/uroce UROCE_UROCED=/bin/uroced; /bin/ip link set lo up; {}'"
-# The client tries once to connect to the server's TCP port, 18515. If the server ends before, there is no client.
+# The client tries once to connect to the server's TCP port, 18515. If the server ends first, it is not started.
 LISTENING = 'grep -q ":4853 .* 0A " /proc/net/tcp /proc/net/tcp6'
 PAIR = ("{program} -d {device} -g {gid} -n 100 {more} > /tmp/server & "
         "until " + LISTENING + "; do kill -0 $! || exit 1; sleep 0.1; done; "
