@@ -127,9 +127,10 @@ build)
 	done
 	exit 1 ;;
 start) # podman-compose 1.3 tells nobody how a container has ended
+	code=0
 	{words} "$@" || code=$?
-	[ -z "$code" ] || echo "exit code: $code"
-	exit "${{code:-0}}" ;;
+	[ "$code" = 0 ] || echo "exit code: $code"
+	exit "$code" ;;
 *) exec {words} "$@" ;;
 esac''')
         return dict(os.environ, PATH=f"{self.bin}:{os.environ['PATH']}")
