@@ -151,17 +151,6 @@ static enum answer ask_any(const struct daemon *d, const struct listed *function
 	return answer;
 }
 
-/** The first function in the list has answered that its device has none of the addresses: remove all functions of this
- *  device from the list. */
-static void device_skip(struct listed *listed, unsigned n)
-{
-	const struct nic_gid key = listed[0].gid;
-
-	for (unsigned i = 0; i < n; i++)
-		if (listed[i].n != 0 && pmd_gid_equal(&listed[i].gid, &key))
-			listed[i] = (struct listed){0};
-}
-
 bool find_device(const struct daemon *d, const struct nic_gid *gids, unsigned n_gids, bool with_daemons,
 		 struct nic_gid *key)
 {
@@ -181,8 +170,6 @@ bool find_device(const struct daemon *d, const struct nic_gid *gids, unsigned n_
 		found = answer == ANSWER_YES;
 		if (found)
 			*key = listed[i].gid;
-		else if (answer == ANSWER_NO)
-			device_skip(listed + i, n - i);
 	}
 	free(listed);
 	return found;
