@@ -32,7 +32,7 @@
 #define TICK_MS	       50
 #define IDLE_NS	       1000000000u /* exit after this time without functions */
 #define FIRST_NS       4000000000u /* additional time for the first function to join */
-#define START_TRIES    50	   /* tries while an ending daemon has sockets of the address open: 1 s in all */
+#define START_TRIES    75 /* tries while an ending daemon has sockets of the address open: longer than IDLE_NS */
 #define START_PAUSE_NS 20000000
 
 struct options {

@@ -78,6 +78,7 @@ struct slot {
 	uint64_t joined_ns;   /* when the function joined this daemon or was adopted, CLOCK_MONOTONIC */
 	uint64_t due_ns;      /* when to check the slot again; 0: only on an event */
 	unsigned misses;      /* consecutive times that adoption failed or did not last */
+	uint64_t foreign_ns;  /* when the first of them ended, CLOCK_MONOTONIC */
 	bool strange; /* SLOT_FOREIGN: the policy does not admit the user of the process that listens under the name */
 	uint32_t keeper_sent; /* generation of the last keeper sent to the function */
 	uint32_t gids_sent[NIC_GID_TABLE_LEN];
@@ -199,6 +200,8 @@ void clients_refuse(struct daemon *d, int error, const char *sentence);
 /* uroced_slots.c */
 /** Look for functions of a previous daemon, and send PROTO_ADOPT to them. */
 void slots_probe(struct daemon *d);
+/** A client waits to join: look soon for the functions that have not come over. */
+void slots_hurry(struct daemon *d);
 /** Whether functions can join: no adoption is pending, or all sockets are known anyway. */
 bool slots_ready(const struct daemon *d);
 /** Write a message that names a function whose adoption is pending. */
@@ -241,6 +244,8 @@ int gids_adopt(struct daemon *d, const struct nic_gid *gid, unsigned entry);
 /** Remove all addresses. */
 void gids_forget(struct daemon *d);
 int gids_find(const struct daemon *d, const struct nic_gid *gid);
+/** Whether the device may get the address later: it names the device, was asked for, or may come to the interface. */
+bool gids_may_come(const struct daemon *d, const struct nic_gid *gid);
 /** Accept clients under all names of the device, or (if not `on`) stop accepting. */
 void gids_listen(struct daemon *d, bool on);
 /** Follow an interface from now on. @return 0 or a negative errno. */

@@ -146,34 +146,45 @@ void clients_accept(struct daemon *d, int name_fd)
 		client_close(c);
 }
 
+/** Write why the client's address is not in the GID table. */
+static void client_blame(const struct daemon *d, const struct client *c, char *err, size_t err_len)
+{
+	char address[PMD_GID_TEXT];
+
+	if (!slots_ready(d))
+		slots_blame(d, err, err_len);
+	else if (d->why[0])
+		snprintf(err, err_len, "%s", d->why);
+	else
+		snprintf(err, err_len, "%s has gone from the interface of the device; use another address",
+			 pmd_gid_str(&c->join.gid, address, sizeof(address)));
+}
+
 /** If the device is ready and has the client's address, let the client join, or refuse it if joining fails. Otherwise
  *  let the client wait or, if this is the `last` try, refuse it. A refusal tells the client the reason. */
 static void client_join(struct daemon *d, struct client *c, bool last)
 {
+	bool found = slots_ready(d) && gids_find(d, &c->join.gid) >= 0;
 	char err[256] = "";
 	int rc = -EAGAIN;
 
-	if (slots_ready(d) && gids_find(d, &c->join.gid) >= 0) {
+	if (found)
 		rc = slots_join(d, c->fd, &c->peer, &c->join, err, sizeof(err));
-		if (rc == 0) {
-			c->fd = -1; /* the slot owns the connection now */
-			return;
-		}
-	} else if (!last) {
+	if (rc == 0) {
+		c->fd = -1; /* the slot owns the connection now */
+	} else if (slots_ready(d) && !found && !gids_may_come(d, &c->join.gid)) {
+		/* It tries again, and starts a daemon of its own. */
+		client_close(c);
+	} else if (!last && (!found || rc == -EADDRNOTAVAIL)) {
+		/* -EADDRNOTAVAIL: an address of the table has left the host, perhaps just now. */
+		slots_hurry(d);
 		c->joining = true;
-		return;
-	} else if (!slots_ready(d)) {
-		slots_blame(d, err, sizeof(err));
-	} else if (d->why[0]) {
-		snprintf(err, sizeof(err), "%s", d->why);
 	} else {
-		char address[PMD_GID_TEXT];
-
-		snprintf(err, sizeof(err), "%s has gone from the interface of the device; use another address",
-			 pmd_gid_str(&c->join.gid, address, sizeof(address)));
+		if (!found)
+			client_blame(d, c, err, sizeof(err));
+		d->stats.refused_join++;
+		client_refuse(c, -rc, err);
 	}
-	d->stats.refused_join++;
-	client_refuse(c, -rc, err);
 }
 
 void clients_refuse(struct daemon *d, int error, const char *sentence)
@@ -212,6 +223,9 @@ static bool client_message(struct daemon *d, struct client *c, struct proto_msg 
 	memcpy(&c->join, m->data, sizeof(c->join));
 	if (c->join.follow != PROTO_FOLLOW_NONE)
 		gids_follow(d, c->join.iface, c->join.follow);
+	/* The device may have lost the address that is its key, with the functions that wanted it. */
+	if (!d->iface[0] && pmd_gid_equal(&c->join.gid, &d->key) && gids_find(d, &d->key) < 0 && gids_fix(d, &d->key))
+		d->retry_ns = daemon_now_ns();
 	client_join(d, c, false);
 	return true;
 }

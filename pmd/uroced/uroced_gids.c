@@ -214,6 +214,17 @@ bool gids_fix(struct daemon *d, const struct nic_gid *gid)
 	return true;
 }
 
+bool gids_may_come(const struct daemon *d, const struct nic_gid *gid)
+{
+	if (d->follow == PROTO_FOLLOW_ALL || (d->follow == PROTO_FOLLOW_V6 && !pmd_gid_is_v4(gid)) ||
+	    pmd_gid_equal(gid, &d->key))
+		return true;
+	for (unsigned i = 0; i < d->n_fixed; i++)
+		if (pmd_gid_equal(gid, &d->fixed[i]))
+			return true;
+	return false;
+}
+
 /* ---- updating the GID table ----------------------------------------------------------------------------- */
 
 /** Add missing addresses to the table, and remove surplus addresses unless adoptions are pending. @return whether the

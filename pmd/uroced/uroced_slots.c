@@ -24,12 +24,13 @@
 #include "uroced.h"
 #include "uroced_slots.h"
 
-#define STAYED_NS      10000000000u /* after this time an adoption counts as a success */
-#define LOOK_NS	       20000000	    /* delay before we try again to adopt a function; doubles each time */
-#define LOOK_DOUBLES   8	    /* up to 5 s between tries */
-#define UNASKED_MISSES 12	    /* tries (about 20 s) after which slots_any_unasked() ignores a process */
-#define UNTOLD_NS      20000000000u /* time that functions have after our start to tell us their services */
-#define TELL_AGAIN_NS  100000000u
+#define STAYED_NS     10000000000u /* after this time an adoption counts as a success */
+#define LOOK_NS	      20000000	   /* delay before we try again to adopt a function; doubles each time */
+#define LOOK_DOUBLES  8		   /* up to 5 s between tries */
+#define HURRY_NS      200000000	   /* longest delay between tries while a client waits */
+#define UNASKED_NS    20000000000u /* time after which slots_any_unasked() ignores a process */
+#define UNTOLD_NS     20000000000u /* time that functions have after our start to tell us their services */
+#define TELL_AGAIN_NS 100000000u
 
 void slot_command(struct slot *s)
 {
@@ -125,6 +126,8 @@ static void slot_free(struct daemon *d, unsigned n)
  *  again later, after a delay that doubles each time. */
 static void slot_leave_alone(struct daemon *d, struct slot *s)
 {
+	if (s->misses == 0)
+		s->foreign_ns = daemon_now_ns();
 	s->state = SLOT_FOREIGN;
 	s->fd = -1;
 	slot_put_off(d, s, (uint64_t)LOOK_NS << (s->misses < LOOK_DOUBLES ? s->misses : LOOK_DOUBLES));
@@ -198,6 +201,7 @@ static void slot_end(struct daemon *d, unsigned n)
 		s->misses = 0;
 	if (was_live && s->misses == 0) {
 		s->state = SLOT_FOREIGN;
+		s->foreign_ns = now_ns;
 		s->misses++;
 		slot_look(d, n);
 	} else {
@@ -288,6 +292,15 @@ void slots_tick(struct daemon *d)
 	}
 }
 
+void slots_hurry(struct daemon *d)
+{
+	uint64_t now_ns = daemon_now_ns();
+
+	for (unsigned n = 1; n < DAEMON_SLOTS; n++)
+		if (d->slots[n].state == SLOT_FOREIGN && d->slots[n].due_ns > now_ns + HURRY_NS)
+			slot_put_off(d, &d->slots[n], HURRY_NS);
+}
+
 bool slots_ready(const struct daemon *d)
 {
 	return d->adopting == 0 || d->sockets_known;
@@ -339,7 +352,7 @@ bool slots_any_unasked(const struct daemon *d)
 	for (unsigned n = 1; n < DAEMON_SLOTS; n++) {
 		const struct slot *s = &d->slots[n];
 
-		if (s->state == SLOT_FOREIGN && !s->strange && s->misses < UNASKED_MISSES)
+		if (s->state == SLOT_FOREIGN && !s->strange && daemon_now_ns() - s->foreign_ns < UNASKED_NS)
 			return true;
 	}
 	return false;
