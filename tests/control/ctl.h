@@ -20,7 +20,7 @@
 #include "vk.h"
 
 #define CTL_FUNCTIONS 256 /* most functions started in a run */
-#define CTL_DAEMONS   256
+#define CTL_DAEMONS   1024
 #define CTL_SERVICES  16
 #define CTL_COMMANDS  8
 
@@ -41,6 +41,7 @@ struct ctl_daemon {
 	struct vk_proc *proc;
 	char device[200], iface[16], allow[32];
 	bool stay, ready, ended;
+	uint64_t ready_ns;
 	char said[300];	    /* last message on stderr */
 	struct daemon *d;   /* the daemon's state, while it runs */
 	struct nic_gid key; /* key of its device when it last ran */
@@ -58,6 +59,8 @@ unsigned ctl_daemon_clients(const struct ctl_daemon *d);
 /** @return how many UDP sockets the daemon has for all addresses together. For oracles. */
 unsigned ctl_daemon_sockets(const struct ctl_daemon *d);
 bool ctl_daemon_stays(const struct ctl_daemon *d);
+/** Whether the daemon has come to follow an interface since it was started. */
+bool ctl_daemon_has_spread(const struct ctl_daemon *d);
 /** Reset the state of daemons and oracles, and install the hook that reports when a daemon is ready. */
 void ctl_daemons_begin(void);
 
@@ -88,7 +91,7 @@ struct ctl_function {
 	uint64_t datagrams, strange; /* datagrams received in all; how many of them were for service QPNs */
 	uint32_t random;
 	unsigned netns;
-	bool left_behind; /* it was stopped when the interface's next daemon started with another key */
+	bool left_behind; /* the interface's next daemon has another key, and could not find the function */
 };
 
 extern struct ctl_function *ctl_functions[CTL_FUNCTIONS];
@@ -101,6 +104,8 @@ static inline bool ctl_is_live(const struct ctl_function *f)
 {
 	return f->state == CTL_LIVE && !vk_is_ending(f->proc);
 }
+/** Whether the function has the address in its GID table. */
+bool ctl_has_address(const struct ctl_function *f, const struct nic_gid *gid);
 void ctl_functions_free(void);
 
 /** Whether no daemon can adopt the function; oracle.c lists the cases. */

@@ -104,8 +104,13 @@ bool ctl_daemon_stays(const struct ctl_daemon *it)
 	return it->d->stay;
 }
 
-/** Mark functions that this daemon, which follows an interface, cannot find: they are stopped, and their device's key
- *  is no longer an address of the interface. */
+bool ctl_daemon_has_spread(const struct ctl_daemon *it)
+{
+	return !it->iface[0] && it->d->iface[0];
+}
+
+/** Mark functions that this daemon, which follows an interface, cannot find: their device's key is no longer an address
+ *  of the interface, and they are stopped, or have no address that the interface has. */
 static void leave_behind(const struct ctl_daemon *it)
 {
 	struct nic_gid naming[NIC_GID_TABLE_LEN];
@@ -114,11 +119,14 @@ static void leave_behind(const struct ctl_daemon *it)
 	for (unsigned i = 0; i < ctl_n_functions; i++) {
 		struct ctl_function *f = ctl_functions[i];
 		/* Loopback addresses (127.x.x.x) are never on the interface: do not look for them there. */
-		bool named = f->key.raw[12] == 127 || pmd_gid_equal(&f->key, &it->d->key);
+		bool found = f->key.raw[12] == 127 || pmd_gid_equal(&f->key, &it->d->key);
 
+		if (!ctl_is_live(f) || f->netns != vk_netns(it->proc))
+			continue;
 		for (unsigned k = 0; k < n; k++)
-			named |= pmd_gid_equal(&f->key, &naming[k]);
-		f->left_behind |= ctl_is_live(f) && f->netns == vk_netns(it->proc) && vk_is_paused(f->proc) && !named;
+			found |= pmd_gid_equal(&f->key, &naming[k]) ||
+				 (!vk_is_paused(f->proc) && ctl_has_address(f, &naming[k]));
+		f->left_behind |= !found;
 	}
 }
 
@@ -136,6 +144,7 @@ static void on_point(struct vk_proc *p, int point)
 	if (!it || point != PMD_POINT_daemon_ready)
 		return;
 	it->ready = true;
+	it->ready_ns = vk_now_ns();
 	vk_wake(it);
 	if (it->iface[0])
 		leave_behind(it);

@@ -376,6 +376,16 @@ static bool do_order(struct ctl_function *f, unsigned i)
 	}
 }
 
+bool ctl_has_address(const struct ctl_function *f, const struct nic_gid *gid)
+{
+	struct nic_gid own;
+
+	for (unsigned i = 0; i < NIC_GID_TABLE_LEN; i++)
+		if (nic_gid_get(f->e.host.nic, i, &own) == 0 && pmd_gid_equal(&own, gid))
+			return true;
+	return false;
+}
+
 static void function_main(void *arg)
 {
 	struct ctl_function *f = arg;

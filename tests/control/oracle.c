@@ -214,8 +214,10 @@ static struct ctl_daemon *daemon_of(unsigned netns, const struct nic_gid *gid)
 }
 
 /** Whether a function is an orphan. There are three ways to become one. The function had no address left when its
- * daemon died. Or it was stopped while the interface lost the address that is the device's key, so the interface's next
- * daemon has another key and did not find it. Or its daemon died, and another user's daemon took the device's name. */
+ * daemon died, and no daemon with its key runs. Or the interface lost the address that is the device's key, so the
+ * interface's next daemon has another key, and did not find the function (daemon.c, leave_behind), or had no reason to
+ * look for it: it was there before the function, or followed the interface only later. Or its daemon died, and another
+ * user's daemon took the device's name. */
 bool ctl_is_orphan(const struct ctl_function *f)
 {
 	const struct ctl_daemon *d = daemon_of(f->netns, &f->key);
@@ -223,9 +225,13 @@ bool ctl_is_orphan(const struct ctl_function *f)
 
 	if (f->e.host.control->daemon.fd >= 0)
 		return false;
-	if (f->left_behind || (d && vk_uid(d->proc) != vk_uid(f->proc)))
+	if (d && vk_uid(d->proc) != vk_uid(f->proc))
 		return true;
-	if (f->e.device.follow == PROTO_FOLLOW_NONE)
+	if (d && pmd_gid_equal(&d->key, &f->key))
+		return false;
+	if (f->left_behind || (d && (ctl_daemon_has_spread(d) || d->ready_ns < f->joined_ns)))
+		return true;
+	if (!d && pmd_gid_equal(&f->key, &f->e.device.gid))
 		return false;
 	for (unsigned i = 0; i < NIC_GID_TABLE_LEN; i++)
 		if (nic_gid_get(f->e.host.nic, i, &gid) == 0 && !pmd_gid_is_none(&gid))

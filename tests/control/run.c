@@ -431,16 +431,6 @@ static void faults_stop(void)
 	addresses_all();
 }
 
-static bool has_address(const struct ctl_function *f, const struct nic_gid *gid)
-{
-	struct nic_gid own;
-
-	for (unsigned i = 0; i < NIC_GID_TABLE_LEN; i++)
-		if (nic_gid_get(f->e.host.nic, i, &own) == 0 && pmd_gid_equal(&own, gid))
-			return true;
-	return false;
-}
-
 /** @return a live function of the device that `open` opens; if `other`, only a function of a user other than `uid`. */
 static struct ctl_function *owner_of(const struct ctl_open *open, bool other, uid_t uid)
 {
@@ -450,7 +440,7 @@ static struct ctl_function *owner_of(const struct ctl_open *open, bool other, ui
 		struct ctl_function *f = ctl_functions[k];
 
 		if (ctl_is_live(f) && f->netns == open->netns &&
-		    (has_address(f, &gid) || (!other && pmd_gid_equal(&f->e.device.gid, &gid))) &&
+		    (ctl_has_address(f, &gid) || (!other && pmd_gid_equal(&f->e.device.gid, &gid))) &&
 		    (!other || vk_uid(f->proc) != uid))
 			return f;
 	}
