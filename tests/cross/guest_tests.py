@@ -30,7 +30,7 @@ SOME = {"apps": "utils verify sysfs cross fabric".split()}
 # The simulators, with fewer seeds than elsewhere.
 SIMULATORS = (("sim", "sim/uroce_sim", 20), ("sim_cm", "sim/cm/uroce_cm_sim", 200),
               ("control", "control/uroce_control", 100))
-PERFTEST = ["tests/apps/perftest_test.py", "--every", "12", "--first", "0", "--lanes", "1"]
+PERFTEST = ["tests/apps/perftest_test.py", "--every", "11", "--first", "0", "--lanes", "1"]
 
 
 def is_chosen(test):
