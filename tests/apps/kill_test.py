@@ -105,8 +105,8 @@ def daemon_killed(many, rng):
     return one_round
 
 
-def at_random(tally, rounds, env, how):
-    rng = random.Random(rounds)
+def at_random(tally, seed, rounds, env, how):
+    rng = random.Random(f"{seed} {rounds}")
     for name, victims in (("client", [CLIENT]), ("server", [SERVER]), ("both", [SERVER, CLIENT])):
         many = Mesh(env=env)
         series(tally, f"kill -9 {name}{how}", many, rounds, killed(many, rng, victims))
@@ -363,18 +363,20 @@ def main():
                            *harness.EVERY,  # which of the points
                            ("--point", "run only this point", ""),
                            ("--how", "only kill and stop, only stay, or only fail", ""),
-                           ("--seed", "of all that is random", 1))
+                           ("--seed", "of all that is random (default: another one each day)", 0))
+    seed = args.seed or int(time.time() // 86400)
+    print(f"--seed {seed}", flush=True)
     tally = harness.Tally("kill")
     if args.only in ("", "random"):
-        at_random(tally, args.rounds, {}, "")
+        at_random(tally, seed, args.rounds, {}, "")
     if args.only in ("", "udp"):
-        at_random(tally, args.udp_rounds, {"UROCE_RING": "off"}, ", over UDP")
+        at_random(tally, seed, args.udp_rounds, {"UROCE_RING": "off"}, ", over UDP")
     if args.only in ("", "work"):
         for program in programs():
             with_work(tally, program, {}, "")
             with_work(tally, program, {"UROCE_RING": "off"}, ", over UDP")
     if args.only in ("", "points"):
-        rng = random.Random(args.seed)
+        rng = random.Random(seed)
         for hows, frail in ((("kill", "stop"), mesh.TIMEOUT), (("stay",), mesh.FRAIL), (("fail",), mesh.TIMEOUT)):
             if hows == ("fail",) and not os.path.exists(mesh.failing_library()):
                 print("SKIP fail at points: built with a sanitizer, without libfailing.so", flush=True)
