@@ -23,13 +23,11 @@ static inline unsigned atomic_place(unsigned i, unsigned n)
 /** Rearrange the words of a number of `size` bytes as it lies in memory. @return where it begins in `words`. */
 static inline const void *atomic_in_memory(uint64_t *words, uint32_t size)
 {
-	unsigned n = size / 8;
-
 	if (__BYTE_ORDER__ != __ORDER_BIG_ENDIAN__)
 		return words;
 	if (size == 4)
 		return (const uint8_t *)words + 4;
-	for (unsigned i = 0; i < n / 2; i++) {
+	for (unsigned i = 0, n = size / 8; i < n / 2; i++) {
 		uint64_t low = words[i];
 
 		words[i] = words[n - 1 - i];
