@@ -199,13 +199,20 @@ static uint32_t link_local_scope(const struct nic_gid *gid)
 	return scope;
 }
 
+static bool is_fixed(const struct daemon *d, const struct nic_gid *gid)
+{
+	for (unsigned i = 0; i < d->n_fixed; i++)
+		if (pmd_gid_equal(&d->fixed[i], gid))
+			return true;
+	return false;
+}
+
 bool gids_fix(struct daemon *d, const struct nic_gid *gid)
 {
 	if (uplink_is(d))
 		return false; /* an uplink has one address */
-	for (unsigned i = 0; i < d->n_fixed; i++)
-		if (pmd_gid_equal(&d->fixed[i], gid))
-			return true;
+	if (is_fixed(d, gid))
+		return true;
 	if (d->n_fixed == NIC_GID_TABLE_LEN)
 		return false;
 	d->fixed[d->n_fixed++] = *gid;
@@ -216,13 +223,8 @@ bool gids_fix(struct daemon *d, const struct nic_gid *gid)
 
 bool gids_may_come(const struct daemon *d, const struct nic_gid *gid)
 {
-	if (d->follow == PROTO_FOLLOW_ALL || (d->follow == PROTO_FOLLOW_V6 && !pmd_gid_is_v4(gid)) ||
-	    pmd_gid_equal(gid, &d->key))
-		return true;
-	for (unsigned i = 0; i < d->n_fixed; i++)
-		if (pmd_gid_equal(gid, &d->fixed[i]))
-			return true;
-	return false;
+	return d->follow == PROTO_FOLLOW_ALL || (d->follow == PROTO_FOLLOW_V6 && !pmd_gid_is_v4(gid)) ||
+	       pmd_gid_equal(gid, &d->key) || is_fixed(d, gid);
 }
 
 /* ---- updating the GID table ----------------------------------------------------------------------------- */
