@@ -168,6 +168,8 @@ static void client_join(struct daemon *d, struct client *c, bool last)
 	char err[256] = "";
 	int rc = -EAGAIN;
 
+	if (!found && pmd_gid_equal(&c->join.gid, &d->key))
+		gids_want_key(d);
 	if (found)
 		rc = slots_join(d, c->fd, &c->peer, &c->join, err, sizeof(err));
 	if (rc == 0) {
@@ -223,9 +225,6 @@ static bool client_message(struct daemon *d, struct client *c, struct proto_msg 
 	memcpy(&c->join, m->data, sizeof(c->join));
 	if (c->join.follow != PROTO_FOLLOW_NONE)
 		gids_follow(d, c->join.iface, c->join.follow);
-	/* The device may have lost the address that is its key, with the functions that wanted it. */
-	if (!d->iface[0] && pmd_gid_equal(&c->join.gid, &d->key) && gids_find(d, &d->key) < 0 && gids_fix(d, &d->key))
-		d->retry_ns = daemon_now_ns();
 	client_join(d, c, false);
 	return true;
 }

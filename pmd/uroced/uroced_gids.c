@@ -207,11 +207,17 @@ static bool is_fixed(const struct daemon *d, const struct nic_gid *gid)
 	return false;
 }
 
+/** Whether the device has the address whenever the interface that it follows has it. */
+static bool interface_brings(const struct daemon *d, const struct nic_gid *gid)
+{
+	return d->follow == PROTO_FOLLOW_ALL || (d->follow == PROTO_FOLLOW_V6 && !pmd_gid_is_v4(gid));
+}
+
 bool gids_fix(struct daemon *d, const struct nic_gid *gid)
 {
 	if (uplink_is(d))
 		return false; /* an uplink has one address */
-	if (is_fixed(d, gid))
+	if (interface_brings(d, gid) || is_fixed(d, gid))
 		return true;
 	if (d->n_fixed == NIC_GID_TABLE_LEN)
 		return false;
@@ -221,10 +227,23 @@ bool gids_fix(struct daemon *d, const struct nic_gid *gid)
 	return true;
 }
 
+void gids_want_key(struct daemon *d)
+{
+	char unused[256];
+	int fd;
+
+	if (gids_find(d, &d->key) >= 0 || interface_brings(d, &d->key) || is_fixed(d, &d->key))
+		return;
+	fd = pmd_udp_socket_open(&d->key, d->scope, false, unused, sizeof(unused));
+	if (fd >= 0)
+		close(fd);
+	if (fd != -EADDRNOTAVAIL && gids_fix(d, &d->key))
+		d->retry_ns = daemon_now_ns();
+}
+
 bool gids_may_come(const struct daemon *d, const struct nic_gid *gid)
 {
-	return d->follow == PROTO_FOLLOW_ALL || (d->follow == PROTO_FOLLOW_V6 && !pmd_gid_is_v4(gid)) ||
-	       pmd_gid_equal(gid, &d->key) || is_fixed(d, gid);
+	return interface_brings(d, gid) || pmd_gid_equal(gid, &d->key) || is_fixed(d, gid);
 }
 
 /* ---- updating the GID table ----------------------------------------------------------------------------- */
@@ -416,8 +435,8 @@ int gids_follow(struct daemon *d, const char *iface, uint32_t follow)
 		return rc;
 	if (rc == 0 && d->n_fixed == 0)
 		return -EADDRNOTAVAIL;
-	/* Do not follow an interface that lacks one of the explicitly requested addresses. */
-	for (unsigned i = 0; i < d->n_fixed; i++)
+	/* Do not begin to follow an interface that lacks one of the explicitly requested addresses. */
+	for (unsigned i = 0; i < d->n_fixed && d->follow == PROTO_FOLLOW_NONE; i++)
 		if (!wanted_has(&addresses, &d->fixed[i]))
 			return -EINVAL;
 	rc = netlink_open(d);

@@ -165,8 +165,7 @@ int slots_join(struct daemon *d, int fd, const struct ucred *peer, const struct 
 		return rc;
 	}
 	slot_live(d, n);
-	if (!d->iface[0])
-		gids_fix(d, &join->gid); /* the device may have it only from a keeper */
+	gids_fix(d, &join->gid); /* the device may have it only from a keeper */
 	d->live++;
 	tools_joined(d, n);
 	d->stats.joins++;

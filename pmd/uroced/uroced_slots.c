@@ -398,7 +398,7 @@ static bool adopted_is_valid(unsigned n, struct proto_msg *m)
 }
 
 /** The function has answered PROTO_ADOPT. If the function follows an interface, the device follows the interface, too.
- *  Otherwise the device gets the function's own address. */
+ *  Unless that brings the function's own address, the device gets this address. */
 static void slot_adopted(struct daemon *d, unsigned n, struct proto_msg *m)
 {
 	const struct proto_adopted *a = m->data;
@@ -422,8 +422,7 @@ static void slot_adopted(struct daemon *d, unsigned n, struct proto_msg *m)
 	PMD_POINT(daemon_adopted);
 	if (s->join.follow != PROTO_FOLLOW_NONE)
 		gids_follow(d, s->join.iface, s->join.follow);
-	else
-		gids_fix(d, &s->join.gid);
+	gids_fix(d, &s->join.gid);
 	if (a->keeper && !d->sockets_known && slot_is_trusted(s)) {
 		PMD_POINT(daemon_keeper_come);
 		d->keeper_come = true;
