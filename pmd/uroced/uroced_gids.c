@@ -354,14 +354,29 @@ static void sockets_stay(struct daemon *d, const struct wanted *wanted)
 	d->retry_ns = daemon_now_ns() + BLOCKED_NS;
 }
 
+/** Follow the interface that functions follow, if an earlier attempt has failed. @return false: it failed again. */
+static bool functions_followed(struct daemon *d)
+{
+	bool done = true;
+
+	for (unsigned n = 1; n < DAEMON_SLOTS; n++) {
+		const struct slot *s = &d->slots[n];
+
+		if (s->state == SLOT_LIVE && s->join.follow > d->follow)
+			done &= gids_follow(d, s->join.iface, s->join.follow) == 0;
+	}
+	return done;
+}
+
 void gids_sync(struct daemon *d)
 {
 	struct wanted wanted;
-	bool up, changed, grown;
+	bool up, changed, grown, followed;
 
 	d->retry_ns = 0;
 	if (!slots_ready(d))
 		return;
+	followed = functions_followed(d);
 	if (gids_wanted(d, &wanted, &up) != 0) {
 		d->stats.kernel_silent++;
 		d->retry_ns = daemon_now_ns() + RETRY_NS;
@@ -376,7 +391,7 @@ void gids_sync(struct daemon *d)
 	}
 	changed = scope_sync(d);
 	changed |= table_sync(d, &wanted);
-	if (!slots_grow(d, &grown) && d->retry_ns == 0)
+	if ((!slots_grow(d, &grown) || !followed) && d->retry_ns == 0)
 		d->retry_ns = daemon_now_ns() + SLOW_NS;
 	d->sockets_known = true; /* no function has older sockets, and only this daemon creates new ones */
 	if (changed)

@@ -166,6 +166,8 @@ int slots_join(struct daemon *d, int fd, const struct ucred *peer, const struct 
 	}
 	slot_live(d, n);
 	gids_fix(d, &join->gid); /* the device may have it only from a keeper */
+	if (join->follow > d->follow)
+		d->retry_ns = daemon_now_ns(); /* the device does not follow the interface yet */
 	d->live++;
 	tools_joined(d, n);
 	d->stats.joins++;
