@@ -277,7 +277,7 @@ bool find_device(const struct daemon *d, const struct nic_gid *gids, unsigned n_
 int steer_open(struct daemon *d, struct entry *e, char *err, size_t err_len);
 void steer_close(struct daemon *d, struct entry *e);
 /** Create the missing sockets of slots 0 to n, one per slot and address, and add them to the keeper. @return 0 or a
- *  negative errno with a message in err. */
+ *  negative errno with a message in err; -EADDRNOTAVAIL: only addresses that have left the host lack sockets. */
 int steer_grow(struct daemon *d, unsigned n, char *err, size_t err_len);
 /** If `owned`, slot n has a function now, which receives from the slot's sockets. Otherwise the slot has no function,
  *  and the daemon drains the slot's sockets. */

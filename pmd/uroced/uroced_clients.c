@@ -178,7 +178,7 @@ static void client_join(struct daemon *d, struct client *c, bool last)
 		/* It tries again, and starts a daemon of its own. */
 		client_close(c);
 	} else if (!last && (!found || rc == -EADDRNOTAVAIL)) {
-		/* -EADDRNOTAVAIL: an address of the table has left the host, perhaps just now. */
+		/* -EADDRNOTAVAIL: the client's address has left the host, perhaps just now. */
 		slots_hurry(d);
 		c->joining = true;
 	} else {

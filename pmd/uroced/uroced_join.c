@@ -140,6 +140,10 @@ int slots_join(struct daemon *d, int fd, const struct ucred *peer, const struct 
 	}
 	PMD_POINT(daemon_slot_named);
 	rc = steer_grow(d, n, err, err_len);
+	if (rc == -EADDRNOTAVAIL && d->gids[gids_find(d, &join->gid)].n_sockets > n) {
+		rc = 0; /* an address that the function can do without for now: gids_sync tries again */
+		d->retry_ns = daemon_now_ns();
+	}
 	if (rc != 0) {
 		close(listen_fd);
 		return rc;

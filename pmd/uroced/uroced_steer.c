@@ -361,9 +361,11 @@ int steer_grow(struct daemon *d, unsigned n, char *err, size_t err_len)
 
 	for (unsigned i = 0; i < NIC_GID_TABLE_LEN; i++)
 		before[i] = d->gids[i].n_sockets;
-	for (unsigned i = 0; i < NIC_GID_TABLE_LEN && rc == 0; i++)
-		if (!pmd_gid_is_none(&d->gids[i].gid))
-			rc = entry_grow(d, &d->gids[i], n, err, err_len);
+	for (unsigned i = 0; i < NIC_GID_TABLE_LEN && (rc == 0 || rc == -EADDRNOTAVAIL); i++) {
+		int one = pmd_gid_is_none(&d->gids[i].gid) ? 0 : entry_grow(d, &d->gids[i], n, err, err_len);
+
+		rc = one != 0 ? one : rc;
+	}
 	keeper_grow(d, before);
 	return rc;
 }

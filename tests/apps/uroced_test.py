@@ -794,13 +794,14 @@ class Interface:
     def address(self, verb, address):
         self.run("ip", "addr", verb, f"{address}/32", "dev", "d0")
 
-    def opener(self):
-        return harness.Process([os.path.join(os.environ["UROCE_BUILD"], "tests", "apps", "open_device")], self.side)
+    def opener(self, side=None):
+        program = os.path.join(os.environ["UROCE_BUILD"], "tests", "apps", "open_device")
+        return harness.Process([program], side or self.side)
 
-    def status(self):
+    def status(self, address="10.98.0.1"):
         """The daemon's status; the names are those of the namespace."""
         code = ("import sys, json; sys.path.insert(0, sys.argv[1]); import share_test; "
-                "print(json.dumps(share_test.ask('10.98.0.1')))")
+                f"print(json.dumps(share_test.ask('{address}')))")
         return json.loads(self.inside(code))
 
     def inside(self, code):
@@ -908,6 +909,36 @@ def interface_again(tally):
     device.end(tally)
 
 
+def address_away(tally):
+    """One of the two addresses of a device leaves the host for a while: programs open the device by the other."""
+    interface = Interface()
+    interface.run("ip", "link", "add", "e0", "type", "veth", "peer", "name", "e1")
+    for address in ("10.98.0.8", "10.98.0.9"):
+        interface.run("ip", "addr", "add", f"{address}/32", "dev", "e0")
+    interface.run(uroced(), "--device", "10.98.0.8,10.98.0.9")
+    sides = [harness.Side(address, netns=interface.netns) for address in ("10.98.0.8", "10.98.0.9")]
+
+    def sockets_of(address):
+        return {entry["gid"]: entry["sockets"] for entry in interface.status("10.98.0.8")["gids"]}[address]
+
+    def joined(number):
+        return wait_for(lambda: len(interface.status("10.98.0.8")["functions"]) == number)
+
+    openers = [interface.opener(sides[0])]
+    joined(1)
+    interface.run("ip", "addr", "del", "10.98.0.9/32", "dev", "e0")
+    openers.append(interface.opener(sides[0]))
+    tally.result("a device of which an address is away is opened by another", joined(2) and
+                 sockets_of("10.98.0.8") == 3 and sockets_of("10.98.0.9") == 2, openers[1].output())
+    interface.run("ip", "addr", "add", "10.98.0.9/32", "dev", "e0")
+    openers.append(interface.opener(sides[1]))
+    tally.result("and by that address once it is back", joined(3) and sockets_of("10.98.0.9") == 4,
+                 openers[2].output(), str(interface.status("10.98.0.8")))
+    for process in openers:
+        process.kill()
+    interface.end(tally)
+
+
 def too_many_addresses(tally):
     device = Interface()
     for i in range(2, 18):
@@ -926,7 +957,8 @@ def main():
              hostile_keeper, other_address, name_taken, many_tools]
     if os.geteuid() == 0:  # needs interfaces of its own, and other users
         tests += [stranger_takes_no_place, names_held, members, only_members_live, two_users_live,
-                  foreign_program, places_kept, kernel_silent, slow_function, interface_again, too_many_addresses]
+                  foreign_program, places_kept, kernel_silent, slow_function, interface_again, address_away,
+                  too_many_addresses]
     for test in tests:
         if args.only in ("", test.__name__):
             test(tally)
