@@ -174,7 +174,8 @@ def run_all(cases, lanes, tally):
         work.put(case)
     with concurrent.futures.ThreadPoolExecutor(len(lanes)) as pool:
         try:
-            for lane in [pool.submit(run_lane, work, sides, tally, lock) for sides in lanes]:
+            running = [pool.submit(run_lane, work, sides, tally, lock) for sides in lanes]
+            for lane in concurrent.futures.as_completed(running):
                 lane.result()  # raises what ended the lane
         except BaseException:
             work.queue.clear()  # the other lanes end with the case that they run
@@ -182,7 +183,7 @@ def run_all(cases, lanes, tally):
 
 
 def receive_buffer():
-    """@return the bytes of the buffer that a socket gets that asks as uroce does"""
+    """@return the bytes of the buffer that a socket gets if it asks as uroce does"""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
             probe.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, RECEIVE_BUFFER)
