@@ -34,10 +34,10 @@
 #define STARVED_MS   1000
 #define STARVED_LOOK 50 /* maximum number of checks whether the daemon is starved; we wait STARVED_MS after each */
 /* Time limit for the answer of an untrusted user's daemon. If that daemon has found its UDP address in use, it
- * listens under its name for a second or two, and then exits without an answer. */
-#define WAY_MS	     3000
+ * listens under its name for up to 3.3 s, and then exits without an answer. */
+#define WAY_MS	     4000
 #define WAYS	     3		    /* maximum number of times in a row that we ask one process to release the name */
-#define WAYS_NS	     15000000000ull /* after this time we ask no further process; each may hold the name for two */
+#define WAYS_NS	     15000000000ull /* after this time we ask no further process; each may hold the name for seconds */
 #define TRIES	     500	    /* maximum number of attempts to join; with the pauses, they take several seconds */
 #define PAUSE_NS     10000000
 #define SPAWN_EVERY  20 /* number of refused attempts after which another daemon is started */

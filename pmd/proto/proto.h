@@ -15,8 +15,9 @@
  *   "\0uroce/<key>/port/<space>/<port>"   likewise, a port of the connection manager (engine_cm.h)
  *
  *   to the daemon                       its answer
- *     PROTO_JOIN   struct proto_join      PROTO_WELCOME struct proto_welcome, or PROTO_REFUSED. After PROTO_WELCOME the
- *                                         connection stays open, and PROTO_DEVICE follows at every change
+ *     PROTO_JOIN   struct proto_join      PROTO_WELCOME struct proto_welcome, PROTO_REFUSED, or the end of the
+ *                                         connection: try again. After PROTO_WELCOME the connection stays open, and
+ *                                         PROTO_DEVICE follows at every change
  *     PROTO_SERVICES uint32_t ...         no answer. A function sends it whenever the set of ports that the function
  *                                         serves changes, and after PROTO_ADOPTED
  *     PROTO_RECORDS no data               no answer. A function passes the daemon a file that has a struct

@@ -78,7 +78,7 @@ struct slot {
 	uint64_t joined_ns;   /* when the function joined this daemon or was adopted, CLOCK_MONOTONIC */
 	uint64_t due_ns;      /* when to check the slot again; 0: only on an event */
 	unsigned misses;      /* consecutive times that adoption failed or did not last */
-	uint64_t foreign_ns;  /* when the first of them ended, CLOCK_MONOTONIC */
+	uint64_t foreign_ns;  /* when the first of these attempts failed, CLOCK_MONOTONIC */
 	bool strange; /* SLOT_FOREIGN: the policy does not admit the user of the process that listens under the name */
 	uint32_t keeper_sent; /* generation of the last keeper sent to the function */
 	uint32_t gids_sent[NIC_GID_TABLE_LEN];
@@ -108,7 +108,7 @@ struct client {
 	int fd; /* -1: unused entry */
 	uint64_t since_ns;
 	struct ucred peer;
-	bool joining; /* waits to join: the address, or sockets of a previous daemon, are still missing */
+	bool joining; /* waits to join: the address, a socket, or sockets of a previous daemon, are still missing */
 	struct proto_join join;
 };
 
@@ -212,7 +212,7 @@ void slots_tell(struct daemon *d);
 /** Handle the slots whose due_ns has passed. */
 void slots_tick(struct daemon *d);
 /** Whether any process that listens under a function's name, but has not been adopted, may still turn out to be one of
- *  our functions. False for processes of users who are not admitted, and after about 20 s of tries. */
+ *  our functions. False for processes of users who are not admitted, and 20 s after the first try. */
 bool slots_any_unasked(const struct daemon *d);
 /** Whether each function of an earlier daemon has told us its services. Also true 20 s after our start, because a
  *  function that is stopped (SIGSTOP) does not tell us. */

@@ -146,36 +146,40 @@ void clients_accept(struct daemon *d, int name_fd)
 		client_close(c);
 }
 
-/** Write why the client's address is not in the GID table. */
-static void client_blame(const struct daemon *d, const struct client *c, char *err, size_t err_len)
+/** Write why the client's address is not in the GID table. @return a negative errno. */
+static int client_blame(const struct daemon *d, const struct client *c, char *err, size_t err_len)
 {
 	char address[PMD_GID_TEXT];
 
-	if (!slots_ready(d))
+	if (!slots_ready(d)) {
 		slots_blame(d, err, err_len);
-	else if (d->why[0])
+		return -EAGAIN;
+	}
+	if (d->why[0]) {
 		snprintf(err, err_len, "%s", d->why);
-	else
-		snprintf(err, err_len, "%s has gone from the interface of the device; use another address",
-			 pmd_gid_str(&c->join.gid, address, sizeof(address)));
+		return d->why_rc != 0 ? d->why_rc : -EAGAIN;
+	}
+	snprintf(err, err_len, "%s has gone from the interface of the device; use another address",
+		 pmd_gid_str(&c->join.gid, address, sizeof(address)));
+	return -EADDRNOTAVAIL;
 }
 
-/** If the device is ready and has the client's address, let the client join, or refuse it if joining fails. Otherwise
- *  let the client wait or, if this is the `last` try, refuse it. A refusal tells the client the reason. */
+/** If the device is ready and has the client's address, let the client join. If the address, or a socket, may still
+ *  come, let the client wait. If the device will not get the address, close the connection: the client then starts a
+ *  daemon of its own. Otherwise, and if this is the `last` try, refuse the client and tell it the reason. */
 static void client_join(struct daemon *d, struct client *c, bool last)
 {
 	bool found = slots_ready(d) && gids_find(d, &c->join.gid) >= 0;
 	char err[256] = "";
-	int rc = -EAGAIN;
+	int rc = 0;
 
 	if (!found && pmd_gid_equal(&c->join.gid, &d->key))
 		gids_want_key(d);
 	if (found)
 		rc = slots_join(d, c->fd, &c->peer, &c->join, err, sizeof(err));
-	if (rc == 0) {
+	if (found && rc == 0) {
 		c->fd = -1; /* the slot owns the connection now */
 	} else if (slots_ready(d) && !found && !gids_may_come(d, &c->join.gid)) {
-		/* It tries again, and starts a daemon of its own. */
 		client_close(c);
 	} else if (!last && (!found || rc == -EADDRNOTAVAIL)) {
 		/* -EADDRNOTAVAIL: the client's address has left the host, perhaps just now. */
@@ -183,7 +187,7 @@ static void client_join(struct daemon *d, struct client *c, bool last)
 		c->joining = true;
 	} else {
 		if (!found)
-			client_blame(d, c, err, sizeof(err));
+			rc = client_blame(d, c, err, sizeof(err));
 		d->stats.refused_join++;
 		client_refuse(c, -rc, err);
 	}
