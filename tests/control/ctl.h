@@ -33,6 +33,9 @@ struct ctl_open {
 #define CTL_OPENS 6
 #define CTL_IFACE "eth0"
 extern const struct ctl_open ctl_opens[CTL_OPENS];
+/** The addresses of CTL_IFACE while nothing disturbs. */
+#define CTL_ADDRESSES 4
+extern const char *const ctl_addresses[CTL_ADDRESSES];
 struct nic_gid ctl_gid(const char *address);
 
 /* ---- daemons ---------------------------------------------------------------------------------------------- */
@@ -137,6 +140,8 @@ extern bool ctl_program_is_short;
 void ctl_check(void);
 /** Reset the oracles for a new run. */
 void ctl_check_begin(void);
+/** Check that functions have their addresses. Holds some time after all disturbances have stopped. */
+void ctl_check_addresses(void);
 /** Check the invariants that hold some time after all disturbances have stopped. */
 void ctl_check_calm(void);
 /** Check that all open descriptors of a live function's process are descriptors that the function uses. */

@@ -6,14 +6,19 @@
 
 #include "ctl.h"
 #include "spawn.h"
+#include "uroced.h"
 
 static void daemon_says(const char *format, ...) __attribute__((format(printf, 1, 2)));
+static bool find_and_note(const struct daemon *d, const struct nic_gid *gids, unsigned n_gids, bool with_daemons,
+			  struct nic_gid *key);
 
 /* Store the daemon's stderr messages, for the process that has started the daemon. */
 #define fprintf(to, ...) daemon_says(__VA_ARGS__)
 #define main		 uroced_main
+#define find_device	 find_and_note
 int uroced_main(int argc, char **argv);
 #include "uroced.c" /* of pmd/uroced */
+#undef find_device
 #undef main
 #undef fprintf
 
@@ -109,25 +114,44 @@ bool ctl_daemon_has_spread(const struct ctl_daemon *it)
 	return !it->iface[0] && it->d->iface[0];
 }
 
-/** Mark functions that this daemon, which follows an interface, cannot find: their device's key is no longer an address
- *  of the interface, and they are stopped, or have no address that the interface has. */
-static void leave_behind(const struct ctl_daemon *it)
+/** Whether there is a daemon with this key; it may be about to start, or to end. */
+static bool key_is_taken(unsigned netns, const struct nic_gid *key)
 {
-	struct nic_gid naming[NIC_GID_TABLE_LEN];
-	unsigned n = gids_naming(it->d, naming);
+	for (unsigned i = 0; i < ctl_n_daemons; i++)
+		if (!vk_is_ending(ctl_daemons[i].proc) && vk_netns(ctl_daemons[i].proc) == netns &&
+		    pmd_gid_equal(&ctl_daemons[i].key, key))
+			return true;
+	return false;
+}
 
+/** Mark functions that a daemon, which follows an interface, cannot have found when it looked for functions that have one
+ *  of the addresses: their device's key is none of these, and they were stopped, have none of these, or have a daemon of
+ *  their own. */
+static void leave_behind(const struct daemon *d, const struct nic_gid *gids, unsigned n_gids)
+{
 	for (unsigned i = 0; i < ctl_n_functions; i++) {
 		struct ctl_function *f = ctl_functions[i];
 		/* Loopback addresses (127.x.x.x) are never on the interface: do not look for them there. */
-		bool found = f->key.raw[12] == 127 || pmd_gid_equal(&f->key, &it->d->key);
+		bool found = f->key.raw[12] == 127;
 
-		if (!ctl_is_live(f) || f->netns != vk_netns(it->proc))
+		if (!ctl_is_live(f) || f->netns != vk_netns(vk_self()))
 			continue;
-		for (unsigned k = 0; k < n; k++)
-			found |= pmd_gid_equal(&f->key, &naming[k]) ||
-				 (!vk_is_paused(f->proc) && ctl_has_address(f, &naming[k]));
+		for (unsigned k = 0; k < n_gids; k++)
+			found |= pmd_gid_equal(&f->key, &gids[k]) ||
+				 (!vk_was_paused(f->proc, d->since_ns) && !key_is_taken(f->netns, &f->key) &&
+				  ctl_has_address(f, &gids[k]));
 		f->left_behind |= !found;
 	}
+}
+
+static bool find_and_note(const struct daemon *d, const struct nic_gid *gids, unsigned n_gids, bool with_daemons,
+			  struct nic_gid *key)
+{
+	bool found = find_device(d, gids, n_gids, with_daemons, key);
+
+	if (!with_daemons && d->iface[0]) /* having found a device, it has looked for no other one's functions */
+		leave_behind(d, found ? key : gids, found ? 1 : n_gids);
+	return found;
 }
 
 static void on_point(struct vk_proc *p, int point)
@@ -146,8 +170,6 @@ static void on_point(struct vk_proc *p, int point)
 	it->ready = true;
 	it->ready_ns = vk_now_ns();
 	vk_wake(it);
-	if (it->iface[0])
-		leave_behind(it);
 }
 
 void ctl_daemons_begin(void)

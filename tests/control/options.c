@@ -52,6 +52,7 @@ static void choose_weights(struct ctl_opts *o, struct rng *rng)
 	o->address = PICK(0, 0, 2);
 	o->limit = PICK(0, 0, 0, 1);
 	o->datagram = PICK(1, 4);
+	o->settle = PICK(0, 0, 1);
 }
 
 void ctl_opts_choose(struct ctl_opts *opts, uint64_t seed, const struct ctl_overrides *overrides)

@@ -40,6 +40,15 @@ static bool same_device(const struct ctl_function *a, const struct ctl_function 
 	return a->netns == b->netns && pmd_gid_equal(&a->key, &b->key);
 }
 
+/** Whether the function has a connection to a daemon that runs. */
+static bool is_connected(const struct ctl_function *f)
+{
+	const struct vk_file *connection =
+		f->e.host.control->daemon.fd < 0 ? NULL : vk_descriptor(f->proc, f->e.host.control->daemon.fd);
+
+	return connection && vk_is_connected(connection);
+}
+
 /** Whether a daemon of the function's device was killed while some of the daemon's sockets were not in the keeper
  *  (`uroce status` warns of that state). These sockets are then lost, and steering is not checked. */
 static bool sockets_were_lost(const struct ctl_function *f)
@@ -216,8 +225,8 @@ static struct ctl_daemon *daemon_of(unsigned netns, const struct nic_gid *gid)
 /** Whether a function is an orphan. There are three ways to become one. The function had no address left when its
  * daemon died, and no daemon with its key runs. Or the interface lost the address that is the device's key, so the
  * interface's next daemon has another key, and did not find the function (daemon.c, leave_behind), or had no reason to
- * look for it: it was there before the function, or followed the interface only later. Or its daemon died, and another
- * user's daemon took the device's name. */
+ * look for it: it was there before the function, or before the function's daemon died, or followed the interface only
+ * later. Or its daemon died, and another user's daemon took the device's name. */
 bool ctl_is_orphan(const struct ctl_function *f)
 {
 	const struct ctl_daemon *d = daemon_of(f->netns, &f->key);
@@ -260,13 +269,21 @@ static void check_has_daemon(const struct ctl_function *f)
 	}
 }
 
-/** Whether another device has the function's address: the address left the interface for a while, and the other device
- *  then claimed it first. */
-static bool is_taken(const struct ctl_function *f)
+/** Whether another device has an address that the function should have: the address left the interface for a while, and
+ *  the other device then claimed it first. Its daemon may have died since, and have left the address's sockets in its
+ *  keeper. */
+static bool is_taken(const struct ctl_function *f, const struct nic_gid *gid)
 {
-	const struct ctl_daemon *other = daemon_of(f->netns, &f->e.device.gid);
+	const struct ctl_daemon *other = daemon_of(f->netns, gid);
+	bool taken = other && other != daemon_of(f->netns, &f->key);
 
-	return other && other != daemon_of(f->netns, &f->key);
+	for (unsigned i = 0; i < ctl_n_functions && !taken; i++) {
+		const struct ctl_function *o = ctl_functions[i];
+
+		taken = ctl_is_live(o) && o->netns == f->netns && !pmd_gid_equal(&o->key, &f->key) &&
+			(ctl_has_address(o, gid) || (!is_connected(o) && o->e.host.control->keeper_fd >= 0));
+	}
+	return taken;
 }
 
 static const struct vk_file *choose_service(unsigned netns, const struct nic_gid *gid, uint32_t service)
@@ -277,15 +294,12 @@ static const struct vk_file *choose_service(unsigned netns, const struct nic_gid
 
 static void check_is_reached(const struct ctl_function *f)
 {
-	unsigned addresses = 0;
-
 	for (unsigned i = 0; i < NIC_GID_TABLE_LEN; i++) {
 		const struct vk_file *own = socket_of(f, i);
 		struct nic_gid gid;
 
 		if (nic_gid_get(f->e.host.nic, i, &gid) != 0 || pmd_gid_is_none(&gid))
 			continue;
-		addresses++;
 		if (!own || vk_udp_choose(f->netns, &gid, f->number << 16) != own)
 			ctl_fail("reached", "what is for function %u (number %u) by entry %u does not come to it%s",
 				 f->index, f->number, i, own ? "" : ": it has no socket");
@@ -296,8 +310,32 @@ static void check_is_reached(const struct ctl_function *f)
 				ctl_fail("service", "what is for service %#x does not come to function %u",
 					 f->services[s], f->index);
 	}
-	if (addresses == 0 && f->e.device.follow == PROTO_FOLLOW_NONE && !is_taken(f))
-		ctl_fail("reached", "function %u has no address", f->index);
+}
+
+static void check_address(const struct ctl_function *f, const struct nic_gid *gid)
+{
+	char text[PMD_GID_TEXT];
+
+	if (!ctl_has_address(f, gid) && !is_taken(f, gid))
+		ctl_fail("address", "function %u does not have %s", f->index, pmd_gid_str(gid, text, sizeof(text)));
+}
+
+/** A function has the address by which it opened the device, and those of the interface that it follows. */
+void ctl_check_addresses(void)
+{
+	for (unsigned i = 0; i < ctl_n_functions; i++) {
+		const struct ctl_function *f = ctl_functions[i];
+
+		if (!ctl_is_live(f) || !is_connected(f))
+			continue;
+		check_address(f, &f->e.device.gid);
+		for (unsigned k = 0; k < CTL_ADDRESSES && f->e.device.follow != PROTO_FOLLOW_NONE; k++) {
+			const struct nic_gid gid = ctl_gid(ctl_addresses[k]);
+
+			if (f->e.device.follow == PROTO_FOLLOW_ALL || !pmd_gid_is_v4(&gid))
+				check_address(f, &gid);
+		}
+	}
 }
 
 /** @return the number of descriptors that the function uses. */
@@ -400,6 +438,7 @@ void ctl_check_descriptors(const struct ctl_function *f)
 
 void ctl_check_calm(void)
 {
+	ctl_check_addresses();
 	for (unsigned i = 0; i < ctl_n_functions; i++) {
 		const struct ctl_function *f = ctl_functions[i];
 

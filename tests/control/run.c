@@ -23,6 +23,8 @@ const struct ctl_open ctl_opens[CTL_OPENS] = {
 	{"10.0.0.2", PROTO_FOLLOW_NONE, 0},  {"10.0.0.1", PROTO_FOLLOW_V6, 0},	  {"127.0.0.1", PROTO_FOLLOW_NONE, 1},
 };
 
+const char *const ctl_addresses[CTL_ADDRESSES] = {"10.0.0.1", "10.0.0.2", "10.0.0.3", "fd00::1"};
+
 struct ctl_stats ctl_stats;
 bool ctl_verbose;
 
@@ -276,11 +278,10 @@ static void do_tool(void)
 
 static void addresses_all(void)
 {
-	static const char *const all[] = {"10.0.0.1", "10.0.0.2", "10.0.0.3", "fd00::1"};
 
 	vk_iface_set(0, CTL_IFACE, w.iface_index, true);
-	for (unsigned i = 0; i < 4; i++) {
-		const struct nic_gid gid = ctl_gid(all[i]);
+	for (unsigned i = 0; i < CTL_ADDRESSES; i++) {
+		const struct nic_gid gid = ctl_gid(ctl_addresses[i]);
 
 		vk_address_add(0, CTL_IFACE, &gid);
 	}
@@ -554,6 +555,10 @@ bool ctl_run(const struct ctl_opts *opts, bool verbose, struct ctl_stats *stats,
 	addresses_all();
 	chaos();
 	faults_stop();
+	if (opts->settle) {
+		pass(CALM_NS);
+		ctl_check_addresses();
+	}
 	visit();
 	if (!ctl_failed)
 		ctl_check_calm();

@@ -91,6 +91,8 @@ void vk_limit(struct vk_proc *p, unsigned nofile);
 bool vk_is_gone(const struct vk_proc *p);   /* all its resources are released */
 bool vk_is_ending(const struct vk_proc *p); /* has ended or is ending */
 bool vk_is_paused(const struct vk_proc *p);
+/** Whether the process is stopped, or has been at any time since `ns`. */
+bool vk_was_paused(const struct vk_proc *p, uint64_t ns);
 pid_t vk_pid(const struct vk_proc *p);
 uid_t vk_uid(const struct vk_proc *p);
 unsigned vk_container(const struct vk_proc *p);

@@ -162,6 +162,7 @@ struct vk_proc {
 	struct vk_allocation *allocations;
 	size_t allocated;
 	uint64_t calls, kill_at, pause_at;
+	uint64_t continued_ns; /* when it last went on after a stop */
 };
 
 struct vk_iface {

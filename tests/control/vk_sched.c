@@ -316,8 +316,10 @@ void vk_pause(struct vk_proc *p)
 void vk_continue(struct vk_proc *p)
 {
 	p->pause_at = 0;
-	if (p->state == PROC_PAUSED)
-		p->state = PROC_RUNS;
+	if (p->state != PROC_PAUSED)
+		return;
+	p->state = PROC_RUNS;
+	p->continued_ns = vk_now_ns();
 }
 
 void vk_kill_in(struct vk_proc *p, uint64_t calls)
@@ -348,6 +350,11 @@ bool vk_is_ending(const struct vk_proc *p)
 bool vk_is_paused(const struct vk_proc *p)
 {
 	return p->state == PROC_PAUSED;
+}
+
+bool vk_was_paused(const struct vk_proc *p, uint64_t ns)
+{
+	return vk_is_paused(p) || p->continued_ns >= ns;
 }
 
 pid_t vk_pid(const struct vk_proc *p)
