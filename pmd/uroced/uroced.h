@@ -239,7 +239,7 @@ int gids_add(struct daemon *d, const struct nic_gid *gid, char *err, size_t err_
 /** Request an address explicitly, unless the interface that the device follows brings it; the next gids_sync adds it.
  *  @return false: too many addresses were requested. */
 bool gids_fix(struct daemon *d, const struct nic_gid *gid);
-/** A client wants the address that is the key, which the device may have lost with the functions that wanted it: request
+/** A client wants the address that is the key. The device may have lost it, with the functions that wanted it: request
  *  it again, if this host has it. */
 void gids_want_key(struct daemon *d);
 /** Add an address whose sockets exist already, at index `entry` if that entry is empty, otherwise in another empty

@@ -124,9 +124,9 @@ static bool key_is_taken(unsigned netns, const struct nic_gid *key)
 	return false;
 }
 
-/** Mark functions that a daemon, which follows an interface, cannot have found when it looked for functions that have one
- *  of the addresses: their device's key is none of these, and they were stopped, have none of these, or have a daemon of
- *  their own. */
+/** Mark functions that a daemon, which follows an interface, cannot have found when it looked for functions that have
+ *  one of the addresses: their device's key is none of these, and they were stopped, have none of these, or have a
+ *  daemon of their own. */
 static void leave_behind(const struct daemon *d, const struct nic_gid *gids, unsigned n_gids)
 {
 	for (unsigned i = 0; i < ctl_n_functions; i++) {
