@@ -83,6 +83,9 @@ static int socket_bind(int fd, const struct nic_gid *gid, uint32_t scope, char *
 	if (bind(fd, (struct sockaddr *)&self, len) == 0)
 		return 0;
 	rc = -errno;
+	/* a link-local address without its interface, or whose interface has gone */
+	if (pmd_gid_is_link_local(gid) && (rc == -ENODEV || (rc == -EINVAL && scope == 0)))
+		rc = -EADDRNOTAVAIL;
 	pmd_gid_str(gid, addr, sizeof(addr));
 	if (rc == -EADDRINUSE)
 		snprintf(err, err_len,

@@ -236,8 +236,7 @@ int slots_join(struct daemon *d, int fd, const struct ucred *peer, const struct 
 /** Add an address to the table, and create its sockets. @return the entry's index, or a negative errno with a message
  *  in err. */
 int gids_add(struct daemon *d, const struct nic_gid *gid, char *err, size_t err_len);
-/** Request an address explicitly, unless the interface that the device follows brings it; the next gids_sync adds it.
- *  @return false: too many addresses were requested. */
+/** Request an address explicitly; the next gids_sync adds it. @return false: too many addresses were requested. */
 bool gids_fix(struct daemon *d, const struct nic_gid *gid);
 /** A client wants the address that is the key. The device may have lost it, with the functions that wanted it: request
  *  it again, if this host has it. */

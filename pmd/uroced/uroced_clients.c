@@ -157,10 +157,11 @@ static int client_blame(const struct daemon *d, const struct client *c, char *er
 	}
 	if (d->why[0]) {
 		snprintf(err, err_len, "%s", d->why);
-		return d->why_rc != 0 ? d->why_rc : -EAGAIN;
+		return d->why_rc != 0 ? d->why_rc : d->left_out ? -ENOSPC : -EAGAIN;
 	}
-	snprintf(err, err_len, "%s has gone from the interface of the device; use another address",
-		 pmd_gid_str(&c->join.gid, address, sizeof(address)));
+	snprintf(err, err_len, "%s has gone from %s; use another address",
+		 pmd_gid_str(&c->join.gid, address, sizeof(address)),
+		 d->iface[0] ? "the interface of the device" : "this host");
 	return -EADDRNOTAVAIL;
 }
 

@@ -207,17 +207,11 @@ static bool is_fixed(const struct daemon *d, const struct nic_gid *gid)
 	return false;
 }
 
-/** Whether the device has the address whenever the interface that it follows has it. */
-static bool interface_brings(const struct daemon *d, const struct nic_gid *gid)
-{
-	return d->follow == PROTO_FOLLOW_ALL || (d->follow == PROTO_FOLLOW_V6 && !pmd_gid_is_v4(gid));
-}
-
 bool gids_fix(struct daemon *d, const struct nic_gid *gid)
 {
 	if (uplink_is(d))
 		return false; /* an uplink has one address */
-	if (interface_brings(d, gid) || is_fixed(d, gid))
+	if (is_fixed(d, gid))
 		return true;
 	if (d->n_fixed == NIC_GID_TABLE_LEN)
 		return false;
@@ -225,6 +219,12 @@ bool gids_fix(struct daemon *d, const struct nic_gid *gid)
 	if (pmd_gid_is_link_local(gid) && d->scope == 0)
 		d->scope = link_local_scope(gid);
 	return true;
+}
+
+/** Whether the device gets the address when the interface that it follows does, if there is room in the table. */
+static bool interface_brings(const struct daemon *d, const struct nic_gid *gid)
+{
+	return d->follow == PROTO_FOLLOW_ALL || (d->follow == PROTO_FOLLOW_V6 && !pmd_gid_is_v4(gid));
 }
 
 void gids_want_key(struct daemon *d)
@@ -357,15 +357,18 @@ static void sockets_stay(struct daemon *d, const struct wanted *wanted)
 /** Follow the interface that functions follow, if an earlier attempt has failed. @return false: it failed again. */
 static bool functions_followed(struct daemon *d)
 {
-	bool done = true;
+	const char *failed = NULL;
 
 	for (unsigned n = 1; n < DAEMON_SLOTS; n++) {
 		const struct slot *s = &d->slots[n];
 
-		if (s->state == SLOT_LIVE && s->join.follow > d->follow)
-			done &= gids_follow(d, s->join.iface, s->join.follow) == 0;
+		if (s->state != SLOT_LIVE || s->join.follow <= d->follow ||
+		    (failed && strcmp(s->join.iface, failed) == 0))
+			continue;
+		if (gids_follow(d, s->join.iface, s->join.follow) != 0)
+			failed = s->join.iface;
 	}
-	return done;
+	return !failed;
 }
 
 void gids_sync(struct daemon *d)
@@ -422,17 +425,21 @@ static int netlink_open(struct daemon *d)
 {
 	struct sockaddr_nl self = {.nl_family = AF_NETLINK,
 				   .nl_groups = RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR};
+	int rc;
 
 	if (d->netlink_fd >= 0)
 		return 0;
 	d->netlink_fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_ROUTE);
 	if (d->netlink_fd < 0)
 		return -errno;
-	if (bind(d->netlink_fd, (struct sockaddr *)&self, sizeof(self)) == 0)
-		return daemon_watch(d, d->netlink_fd, EPOLLIN, SOURCE(SOURCE_NETLINK, 0, 0));
+	rc = bind(d->netlink_fd, (struct sockaddr *)&self, sizeof(self)) == 0 ? 0 : -errno;
+	if (rc == 0)
+		rc = daemon_watch(d, d->netlink_fd, EPOLLIN, SOURCE(SOURCE_NETLINK, 0, 0));
+	if (rc == 0)
+		return 0;
 	close(d->netlink_fd);
 	d->netlink_fd = -1;
-	return -errno;
+	return rc;
 }
 
 int gids_follow(struct daemon *d, const char *iface, uint32_t follow)
@@ -457,8 +464,9 @@ int gids_follow(struct daemon *d, const char *iface, uint32_t follow)
 	rc = netlink_open(d);
 	if (rc != 0)
 		return rc;
+	if (!d->iface[0])
+		d->scope = if_nametoindex(iface); /* later changes are scope_sync's */
 	snprintf(d->iface, sizeof(d->iface), "%s", iface);
-	d->scope = if_nametoindex(iface);
 	d->follow = follow;
 	if (d->n_fixed == 0)
 		d->fixed[d->n_fixed++] = addresses.gids[0]; /* the first address is the key */

@@ -327,6 +327,15 @@ bool slots_any_foreign(const struct daemon *d)
 	return false;
 }
 
+/** Record why a function lacks sockets, if it does and there is no other problem. */
+static void why_set(struct daemon *d, int rc, const char err[sizeof(d->why)])
+{
+	if (rc == 0 || d->why[0])
+		return;
+	memcpy(d->why, err, sizeof(d->why));
+	d->why_rc = rc;
+}
+
 bool slots_grow(struct daemon *d, bool *grown)
 {
 	char err[256];
@@ -337,10 +346,12 @@ bool slots_grow(struct daemon *d, bool *grown)
 		const struct slot *s = &d->slots[n];
 
 		for (unsigned i = 0; s->state == SLOT_LIVE && i < NIC_GID_TABLE_LEN; i++) {
-			int at = slot_entry(d, s, i);
+			int at = slot_entry(d, s, i), rc = 0;
 
 			if (at >= 0 && n >= d->gids[at].n_sockets)
-				all &= steer_grow(d, n, err, sizeof(err)) == 0;
+				rc = steer_grow(d, n, err, sizeof(err));
+			why_set(d, rc, err);
+			all &= rc == 0;
 			*grown |= at >= 0 && n < d->gids[at].n_sockets && s->gids_sent[i] != d->gids[at].generation;
 		}
 	}
@@ -397,8 +408,8 @@ static bool adopted_is_valid(unsigned n, struct proto_msg *m)
 	       memchr(a->join.iface, 0, sizeof(a->join.iface)) && memchr(a->join.uplink, 0, sizeof(a->join.uplink));
 }
 
-/** The function has answered PROTO_ADOPT. If the function follows an interface, the device follows the interface, too.
- *  Unless that brings the function's own address, the device gets this address. */
+/** The function has answered PROTO_ADOPT. The device gets the function's own address and, if the function follows an
+ *  interface, follows the interface, too. */
 static void slot_adopted(struct daemon *d, unsigned n, struct proto_msg *m)
 {
 	const struct proto_adopted *a = m->data;
@@ -428,8 +439,7 @@ static void slot_adopted(struct daemon *d, unsigned n, struct proto_msg *m)
 		d->keeper_come = true;
 		d->sockets_known = keeper_recover(d, m->fds[0]) > 0;
 	}
-	if (steer_grow(d, n, err, sizeof(err)) != 0)
-		snprintf(d->why, sizeof(d->why), "%.*s", (int)sizeof(d->why) - 1, err);
+	why_set(d, steer_grow(d, n, err, sizeof(err)), err);
 	d->retry_ns = daemon_now_ns();
 	/* This sends the function all its sockets. The function closes the duplicates of sockets that it has
 	 * already. */

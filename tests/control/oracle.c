@@ -281,7 +281,8 @@ static bool is_taken(const struct ctl_function *f, const struct nic_gid *gid)
 		const struct ctl_function *o = ctl_functions[i];
 
 		taken = ctl_is_live(o) && o->netns == f->netns && !pmd_gid_equal(&o->key, &f->key) &&
-			(ctl_has_address(o, gid) || (!is_connected(o) && o->e.host.control->keeper_fd >= 0));
+			(ctl_has_address(o, gid) ||
+			 (!is_connected(o) && o->e.host.control->keeper_fd >= 0 && vk_udp_choose(f->netns, gid, 0)));
 	}
 	return taken;
 }

@@ -278,7 +278,6 @@ static void do_tool(void)
 
 static void addresses_all(void)
 {
-
 	vk_iface_set(0, CTL_IFACE, w.iface_index, true);
 	for (unsigned i = 0; i < CTL_ADDRESSES; i++) {
 		const struct nic_gid gid = ctl_gid(ctl_addresses[i]);
