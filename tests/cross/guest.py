@@ -67,7 +67,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--root", required=True, type=os.path.abspath, help="the unpacked packages")
     parser.add_argument("--build", required=True, type=os.path.abspath, help="the build folder")
-    parser.add_argument("--minutes", type=int, default=60, help="the most that the guest may run (60)")
+    parser.add_argument("--minutes", type=int, default=90, help="the most that the guest may run (90)")
     parser.add_argument("tests", nargs="*", help="names of tests (all that guest_tests.py chooses)")
     args = parser.parse_args()
     result = None
