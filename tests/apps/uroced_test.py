@@ -930,9 +930,10 @@ def address_away(tally):
     openers.append(interface.opener(sides[0]))
     tally.result("a device of which an address is away is opened by another", joined(2) and
                  sockets_of("10.98.0.8") == 3 and sockets_of("10.98.0.9") == 2, openers[1].output())
-    interface.run("ip", "addr", "add", "10.98.0.9/32", "dev", "e0")
     openers.append(interface.opener(sides[1]))
-    tally.result("and by that address once it is back", joined(3) and sockets_of("10.98.0.9") == 4,
+    time.sleep(0.5)  # it asks the daemon, and waits
+    interface.run("ip", "addr", "add", "10.98.0.9/32", "dev", "e0")
+    tally.result("and by that address as soon as it is back", joined(3) and sockets_of("10.98.0.9") == 4,
                  openers[2].output(), str(interface.status("10.98.0.8")))
     for process in openers:
         process.kill()
