@@ -130,8 +130,11 @@ bool pmd_control_heard(const struct pmd_control *c)
  *  takes over; -1: none. */
 static void address_set(struct pmd_host *host, unsigned i, const struct nic_gid *gid, uint32_t scope, int fd)
 {
-	bool same = pmd_gid_equal(&host->control->device.gids[i], gid);
+	const struct proto_device *now = &host->control->device;
+	bool same = pmd_gid_equal(&now->gids[i], gid);
 
+	if (fd >= 0 && pmd_gid_is_link_local(gid) && now->scope != scope)
+		same = false; /* the old socket belongs to an interface that has gone */
 	if (host->control->device.uplink) {
 		if (!same)
 			nic_gid_set(host->nic, i, pmd_gid_is_none(gid) ? NULL : gid);

@@ -9,6 +9,7 @@
  * Runs without the engine's lock, and may block.
  */
 #include <errno.h>
+#include <net/if.h>
 #include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -339,8 +340,9 @@ static int attempt(struct pmd_control *c, struct ways *ways, char *err, size_t e
  *  negative errno of the failed bind, or `rc` if the bind succeeded. */
 static int spawn_error(const struct pmd_device *device, int rc)
 {
+	uint32_t scope = device->netdev[0] ? if_nametoindex(device->netdev) : 0;
 	char unused[256];
-	int fd = pmd_udp_socket_open(&device->gid, 0, false, unused, sizeof(unused));
+	int fd = pmd_udp_socket_open(&device->gid, scope, false, unused, sizeof(unused));
 
 	if (fd < 0)
 		return fd;

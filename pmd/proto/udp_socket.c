@@ -209,6 +209,15 @@ bool pmd_udp_socket_is(int fd, const struct nic_gid *gid)
 	       memcmp(&self.sin6_addr, &expected.sin6_addr, sizeof(self.sin6_addr)) == 0;
 }
 
+uint32_t pmd_udp_socket_scope(int fd)
+{
+	struct sockaddr_in6 self = {0};
+	socklen_t len = sizeof(self);
+
+	return getsockname(fd, (struct sockaddr *)&self, &len) == 0 && self.sin6_family == AF_INET6 ? self.sin6_scope_id
+												    : 0;
+}
+
 /** GRO must be on for the socket, because GSO pays only if the receiver gets the packets coalesced; we assume that the
  * receiver's kernel is like ours. The kernel must also support GSO: then it lets us set UDP_SEGMENT to 0. */
 bool pmd_udp_socket_gso(int fd)

@@ -28,6 +28,8 @@ int pmd_udp_socket_multicast(int fd, const struct nic_gid *own, uint32_t scope);
 
 /** Whether fd is a UDP socket bound to port 4791 of the address. */
 bool pmd_udp_socket_is(int fd, const struct nic_gid *gid);
+/** @return the index of the interface to which a socket of a link-local address is bound; 0: not such a socket. */
+uint32_t pmd_udp_socket_scope(int fd);
 
 /** Whether the kernel segments and coalesces runs of packets for the socket (UDP GSO and GRO). */
 bool pmd_udp_socket_gso(int fd);

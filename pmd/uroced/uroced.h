@@ -120,7 +120,7 @@ struct daemon {
 	unsigned n_fixed;
 	char iface[16];	 /* interface whose addresses are followed; "": none */
 	uint32_t follow; /* enum proto_follow */
-	uint32_t scope;	 /* index of the interface */
+	uint32_t scope;	 /* index of the interface to which sockets of link-local addresses are bound */
 	bool port_up, stay, leave;
 	/* Exit, because we lack descriptors to take over the functions' sockets; the functions keep their sockets. */
 	bool give_up;
@@ -247,6 +247,8 @@ int gids_adopt(struct daemon *d, const struct nic_gid *gid, unsigned entry);
 /** Remove all addresses. */
 void gids_forget(struct daemon *d);
 int gids_find(const struct daemon *d, const struct nic_gid *gid);
+/** Write why the device lacks an address. @return a negative errno. */
+int gids_blame(const struct daemon *d, const struct nic_gid *gid, char *err, size_t err_len);
 /** Whether the device may get the address later: it names the device, was asked for, or may come to the interface. */
 bool gids_may_come(const struct daemon *d, const struct nic_gid *gid);
 /** Accept clients under all names of the device, or (if not `on`) stop accepting. */

@@ -149,20 +149,10 @@ void clients_accept(struct daemon *d, int name_fd)
 /** Write why the client's address is not in the GID table. @return a negative errno. */
 static int client_blame(const struct daemon *d, const struct client *c, char *err, size_t err_len)
 {
-	char address[PMD_GID_TEXT];
-
-	if (!slots_ready(d)) {
-		slots_blame(d, err, err_len);
-		return -EAGAIN;
-	}
-	if (d->why[0]) {
-		snprintf(err, err_len, "%s", d->why);
-		return d->why_rc != 0 ? d->why_rc : d->left_out ? -ENOSPC : -EAGAIN;
-	}
-	snprintf(err, err_len, "%s has gone from %s; use another address",
-		 pmd_gid_str(&c->join.gid, address, sizeof(address)),
-		 d->iface[0] ? "the interface of the device" : "this host");
-	return -EADDRNOTAVAIL;
+	if (slots_ready(d))
+		return gids_blame(d, &c->join.gid, err, err_len);
+	slots_blame(d, err, err_len);
+	return -EAGAIN;
 }
 
 /** If the device is ready and has the client's address, let the client join. If the address, or a socket, may still

@@ -12,7 +12,6 @@
  * Owns: daemon.gids except the sockets, daemon.netlink_fd.
  */
 #include <errno.h>
-#include <ifaddrs.h>
 #include <linux/rtnetlink.h>
 #include <net/if.h>
 #include <stdio.h>
@@ -183,22 +182,6 @@ void gids_forget(struct daemon *d)
 			gids_remove(d, i);
 }
 
-/** @return the index of the interface that has this link-local address; 0: no interface has it. */
-static uint32_t link_local_scope(const struct nic_gid *gid)
-{
-	struct ifaddrs *list = NULL;
-	struct nic_gid other;
-	uint32_t scope = 0;
-
-	if (getifaddrs(&list) != 0)
-		return 0;
-	for (struct ifaddrs *i = list; i && scope == 0; i = i->ifa_next)
-		if (pmd_gid_from_sockaddr(i->ifa_addr, &other) && pmd_gid_equal(&other, gid))
-			scope = if_nametoindex(i->ifa_name);
-	freeifaddrs(list);
-	return scope;
-}
-
 static bool is_fixed(const struct daemon *d, const struct nic_gid *gid)
 {
 	for (unsigned i = 0; i < d->n_fixed; i++)
@@ -216,8 +199,6 @@ bool gids_fix(struct daemon *d, const struct nic_gid *gid)
 	if (d->n_fixed == NIC_GID_TABLE_LEN)
 		return false;
 	d->fixed[d->n_fixed++] = *gid;
-	if (pmd_gid_is_link_local(gid) && d->scope == 0)
-		d->scope = link_local_scope(gid);
 	return true;
 }
 
@@ -227,18 +208,42 @@ static bool interface_brings(const struct daemon *d, const struct nic_gid *gid)
 	return d->follow == PROTO_FOLLOW_ALL || (d->follow == PROTO_FOLLOW_V6 && !pmd_gid_is_v4(gid));
 }
 
-void gids_want_key(struct daemon *d)
+/** Whether this host, or the interface that the device follows, has the address. */
+static bool is_here(const struct daemon *d, const struct nic_gid *gid)
 {
 	char unused[256];
-	int fd;
+	int fd = pmd_udp_socket_open(gid, gids_scope(d), false, unused, sizeof(unused));
 
-	if (gids_find(d, &d->key) >= 0 || interface_brings(d, &d->key) || is_fixed(d, &d->key))
-		return;
-	fd = pmd_udp_socket_open(&d->key, d->scope, false, unused, sizeof(unused));
 	if (fd >= 0)
 		close(fd);
-	if (fd != -EADDRNOTAVAIL && gids_fix(d, &d->key))
+	return fd != -EADDRNOTAVAIL;
+}
+
+void gids_want_key(struct daemon *d)
+{
+	if (gids_find(d, &d->key) >= 0 || interface_brings(d, &d->key) || is_fixed(d, &d->key))
+		return;
+	if (is_here(d, &d->key) && gids_fix(d, &d->key))
 		d->retry_ns = daemon_now_ns();
+}
+
+int gids_blame(const struct daemon *d, const struct nic_gid *gid, char *err, size_t err_len)
+{
+	char address[PMD_GID_TEXT];
+
+	if (d->why_rc != 0) {
+		snprintf(err, err_len, "%s", d->why);
+		return d->why_rc;
+	}
+	pmd_gid_str(gid, address, sizeof(address));
+	if (is_here(d, gid) && entry_free(d) < 0) {
+		snprintf(err, err_len, "%s is not one of the %u addresses that the device has, and can have", address,
+			 NIC_GID_TABLE_LEN);
+		return -ENOSPC;
+	}
+	snprintf(err, err_len, "%s has gone from %s; use another address", address,
+		 d->iface[0] ? "the interface of the device" : "this host");
+	return -EADDRNOTAVAIL;
 }
 
 bool gids_may_come(const struct daemon *d, const struct nic_gid *gid)
@@ -290,11 +295,11 @@ static bool table_sync(struct daemon *d, const struct wanted *wanted)
 	return changed;
 }
 
-/** If the interface has been re-created, it has a new index, but the sockets of its link-local addresses are bound to
- *  the old index: remove these addresses. @return whether the table has changed. */
+/** If the interface of the link-local addresses is another one, or has been re-created, their sockets are bound to the
+ *  old index: remove these addresses. @return whether the table has changed. */
 static bool scope_sync(struct daemon *d)
 {
-	uint32_t scope = d->iface[0] ? if_nametoindex(d->iface) : 0;
+	uint32_t scope = gids_scope(d);
 	bool changed = false;
 
 	if (scope == 0 || scope == d->scope)
@@ -373,8 +378,9 @@ static bool functions_followed(struct daemon *d)
 
 void gids_sync(struct daemon *d)
 {
-	struct wanted wanted;
+	uint32_t keeper = d->keeper_generation;
 	bool up, changed, grown, followed;
+	struct wanted wanted;
 
 	d->retry_ns = 0;
 	if (!slots_ready(d))
@@ -404,7 +410,7 @@ void gids_sync(struct daemon *d)
 		d->stats.link_changes++;
 		changed = true;
 	}
-	if (changed || grown)
+	if (changed || grown || d->keeper_generation != keeper)
 		slots_tell(d);
 }
 
@@ -464,8 +470,6 @@ int gids_follow(struct daemon *d, const char *iface, uint32_t follow)
 	rc = netlink_open(d);
 	if (rc != 0)
 		return rc;
-	if (!d->iface[0])
-		d->scope = if_nametoindex(iface); /* later changes are scope_sync's */
 	snprintf(d->iface, sizeof(d->iface), "%s", iface);
 	d->follow = follow;
 	if (d->n_fixed == 0)

@@ -146,6 +146,8 @@ int slots_join(struct daemon *d, int fd, const struct ucred *peer, const struct 
 	}
 	if (rc != 0) {
 		close(listen_fd);
+		if (d->keeper_generation != keeper)
+			slots_tell(d);
 		return rc;
 	}
 	steer_flush(d, n);

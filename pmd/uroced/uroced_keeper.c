@@ -259,6 +259,8 @@ static void recover_message(struct daemon *d, struct proto_msg *m)
 		const struct nic_gid *gid = &message->entries[i].gid;
 		int at = pmd_udp_socket_is(m->fds[i], gid) ? recover_entry(d, gid, message->entries[i].entry) : -1;
 
+		if (at >= 0 && pmd_gid_is_link_local(gid))
+			d->scope = pmd_udp_socket_scope(m->fds[i]); /* perhaps an older one: gids_sync finds out */
 		if (at >= 0)
 			recover_socket(d, &d->gids[at], message->entries[i].index, m, i);
 	}

@@ -327,10 +327,10 @@ bool slots_any_foreign(const struct daemon *d)
 	return false;
 }
 
-/** Record why a function lacks sockets, if it does and there is no other problem. */
+/** Record why a function lacks sockets, if it does and nothing else fails. */
 static void why_set(struct daemon *d, int rc, const char err[sizeof(d->why)])
 {
-	if (rc == 0 || d->why[0])
+	if (rc == 0 || d->why_rc != 0)
 		return;
 	memcpy(d->why, err, sizeof(d->why));
 	d->why_rc = rc;

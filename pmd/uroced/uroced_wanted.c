@@ -57,6 +57,31 @@ int iface_addresses(const char *iface, bool v6_only, struct wanted *out, bool *u
 	return n;
 }
 
+/** @return the index of the interface that has this address, if it is a link-local one; 0: none has it. */
+static uint32_t link_local_scope(const struct nic_gid *gid)
+{
+	struct ifaddrs *list = NULL;
+	struct nic_gid other;
+	uint32_t scope = 0;
+
+	if (!pmd_gid_is_link_local(gid) || getifaddrs(&list) != 0)
+		return 0;
+	for (struct ifaddrs *i = list; i && scope == 0; i = i->ifa_next)
+		if (pmd_gid_from_sockaddr(i->ifa_addr, &other) && pmd_gid_equal(&other, gid))
+			scope = if_nametoindex(i->ifa_name);
+	freeifaddrs(list);
+	return scope;
+}
+
+uint32_t gids_scope(const struct daemon *d)
+{
+	uint32_t scope = d->iface[0] ? if_nametoindex(d->iface) : link_local_scope(&d->key);
+
+	for (unsigned i = 0; i < d->n_fixed && scope == 0 && !d->iface[0]; i++)
+		scope = link_local_scope(&d->fixed[i]);
+	return scope;
+}
+
 int gids_wanted(const struct daemon *d, struct wanted *out, bool *up)
 {
 	struct wanted iface = {0}, all = {0};

@@ -6,6 +6,7 @@ import ctypes
 import errno
 import json
 import os
+import re
 import resource
 import select
 import shutil
@@ -810,10 +811,10 @@ class Interface:
                                os.path.dirname(os.path.abspath(__file__))], capture_output=True, text=True,
                               check=True).stdout
 
-    def end(self, tally):
-        """End the process; until the daemon leaves, it has open what it says it has."""
+    def end(self, tally, address="10.98.0.1"):
+        """End the process; until the daemon of the address leaves, it has open what it says it has."""
         self.process.kill()
-        code = "import sys; sys.path.insert(0, sys.argv[1]); import accounts; print(accounts.until_gone('10.98.0.1'))"
+        code = f"import sys; sys.path.insert(0, sys.argv[1]); import accounts; print(accounts.until_gone('{address}'))"
         leak = self.inside(code).strip()
         tally.result("and the daemon has kept nothing", not leak, leak)
 
@@ -822,6 +823,13 @@ class Interface:
 
     def wait_gids(self, expected):
         return wait_for(lambda: self.gids() == expected)
+
+    def hears(self, address, name):
+        """Whether a socket has the RoCE port of a link-local address, now or soon: the kernel does not refuse."""
+        code = ("import socket\ns = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)\ns.settimeout(0.2)\n"
+                f"try:\n s.connect(('{address}', 4791, 0, socket.if_nametoindex('{name}')))\n s.send(b'?')\n"
+                " s.recv(1)\nexcept TimeoutError: print('yes')\nexcept OSError: pass")
+        return wait_for(lambda: self.inside(code).strip())
 
     def kill_daemon(self):
         pid = self.status()["daemon"]["pid"]
@@ -896,16 +904,32 @@ def interface_again(tally):
     device = Interface()
     device.run("sysctl", "-qw", "net.ipv6.conf.d0.disable_ipv6=0")
     device.run("ip", "addr", "add", "fe80::98/64", "dev", "d0", "nodad")
+
+    def make_again():
+        device.run("ip", "link", "add", "d0", "type", "veth", "peer", "name", "d1")
+        device.address("add", "10.98.0.1")
+        device.run("ip", "addr", "add", "fe80::98/64", "dev", "d0", "nodad")
+        for name in ("d0", "d1"):
+            device.run("ip", "link", "set", name, "up")
+
     tally.result("a link-local address", wait_for(lambda: "fe80::98" in device.gids()), str(device.status()))
     device.run("ip", "link", "del", "d0")
     wait_for(lambda: not device.gids())
-    device.run("ip", "link", "add", "d0", "type", "veth", "peer", "name", "d1")
-    device.address("add", "10.98.0.1")
-    device.run("ip", "addr", "add", "fe80::98/64", "dev", "d0", "nodad")
-    for name in ("d0", "d1"):
-        device.run("ip", "link", "set", name, "up")
-    tally.result("it is there again with the interface", wait_for(lambda: "fe80::98" in device.gids(), 30),
-                 str(device.status()))
+    make_again()
+    tally.result("it is there again with the interface", wait_for(lambda: "fe80::98" in device.gids(), 30) and
+                 device.hears("fe80::98", "d0"), str(device.status()))
+    device.kill_daemon()
+    device.run("ip", "link", "del", "d0")
+    make_again()
+    other = device.opener()
+
+    def sockets():
+        listed = device.inside("import subprocess; print(subprocess.run(['ss', '-Huan'], capture_output=True).stdout)")
+        return re.findall(r"\[fe80::98\](%\w+):4791", listed)
+
+    tally.result("and if the next daemon finds sockets of the old interface",
+                 wait_for(lambda: sockets() == ["%d0"] * 3), str(sockets()), str(device.status()))
+    other.kill()
     device.end(tally)
 
 
@@ -921,6 +945,9 @@ def address_away(tally):
     def sockets_of(address):
         return {entry["gid"]: entry["sockets"] for entry in interface.status("10.98.0.8")["gids"]}[address]
 
+    def clients_of(address):
+        return int(interface.inside(f"print(open('/proc/net/unix').read().count('@uroce/{address}'))"))
+
     def joined(number):
         return wait_for(lambda: len(interface.status("10.98.0.8")["functions"]) == number)
 
@@ -930,14 +957,56 @@ def address_away(tally):
     openers.append(interface.opener(sides[0]))
     tally.result("a device of which an address is away is opened by another", joined(2) and
                  sockets_of("10.98.0.8") == 3 and sockets_of("10.98.0.9") == 2, openers[1].output())
+    asked = clients_of("10.98.0.9")
     openers.append(interface.opener(sides[1]))
-    time.sleep(0.5)  # it asks the daemon, and waits
+    wait_for(lambda: clients_of("10.98.0.9") > asked)
     interface.run("ip", "addr", "add", "10.98.0.9/32", "dev", "e0")
     tally.result("and by that address as soon as it is back", joined(3) and sockets_of("10.98.0.9") == 4,
                  openers[2].output(), str(interface.status("10.98.0.8")))
     for process in openers:
         process.kill()
-    interface.end(tally)
+    interface.end(tally, "10.98.0.8")
+
+
+def link_local(tally):
+    """A device that follows no interface has a link-local address, which comes, goes and comes back."""
+    interface = Interface()
+
+    def make(*addresses):
+        interface.run("ip", "link", "add", "e0", "type", "veth", "peer", "name", "e1")
+        for name in ("e0", "e1"):
+            interface.run("ip", "link", "set", name, "up")
+        for address in addresses:
+            interface.run("ip", "addr", "add", address, "dev", "e0", *["nodad"] * (":" in address))
+
+    def is_heard():
+        return interface.hears("fe80::8", "e0")
+
+    make("10.98.0.8/32")
+    interface.run(uroced(), "--device", "10.98.0.8,fe80::8", "--stay")
+    side = harness.Side("10.98.0.8", netns=interface.netns)
+    interface.run("ip", "addr", "add", "fe80::8/64", "dev", "e0", "nodad")
+    tally.result("a link-local address that comes later is served", is_heard(), str(interface.status("10.98.0.8")))
+    os.kill(interface.status("10.98.0.8")["daemon"]["pid"], signal.SIGKILL)
+    wait_for(lambda: not interface.status("10.98.0.8"))
+
+    interface.run(uroced(), "--device", "fe80::8,10.98.0.8")
+    openers = [interface.opener(side)]
+    wait_for(lambda: len(interface.status("10.98.0.8")["functions"]) == 1)
+    interface.run("ip", "link", "del", "e0")
+    make("10.98.0.8/32", "fe80::8/64")
+    openers.append(interface.opener(side))
+    tally.result("and once its interface has been made again", is_heard(), str(interface.status("10.98.0.8")))
+    os.kill(interface.status("10.98.0.8")["daemon"]["pid"], signal.SIGKILL)
+    openers.append(interface.opener(side))
+    wait_for(lambda: len((interface.status("10.98.0.8") or {"functions": []})["functions"]) == 3)
+    openers.append(interface.opener(harness.Side("fe80::8", netns=interface.netns)))
+    tally.result("a program opens the next daemon's device by it",
+                 wait_for(lambda: len(interface.status("10.98.0.8")["functions"]) == 4) and is_heard(),
+                 openers[-1].output(), str(interface.status("10.98.0.8")))
+    for process in openers:
+        process.kill()
+    interface.end(tally, "10.98.0.8")
 
 
 def too_many_addresses(tally):
@@ -958,7 +1027,7 @@ def main():
              hostile_keeper, other_address, name_taken, many_tools]
     if os.geteuid() == 0:  # needs interfaces of its own, and other users
         tests += [stranger_takes_no_place, names_held, members, only_members_live, two_users_live,
-                  foreign_program, places_kept, kernel_silent, slow_function, interface_again, address_away,
+                  foreign_program, places_kept, kernel_silent, slow_function, interface_again, address_away, link_local,
                   too_many_addresses]
     for test in tests:
         if args.only in ("", test.__name__):

@@ -81,6 +81,7 @@ struct vk_group {
 	struct vk_group *next;
 	unsigned netns;
 	struct nic_gid gid;
+	uint32_t scope; /* index of the interface of a link-local address; else 0 */
 	unsigned n, n_code;
 	struct vk_file *socks[VK_GROUP_MAX];
 	struct sock_filter *code;

@@ -93,23 +93,44 @@ void vk_addresses_silent(bool silent)
 	vk.addresses_silent = silent;
 }
 
-static bool is_local(unsigned netns, const struct nic_gid *gid)
+/** Whether a socket can be bound to an address. @return 0, or a negative errno as Linux's for a link-local address
+ *  without an interface (`scope` 0), or of an interface that has gone. */
+static int local_check(unsigned netns, const struct nic_gid *gid, uint32_t scope)
 {
+	bool link_local = pmd_gid_is_link_local(gid), there = false;
+
+	if (link_local && scope == 0)
+		return -EINVAL;
 	if (pmd_gid_is_v4(gid) && gid->raw[12] == 127)
-		return true;
-	for (unsigned i = 0; i < VK_IFACES; i++)
-		for (unsigned k = 0; vk.ifaces[i].name[0] && vk.ifaces[i].netns == netns && k < vk.ifaces[i].n; k++)
-			if (pmd_gid_equal(&vk.ifaces[i].gids[k], gid))
-				return true;
-	return false;
+		return 0;
+	for (unsigned i = 0; i < VK_IFACES; i++) {
+		const struct vk_iface *iface = &vk.ifaces[i];
+
+		if (!iface->name[0] || iface->netns != netns || (link_local && iface->index != scope))
+			continue;
+		there = true;
+		for (unsigned k = 0; k < iface->n; k++)
+			if (pmd_gid_equal(&iface->gids[k], gid))
+				return 0;
+	}
+	return link_local && !there ? -ENODEV : -EADDRNOTAVAIL;
+}
+
+/** @return the index of the interface that has the link-local address; 0: none, or another kind of address. */
+static uint32_t scope_of(unsigned netns, const struct nic_gid *gid)
+{
+	for (unsigned i = 0; i < VK_IFACES && pmd_gid_is_link_local(gid); i++)
+		if (vk.ifaces[i].name[0] && local_check(netns, gid, vk.ifaces[i].index) == 0)
+			return vk.ifaces[i].index;
+	return 0;
 }
 
 /* ---- groups ----------------------------------------------------------------------------------------------- */
 
-static struct vk_group *group_find(unsigned netns, const struct nic_gid *gid)
+static struct vk_group *group_find(unsigned netns, const struct nic_gid *gid, uint32_t scope)
 {
 	for (struct vk_group *g = vk.groups; g; g = g->next)
-		if (g->netns == netns && pmd_gid_equal(&g->gid, gid))
+		if (g->netns == netns && g->scope == scope && pmd_gid_equal(&g->gid, gid))
 			return g;
 	return NULL;
 }
@@ -135,18 +156,24 @@ int vk_udp_bind(struct vk_file *f, const struct sockaddr *sa, socklen_t len)
 	struct vk_udp *u = &f->u.udp;
 	struct vk_group *g;
 	struct nic_gid gid;
+	uint32_t scope = 0;
+	int rc;
 
 	if (u->bound || !gid_of(sa, len, &gid) || pmd_gid_is_v4(&gid) != u->v4)
 		return -EINVAL;
-	if (!is_local(u->netns, &gid))
-		return -EADDRNOTAVAIL;
-	g = group_find(u->netns, &gid);
+	if (pmd_gid_is_link_local(&gid))
+		scope = ((const struct sockaddr_in6 *)(const void *)sa)->sin6_scope_id;
+	rc = local_check(u->netns, &gid, scope);
+	if (rc != 0)
+		return rc;
+	g = group_find(u->netns, &gid, scope);
 	if (g && (!u->shared || !g->socks[0]->u.udp.shared || g->socks[0]->u.udp.uid != u->uid))
 		return -EADDRINUSE;
 	if (!g) {
 		g = vk_zalloc(sizeof(*g));
 		g->netns = u->netns;
 		g->gid = gid;
+		g->scope = scope;
 		g->next = vk.groups;
 		vk.groups = g;
 	}
@@ -248,7 +275,7 @@ static uint32_t program_run(const struct vk_group *g, const uint8_t *payload, ui
 
 static struct vk_file *choose(unsigned netns, const struct nic_gid *gid, const uint8_t *payload, uint32_t len)
 {
-	struct vk_group *g = group_find(netns, gid);
+	struct vk_group *g = group_find(netns, gid, scope_of(netns, gid));
 	uint32_t index;
 
 	if (!g)
@@ -275,7 +302,7 @@ struct vk_file *vk_udp_choose_request(unsigned netns, const struct nic_gid *gid,
 
 unsigned vk_udp_group(unsigned netns, const struct nic_gid *gid)
 {
-	const struct vk_group *g = group_find(netns, gid);
+	const struct vk_group *g = group_find(netns, gid, scope_of(netns, gid));
 
 	return g ? g->n : 0;
 }
@@ -305,7 +332,8 @@ void vk_udp_list(FILE *to, unsigned netns, bool v4)
 
 void vk_udp_send(unsigned netns, const struct nic_gid *gid, uint32_t qpn)
 {
-	struct vk_file *f = is_local(netns, gid) ? vk_udp_choose(netns, gid, qpn) : NULL;
+	bool local = local_check(netns, gid, scope_of(netns, gid)) == 0;
+	struct vk_file *f = local ? vk_udp_choose(netns, gid, qpn) : NULL;
 	struct vk_udp *u;
 
 	if (!f)
