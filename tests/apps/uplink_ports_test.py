@@ -157,19 +157,15 @@ class Attempt(harness.Tally):
         self.results = []
 
     def result(self, case, ok, reason="", *outputs):
-        print(f"     {'done' if ok else 'not done'}: {case}", flush=True)
+        print(f"     done: {case}" if ok else f"     not done: {case}: {reason}", flush=True)
         self.results.append((case, ok, reason, *outputs))
 
 
 def attempt(name, steps):
     """@return the results of a kind of ports, and whether what is between the devices has crashed"""
-    tally, spaces = Attempt(name), uplinks.hosts()
+    tally, spaces, kind = Attempt(name), uplinks.hosts(), None
     try:
         kind = KINDS[name](spaces)
-    except uplinks.Unavailable as error:
-        print(f"SKIP {name}: {error}", flush=True)
-        return tally.results, False
-    try:
         sides = uplinks.sides(spaces, kind.ports)
         with uplinks.kept(tally, name, sides):
             if reached(tally, sides):
@@ -180,17 +176,25 @@ def attempt(name, steps):
                              [kind.mtus[-1]] if step is uplink_test.data else [])
                 if name == "ovs":
                     switch_restarts(tally, sides, kind.switch)
-        return tally.results, kind.crashed()
+            crashed = kind.crashed()
+        return tally.results, crashed
     finally:
-        kind.close()
+        if kind:
+            kind.close()
         for space in spaces:
             space.close()
 
 
 def run(name, tally, steps):
     """Results do not count if what is between the devices has crashed, unless it crashes each time."""
-    for _ in range(ATTEMPTS):
-        results, crashed = attempt(name, steps)
+    for number in range(ATTEMPTS):
+        try:
+            results, crashed = attempt(name, steps)
+        except uplinks.Unavailable as error:
+            if number > 0:
+                raise
+            print(f"SKIP {name}: {error}", flush=True)
+            return
         if not crashed:
             break
         print(f"NOTE {name} has crashed, so these results do not count: once more", flush=True)
