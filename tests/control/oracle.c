@@ -277,6 +277,8 @@ static bool is_taken(const struct ctl_function *f, const struct nic_gid *gid)
 	const struct ctl_daemon *other = daemon_of(f->netns, gid);
 	bool taken = other && other != daemon_of(f->netns, &f->key);
 
+	if (other && !taken && !pmd_gid_equal(gid, &f->key))
+		return false; /* the function's own daemon has it */
 	for (unsigned i = 0; i < ctl_n_functions && !taken; i++) {
 		const struct ctl_function *o = ctl_functions[i];
 
