@@ -133,7 +133,7 @@ static void address_set(struct pmd_host *host, unsigned i, const struct nic_gid 
 	const struct proto_device *now = &host->control->device;
 	bool same = pmd_gid_equal(&now->gids[i], gid);
 
-	if (fd >= 0 && pmd_gid_is_link_local(gid) && now->scope != scope)
+	if (pmd_gid_is_link_local(gid) && now->scope != scope)
 		same = false; /* the old socket belongs to an interface that has gone */
 	if (host->control->device.uplink) {
 		if (!same)

@@ -160,10 +160,12 @@ static int client_blame(const struct daemon *d, const struct client *c, char *er
  *  daemon of its own. Otherwise, and if this is the `last` try, refuse the client and tell it the reason. */
 static void client_join(struct daemon *d, struct client *c, bool last)
 {
-	bool found = slots_ready(d) && gids_find(d, &c->join.gid) >= 0;
 	char err[256] = "";
+	bool found;
 	int rc = 0;
 
+	gids_look(d, &c->join.gid);
+	found = slots_ready(d) && gids_find(d, &c->join.gid) >= 0;
 	if (!found && pmd_gid_equal(&c->join.gid, &d->key))
 		gids_want_key(d);
 	if (found)

@@ -211,8 +211,9 @@ static bool interface_brings(const struct daemon *d, const struct nic_gid *gid)
 /** Whether this host, or the interface that the device follows, has the address. */
 static bool is_here(const struct daemon *d, const struct nic_gid *gid)
 {
+	uint32_t scope = pmd_gid_is_link_local(gid) ? gids_scope(d) : 0;
 	char unused[256];
-	int fd = pmd_udp_socket_open(gid, gids_scope(d), false, unused, sizeof(unused));
+	int fd = pmd_udp_socket_open(gid, scope, false, unused, sizeof(unused));
 
 	if (fd >= 0)
 		close(fd);
@@ -352,7 +353,7 @@ static void sockets_stay(struct daemon *d, const struct wanted *wanted)
 
 	d->why[0] = '\0';
 	if (wanted->n > 0)
-		fd = pmd_udp_socket_open(&wanted->gids[0], d->scope, false, d->why, sizeof(d->why));
+		fd = pmd_udp_socket_open(&wanted->gids[0], gids_scope(d), false, d->why, sizeof(d->why));
 	if (fd >= 0)
 		close(fd);
 	d->why_rc = fd < 0 ? fd : 0;
@@ -412,6 +413,14 @@ void gids_sync(struct daemon *d)
 	}
 	if (changed || grown || d->keeper_generation != keeper)
 		slots_tell(d);
+}
+
+void gids_look(struct daemon *d, const struct nic_gid *gid)
+{
+	uint32_t scope = pmd_gid_is_link_local(gid) ? gids_scope(d) : 0;
+
+	if (scope != 0 && scope != d->scope)
+		gids_sync(d);
 }
 
 /* ---- following ------------------------------------------------------------------------------------------ */

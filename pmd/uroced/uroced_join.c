@@ -166,6 +166,8 @@ int slots_join(struct daemon *d, int fd, const struct ucred *peer, const struct 
 		*s = (struct slot){.state = SLOT_FREE, .fd = -1, .released_ns = daemon_now_ns()};
 		if (!watched)
 			steer_own(d, n, false);
+		if (d->keeper_generation != keeper)
+			slots_tell(d);
 		snprintf(err, err_len, "uroced cannot hand over sockets: %s%s", strerror(-rc),
 			 rc == -ETOOMANYREFS ? "; raise the limit of open files (ulimit -n)" : "");
 		return rc;

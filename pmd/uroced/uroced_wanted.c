@@ -57,28 +57,36 @@ int iface_addresses(const char *iface, bool v6_only, struct wanted *out, bool *u
 	return n;
 }
 
-/** @return the index of the interface that has this address, if it is a link-local one; 0: none has it. */
-static uint32_t link_local_scope(const struct nic_gid *gid)
+/** Put the link-local addresses among the key and the explicitly requested addresses into *out. */
+static void link_local_of(const struct daemon *d, struct wanted *out)
 {
-	struct ifaddrs *list = NULL;
-	struct nic_gid other;
-	uint32_t scope = 0;
-
-	if (!pmd_gid_is_link_local(gid) || getifaddrs(&list) != 0)
-		return 0;
-	for (struct ifaddrs *i = list; i && scope == 0; i = i->ifa_next)
-		if (pmd_gid_from_sockaddr(i->ifa_addr, &other) && pmd_gid_equal(&other, gid))
-			scope = if_nametoindex(i->ifa_name);
-	freeifaddrs(list);
-	return scope;
+	if (pmd_gid_is_link_local(&d->key))
+		wanted_add(out, &d->key);
+	for (unsigned i = 0; i < d->n_fixed; i++)
+		if (pmd_gid_is_link_local(&d->fixed[i]))
+			wanted_add(out, &d->fixed[i]);
 }
 
 uint32_t gids_scope(const struct daemon *d)
 {
-	uint32_t scope = d->iface[0] ? if_nametoindex(d->iface) : link_local_scope(&d->key);
+	struct wanted link_local = {0};
+	struct ifaddrs *list = NULL;
+	struct nic_gid gid;
+	uint32_t scope = 0;
 
-	for (unsigned i = 0; i < d->n_fixed && scope == 0 && !d->iface[0]; i++)
-		scope = link_local_scope(&d->fixed[i]);
+	if (d->iface[0])
+		return if_nametoindex(d->iface);
+	link_local_of(d, &link_local);
+	if (link_local.n == 0 || getifaddrs(&list) != 0)
+		return 0;
+	for (struct ifaddrs *i = list; i && (scope == 0 || scope != d->scope); i = i->ifa_next) {
+		uint32_t index = if_nametoindex(i->ifa_name);
+
+		if ((scope == 0 || index == d->scope) && pmd_gid_from_sockaddr(i->ifa_addr, &gid) &&
+		    wanted_has(&link_local, &gid))
+			scope = index;
+	}
+	freeifaddrs(list);
 	return scope;
 }
 

@@ -831,6 +831,11 @@ class Interface:
                 " s.recv(1)\nexcept TimeoutError: print('yes')\nexcept OSError: pass")
         return wait_for(lambda: self.inside(code).strip())
 
+    def names_of(self, address):
+        """@return the interfaces to which sockets of a link-local address are bound"""
+        listed = self.inside("import subprocess; print(subprocess.run(['ss', '-Huan'], capture_output=True).stdout)")
+        return re.findall(rf"\[{address}\]%(\w+):4791", listed)
+
     def kill_daemon(self):
         pid = self.status()["daemon"]["pid"]
         os.kill(pid, signal.SIGKILL)
@@ -923,12 +928,9 @@ def interface_again(tally):
     make_again()
     other = device.opener()
 
-    def sockets():
-        listed = device.inside("import subprocess; print(subprocess.run(['ss', '-Huan'], capture_output=True).stdout)")
-        return re.findall(r"\[fe80::98\](%\w+):4791", listed)
-
     tally.result("and if the next daemon finds sockets of the old interface",
-                 wait_for(lambda: sockets() == ["%d0"] * 3), str(sockets()), str(device.status()))
+                 wait_for(lambda: device.names_of("fe80::98") == ["d0"] * 3), str(device.names_of("fe80::98")),
+                 str(device.status()))
     other.kill()
     device.end(tally)
 
@@ -982,27 +984,41 @@ def link_local(tally):
     def is_heard():
         return interface.hears("fe80::8", "e0")
 
+    def joined(number):
+        return wait_for(lambda: len((interface.status("10.98.0.8") or {"functions": []})["functions"]) == number)
+
     make("10.98.0.8/32")
     interface.run(uroced(), "--device", "10.98.0.8,fe80::8", "--stay")
-    side = harness.Side("10.98.0.8", netns=interface.netns)
+    side, itself = (harness.Side(address, netns=interface.netns) for address in ("10.98.0.8", "fe80::8"))
     interface.run("ip", "addr", "add", "fe80::8/64", "dev", "e0", "nodad")
     tally.result("a link-local address that comes later is served", is_heard(), str(interface.status("10.98.0.8")))
+    first = interface.opener(itself)
+    joined(1)
+    first.kill()
+    joined(0)
+    interface.run("ip", "link", "del", "e0")
+    make("10.98.0.8/32", "fe80::8/64")
+    first = interface.opener(itself)
+    joined(1)
+    tally.result("the next program has it on the interface that was made again",
+                 wait_for(lambda: set(interface.names_of("fe80::8")) == {"e0"}), str(interface.names_of("fe80::8")))
+    first.kill()
     os.kill(interface.status("10.98.0.8")["daemon"]["pid"], signal.SIGKILL)
     wait_for(lambda: not interface.status("10.98.0.8"))
 
     interface.run(uroced(), "--device", "fe80::8,10.98.0.8")
     openers = [interface.opener(side)]
-    wait_for(lambda: len(interface.status("10.98.0.8")["functions"]) == 1)
+    joined(1)
     interface.run("ip", "link", "del", "e0")
     make("10.98.0.8/32", "fe80::8/64")
-    openers.append(interface.opener(side))
-    tally.result("and once its interface has been made again", is_heard(), str(interface.status("10.98.0.8")))
+    openers.append(interface.opener(itself))
+    tally.result("and one beside another", joined(2) and
+                 wait_for(lambda: interface.names_of("fe80::8") == ["e0"] * 3), str(interface.names_of("fe80::8")))
     os.kill(interface.status("10.98.0.8")["daemon"]["pid"], signal.SIGKILL)
     openers.append(interface.opener(side))
-    wait_for(lambda: len((interface.status("10.98.0.8") or {"functions": []})["functions"]) == 3)
-    openers.append(interface.opener(harness.Side("fe80::8", netns=interface.netns)))
-    tally.result("a program opens the next daemon's device by it",
-                 wait_for(lambda: len(interface.status("10.98.0.8")["functions"]) == 4) and is_heard(),
+    joined(3)
+    openers.append(interface.opener(itself))
+    tally.result("a program opens the next daemon's device by it", joined(4) and is_heard(),
                  openers[-1].output(), str(interface.status("10.98.0.8")))
     for process in openers:
         process.kill()
