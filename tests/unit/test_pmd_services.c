@@ -89,18 +89,6 @@ static void arrives_by_link(unsigned from, unsigned owner, uint16_t port)
 	assert_true(count(owner, PART_NO_QP) > packets);
 }
 
-/** Send datagrams until the owner's count `what` has increased: for a while they can be lost. */
-static void arrives_at_last(unsigned from, unsigned owner, uint16_t port, enum part_order what)
-{
-	int64_t before = count(owner, what);
-
-	for (unsigned tries = 0; count(owner, what) == before; tries++) {
-		assert_true(tries < PATIENT_S * 1000000 / PAUSE_US);
-		part_do(&part[from], PART_SEND, 0, port);
-		usleep(PAUSE_US);
-	}
-}
-
 /* ---- the daemon ------------------------------------------------------------------------------------------------- */
 
 static int daemon_connect(void)
@@ -127,6 +115,19 @@ static const char *daemon_status(void)
 	text[m.len] = 0;
 	close(fd);
 	return text;
+}
+
+/** Send datagrams until the owner's count `what` has increased: for a while they can be lost. */
+static void arrives_at_last(unsigned from, unsigned owner, uint16_t port, enum part_order what)
+{
+	int64_t before = count(owner, what);
+
+	for (unsigned tries = 0; count(owner, what) == before; tries++) {
+		if (tries == PATIENT_S * 1000000 / PAUSE_US)
+			fail_msg("a datagram does not arrive; the daemon says: %s", daemon_status());
+		part_do(&part[from], PART_SEND, 0, port);
+		usleep(PAUSE_US);
+	}
 }
 
 /** @return one of the daemon's counters. */
