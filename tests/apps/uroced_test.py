@@ -1032,6 +1032,13 @@ def too_many_addresses(tally):
     tally.result("addresses without room are counted and reported",
                  wait_for(lambda: device.status()["counters"]["gids_refused"] == 1) and len(device.gids()) == 16 and
                  "more addresses" in device.status()["problem"], str(device.status()))
+    device.address("add", "10.98.0.18")
+    device.address("del", "10.98.0.1")
+    wait_for(lambda: "10.98.0.1" not in device.gids())
+    other = device.opener(harness.Side("10.98.0.1", netns=device.netns))
+    refused = other.wait(20)
+    tally.result("the one that has gone is not taken for one of them", refused == 1 and
+                 "10.98.0.1 has gone from the interface" in other.output(), other.output(), str(device.status()))
     device.end(tally)
 
 
