@@ -133,13 +133,13 @@ static void address_set(struct pmd_host *host, unsigned i, const struct nic_gid 
 	const struct proto_device *now = &host->control->device;
 	bool same = pmd_gid_equal(&now->gids[i], gid);
 
-	if (pmd_gid_is_link_local(gid) && now->scope != scope)
-		same = false; /* the old socket belongs to an interface that has gone */
-	if (host->control->device.uplink) {
+	if (now->uplink) {
 		if (!same)
 			nic_gid_set(host->nic, i, pmd_gid_is_none(gid) ? NULL : gid);
 		return;
 	}
+	if (pmd_gid_is_link_local(gid) && now->scope != scope)
+		same = false; /* the old socket belongs to an interface that has gone */
 	if (same && (fd < 0 || pmd_port_udp_has(host->port, i))) {
 		if (fd >= 0)
 			close(fd);

@@ -419,7 +419,7 @@ void gids_look(struct daemon *d, const struct nic_gid *gid)
 {
 	uint32_t scope = pmd_gid_is_link_local(gid) ? gids_scope(d) : 0;
 
-	if (scope != 0 && scope != d->scope)
+	if (d->sockets_known && scope != 0 && scope != d->scope)
 		gids_sync(d);
 }
 

@@ -67,11 +67,29 @@ static void link_local_of(const struct daemon *d, struct wanted *out)
 			wanted_add(out, &d->fixed[i]);
 }
 
+/** @return the index of an interface that has the address, `preferred` if that one has it; 0: none has it. */
+static uint32_t interface_with(const struct ifaddrs *list, const struct nic_gid *gid, uint32_t preferred)
+{
+	struct nic_gid other;
+	uint32_t first = 0;
+
+	for (const struct ifaddrs *i = list; i; i = i->ifa_next) {
+		uint32_t index;
+
+		if (!pmd_gid_from_sockaddr(i->ifa_addr, &other) || !pmd_gid_equal(&other, gid))
+			continue;
+		index = if_nametoindex(i->ifa_name);
+		if (index != 0 && index == preferred)
+			return index;
+		first = first ? first : index;
+	}
+	return first;
+}
+
 uint32_t gids_scope(const struct daemon *d)
 {
 	struct wanted link_local = {0};
 	struct ifaddrs *list = NULL;
-	struct nic_gid gid;
 	uint32_t scope = 0;
 
 	if (d->iface[0])
@@ -79,13 +97,8 @@ uint32_t gids_scope(const struct daemon *d)
 	link_local_of(d, &link_local);
 	if (link_local.n == 0 || getifaddrs(&list) != 0)
 		return 0;
-	for (struct ifaddrs *i = list; i && (scope == 0 || scope != d->scope); i = i->ifa_next) {
-		uint32_t index = if_nametoindex(i->ifa_name);
-
-		if ((scope == 0 || index == d->scope) && pmd_gid_from_sockaddr(i->ifa_addr, &gid) &&
-		    wanted_has(&link_local, &gid))
-			scope = index;
-	}
+	for (unsigned i = 0; i < link_local.n && scope == 0; i++)
+		scope = interface_with(list, &link_local.gids[i], d->scope);
 	freeifaddrs(list);
 	return scope;
 }
