@@ -2,10 +2,10 @@
 """Tells whether rdma_rxe has forgotten its own requests, which no peer can mend.
 
 An RC requester whose requests are not acknowledged has to send: the rest of them, or after its ACK timeout all of them
-again. In Debian 12's kernel, rxe's requester and completer are two tasklets. When the requester finds its window of 128
-packets full, it notes that it waits for an ACK. If meanwhile, on another CPU, the completer has processed the ACK of
-all these packets, nothing wakes the requester any more; nor does the ACK timer, since all that was sent is acknowledged.
-In such a stall, rxe's sq-psn is the PSN that uroce expects, and rxe has counted no retry.
+again. In Debian 12's kernel, rxe's requester and completer are two tasklets. When the requester finds its window of
+128 packets full, it notes that it waits for an ACK. If meanwhile, on another CPU, the completer has processed the ACK
+of all these packets, nothing wakes the requester any more; nor does the ACK timer, since all that was sent is
+acknowledged. In such a stall, rxe's sq-psn is the PSN that uroce expects, and rxe has counted no retry.
 """
 import re
 import threading
