@@ -139,7 +139,7 @@ static void address_set(struct pmd_host *host, unsigned i, const struct nic_gid 
 		return;
 	}
 	if (pmd_gid_is_link_local(gid) && now->scope != scope)
-		same = false; /* the old socket belongs to an interface that has gone */
+		same = false; /* the old socket is bound to another interface */
 	if (same && (fd < 0 || pmd_port_udp_has(host->port, i))) {
 		if (fd >= 0)
 			close(fd);

@@ -247,9 +247,6 @@ int gids_adopt(struct daemon *d, const struct nic_gid *gid, unsigned entry);
 /** Remove all addresses. */
 void gids_forget(struct daemon *d);
 int gids_find(const struct daemon *d, const struct nic_gid *gid);
-/** A client wants this address. If it is a link-local one whose interface has been made again, get sockets of the new
- *  interface; nobody tells of that if the device follows none. */
-void gids_look(struct daemon *d, const struct nic_gid *gid);
 /** Write why the device lacks an address. @return a negative errno. */
 int gids_blame(const struct daemon *d, const struct nic_gid *gid, char *err, size_t err_len);
 /** Whether the device may get the address later: it names the device, was asked for, or may come to the interface. */

@@ -164,7 +164,6 @@ static void client_join(struct daemon *d, struct client *c, bool last)
 	bool found;
 	int rc = 0;
 
-	gids_look(d, &c->join.gid);
 	found = slots_ready(d) && gids_find(d, &c->join.gid) >= 0;
 	if (!found && pmd_gid_equal(&c->join.gid, &d->key))
 		gids_want_key(d);

@@ -208,7 +208,7 @@ static bool interface_brings(const struct daemon *d, const struct nic_gid *gid)
 	return d->follow == PROTO_FOLLOW_ALL || (d->follow == PROTO_FOLLOW_V6 && !pmd_gid_is_v4(gid));
 }
 
-/** Whether this host, or the interface that the device follows, has the address. */
+/** Whether this host has the address; a link-local one: on the interface of the device's link-local addresses. */
 static bool is_here(const struct daemon *d, const struct nic_gid *gid)
 {
 	uint32_t scope = pmd_gid_is_link_local(gid) ? gids_scope(d) : 0;
@@ -238,8 +238,8 @@ int gids_blame(const struct daemon *d, const struct nic_gid *gid, char *err, siz
 	}
 	pmd_gid_str(gid, address, sizeof(address));
 	if (is_here(d, gid) && entry_free(d) < 0) {
-		snprintf(err, err_len, "%s is not one of the %u addresses that the device has, and can have", address,
-			 NIC_GID_TABLE_LEN);
+		snprintf(err, err_len, "the device already has %u addresses, the maximum, and %s is not one of them",
+			 NIC_GID_TABLE_LEN, address);
 		return -ENOSPC;
 	}
 	snprintf(err, err_len, "%s has gone from %s; use another address", address,
@@ -303,7 +303,7 @@ static bool scope_sync(struct daemon *d)
 	uint32_t scope = gids_scope(d);
 	bool changed = false;
 
-	if (scope == 0 || scope == d->scope)
+	if (scope == 0 || scope == d->scope || uplink_is(d))
 		return false;
 	d->scope = scope;
 	for (unsigned i = 0; i < NIC_GID_TABLE_LEN; i++) {
@@ -360,6 +360,37 @@ static void sockets_stay(struct daemon *d, const struct wanted *wanted)
 	d->retry_ns = daemon_now_ns() + BLOCKED_NS;
 }
 
+static int netlink_open(struct daemon *d)
+{
+	struct sockaddr_nl self = {.nl_family = AF_NETLINK,
+				   .nl_groups = RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR};
+	int rc;
+
+	if (d->netlink_fd >= 0)
+		return 0;
+	d->netlink_fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_ROUTE);
+	if (d->netlink_fd < 0)
+		return -errno;
+	rc = bind(d->netlink_fd, (struct sockaddr *)&self, sizeof(self)) == 0 ? 0 : -errno;
+	if (rc == 0)
+		rc = daemon_watch(d, d->netlink_fd, EPOLLIN, SOURCE(SOURCE_NETLINK, 0, 0));
+	if (rc == 0)
+		return 0;
+	close(d->netlink_fd);
+	d->netlink_fd = -1;
+	return rc;
+}
+
+/** Link-local addresses belong to an interface, which may be made again: watch that even if the device follows none.
+ *  @return false: the kernel gives no notice. */
+static bool interfaces_watched(struct daemon *d)
+{
+	for (unsigned i = 0; i < d->n_fixed && !uplink_is(d); i++)
+		if (pmd_gid_is_link_local(&d->fixed[i]))
+			return netlink_open(d) == 0;
+	return true;
+}
+
 /** Follow the interface that functions follow, if an earlier attempt has failed. @return false: it failed again. */
 static bool functions_followed(struct daemon *d)
 {
@@ -380,13 +411,14 @@ static bool functions_followed(struct daemon *d)
 void gids_sync(struct daemon *d)
 {
 	uint32_t keeper = d->keeper_generation;
-	bool up, changed, grown, followed;
+	bool up, changed, grown, followed, watched;
 	struct wanted wanted;
 
 	d->retry_ns = 0;
 	if (!slots_ready(d))
 		return;
 	followed = functions_followed(d);
+	watched = interfaces_watched(d);
 	if (gids_wanted(d, &wanted, &up) != 0) {
 		d->stats.kernel_silent++;
 		d->retry_ns = daemon_now_ns() + RETRY_NS;
@@ -401,7 +433,7 @@ void gids_sync(struct daemon *d)
 	}
 	changed = scope_sync(d);
 	changed |= table_sync(d, &wanted);
-	if ((!slots_grow(d, &grown) || !followed) && d->retry_ns == 0)
+	if ((!slots_grow(d, &grown) || !followed || !watched) && d->retry_ns == 0)
 		d->retry_ns = daemon_now_ns() + SLOW_NS;
 	d->sockets_known = true; /* no function has older sockets, and only this daemon creates new ones */
 	if (changed)
@@ -415,14 +447,6 @@ void gids_sync(struct daemon *d)
 		slots_tell(d);
 }
 
-void gids_look(struct daemon *d, const struct nic_gid *gid)
-{
-	uint32_t scope = pmd_gid_is_link_local(gid) ? gids_scope(d) : 0;
-
-	if (d->sockets_known && scope != 0 && scope != d->scope)
-		gids_sync(d);
-}
-
 /* ---- following ------------------------------------------------------------------------------------------ */
 
 /** Discard all netlink messages, and the error that reports lost messages: gids_sync() reads the addresses itself. */
@@ -434,27 +458,6 @@ void gids_netlink(struct daemon *d)
 		;
 	d->retries = 0;
 	gids_sync(d);
-}
-
-static int netlink_open(struct daemon *d)
-{
-	struct sockaddr_nl self = {.nl_family = AF_NETLINK,
-				   .nl_groups = RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR};
-	int rc;
-
-	if (d->netlink_fd >= 0)
-		return 0;
-	d->netlink_fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_ROUTE);
-	if (d->netlink_fd < 0)
-		return -errno;
-	rc = bind(d->netlink_fd, (struct sockaddr *)&self, sizeof(self)) == 0 ? 0 : -errno;
-	if (rc == 0)
-		rc = daemon_watch(d, d->netlink_fd, EPOLLIN, SOURCE(SOURCE_NETLINK, 0, 0));
-	if (rc == 0)
-		return 0;
-	close(d->netlink_fd);
-	d->netlink_fd = -1;
-	return rc;
 }
 
 int gids_follow(struct daemon *d, const char *iface, uint32_t follow)

@@ -17,8 +17,8 @@ bool wanted_has(const struct wanted *w, const struct nic_gid *gid);
  *  interface is up and running. @return the number of addresses; 0: there are none, or no such interface; a negative
  *  errno: the kernel could not be asked. */
 int iface_addresses(const char *iface, bool v6_only, struct wanted *out, bool *up);
-/** @return the index of the interface of the device's link-local addresses: the followed one, else one that has the
- *  key or else another of them, if possible the one to which sockets are bound; 0: there is none now. */
+/** @return the index of the interface of the device's link-local addresses: the followed one, else the one to which
+ *  sockets are bound, if it still has one of them, else one that has the first of them; 0: there is none now. */
 uint32_t gids_scope(const struct daemon *d);
 /** Get the addresses that the device should have: the explicitly requested ones first, then those of the followed
  *  interface. An explicitly requested address that is not on the followed interface is left out. @return 0 or a

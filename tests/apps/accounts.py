@@ -54,10 +54,11 @@ def descriptors(pid):
 def said(status):
     """@return {kind: how many} that the daemon says it has, with a tool connected."""
     others = sum(entry["gid"] != status["device"] for entry in status["gids"])
+    watches = status["follow"] != "none" or any(entry["gid"].startswith("fe80:") for entry in status["gids"])
     functions = sum(function["state"] in ("live", "silent") for function in status["functions"])
     return {"UDP sockets": sum(entry["sockets"] for entry in status["gids"]), "listening UNIX sockets": 1 + others,
             "connections": functions + 2 * status.get("keeper", {"sockets": 1}).get("there", True) + 1,
-            "anon_inode:[eventpoll]": 1, "anon_inode:[signalfd]": 1, "netlink sockets": int(status["follow"] != "none")}
+            "anon_inode:[eventpoll]": 1, "anon_inode:[signalfd]": 1, "netlink sockets": int(watches)}
 
 
 def differences(address):

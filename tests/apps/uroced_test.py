@@ -1003,6 +1003,14 @@ def link_local(tally):
     tally.result("the next program has it on the interface that was made again",
                  wait_for(lambda: set(interface.names_of("fe80::8")) == {"e0"}), str(interface.names_of("fe80::8")))
     first.kill()
+    joined(0)
+    interface.run("ip", "link", "del", "e0")
+    first = interface.opener(itself)
+    joined(1)
+    make("10.98.0.8/32", "fe80::8/64")
+    tally.result("and a program that came before it was made again",
+                 wait_for(lambda: set(interface.names_of("fe80::8")) == {"e0"}), str(interface.names_of("fe80::8")))
+    first.kill()
     os.kill(interface.status("10.98.0.8")["daemon"]["pid"], signal.SIGKILL)
     wait_for(lambda: not interface.status("10.98.0.8"))
 
@@ -1023,6 +1031,30 @@ def link_local(tally):
     for process in openers:
         process.kill()
     interface.end(tally, "10.98.0.8")
+
+
+def two_link_locals(tally):
+    """One of a device's two link-local addresses, the key, moves to another interface."""
+    interface = Interface()
+    interface.run("ip", "link", "add", "e0", "type", "veth", "peer", "name", "e1")
+    for name in ("e0", "e1"):
+        interface.run("ip", "link", "set", name, "up")
+    for address in ("fe80::8", "fe80::9"):
+        interface.run("ip", "addr", "add", f"{address}/64", "dev", "e0", "nodad")
+    interface.run(uroced(), "--device", "fe80::8,fe80::9")
+    side = harness.Side("fe80::9", netns=interface.netns)
+    openers = [interface.opener(side)]
+    wait_for(lambda: len(interface.status("fe80::9")["functions"]) == 1)
+    interface.run("ip", "addr", "del", "fe80::8/64", "dev", "e0")
+    interface.run("ip", "addr", "add", "fe80::8/64", "dev", "e1", "nodad")
+    openers.append(interface.opener(side))
+    tally.result("the other stays, for the program that uses it and for another",
+                 wait_for(lambda: len(interface.status("fe80::9")["functions"]) == 2) and
+                 set(interface.names_of("fe80::9")) == {"e0"} and
+                 interface.status("fe80::9")["counters"]["gids_removed"] == 0, str(interface.status("fe80::9")))
+    for process in openers:
+        process.kill()
+    interface.end(tally, "fe80::9")
 
 
 def too_many_addresses(tally):
@@ -1051,7 +1083,7 @@ def main():
     if os.geteuid() == 0:  # needs interfaces of its own, and other users
         tests += [stranger_takes_no_place, names_held, members, only_members_live, two_users_live,
                   foreign_program, places_kept, kernel_silent, slow_function, interface_again, address_away, link_local,
-                  too_many_addresses]
+                  two_link_locals, too_many_addresses]
     for test in tests:
         if args.only in ("", test.__name__):
             test(tally)
