@@ -22,6 +22,7 @@
 
 #include "udp_socket.h"
 #include "uroced.h"
+#include "uroced_scope.h"
 #include "uroced_wanted.h"
 
 #define LET_GO_NS   10000000u  /* time for functions to close their old sockets */
@@ -199,6 +200,7 @@ bool gids_fix(struct daemon *d, const struct nic_gid *gid)
 	if (d->n_fixed == NIC_GID_TABLE_LEN)
 		return false;
 	d->fixed[d->n_fixed++] = *gid;
+	d->retry_ns = daemon_now_ns();
 	return true;
 }
 
@@ -211,7 +213,7 @@ static bool interface_brings(const struct daemon *d, const struct nic_gid *gid)
 /** Whether this host has the address; a link-local one: on the interface of the device's link-local addresses. */
 static bool is_here(const struct daemon *d, const struct nic_gid *gid)
 {
-	uint32_t scope = pmd_gid_is_link_local(gid) ? gids_scope(d) : 0;
+	uint32_t scope = pmd_gid_is_link_local(gid) ? scope_wanted(d) : 0;
 	char unused[256];
 	int fd = pmd_udp_socket_open(gid, scope, false, unused, sizeof(unused));
 
@@ -224,13 +226,14 @@ void gids_want_key(struct daemon *d)
 {
 	if (gids_find(d, &d->key) >= 0 || interface_brings(d, &d->key) || is_fixed(d, &d->key))
 		return;
-	if (is_here(d, &d->key) && gids_fix(d, &d->key))
-		d->retry_ns = daemon_now_ns();
+	if (is_here(d, &d->key))
+		gids_fix(d, &d->key);
 }
 
 int gids_blame(const struct daemon *d, const struct nic_gid *gid, char *err, size_t err_len)
 {
-	char address[PMD_GID_TEXT];
+	char address[PMD_GID_TEXT], name[IF_NAMESIZE];
+	const char *where = "this host";
 
 	if (d->why_rc != 0) {
 		snprintf(err, err_len, "%s", d->why);
@@ -242,8 +245,11 @@ int gids_blame(const struct daemon *d, const struct nic_gid *gid, char *err, siz
 			 NIC_GID_TABLE_LEN, address);
 		return -ENOSPC;
 	}
-	snprintf(err, err_len, "%s has gone from %s; use another address", address,
-		 d->iface[0] ? "the interface of the device" : "this host");
+	if (d->iface[0])
+		where = "the interface of the device";
+	else if (pmd_gid_is_link_local(gid) && if_indextoname(d->scope, name))
+		where = name;
+	snprintf(err, err_len, "%s has gone from %s; use another address", address, where);
 	return -EADDRNOTAVAIL;
 }
 
@@ -296,17 +302,15 @@ static bool table_sync(struct daemon *d, const struct wanted *wanted)
 	return changed;
 }
 
-/** If the interface of the link-local addresses is another one, or has been re-created, their sockets are bound to the
- *  old index: remove these addresses. @return whether the table has changed. */
-static bool scope_sync(struct daemon *d)
+/** If the link-local addresses belong to another interface now, remove them: their sockets are bound to the old one.
+ *  @param[out] again ask again later. @return whether the table has changed. */
+static bool link_local_sync(struct daemon *d, bool *again)
 {
-	uint32_t scope = gids_scope(d);
+	enum scope_change change = scope_sync(d);
 	bool changed = false;
 
-	if (scope == 0 || scope == d->scope || uplink_is(d))
-		return false;
-	d->scope = scope;
-	for (unsigned i = 0; i < NIC_GID_TABLE_LEN; i++) {
+	*again = change == SCOPE_UNSURE;
+	for (unsigned i = 0; i < NIC_GID_TABLE_LEN && change == SCOPE_MOVED; i++) {
 		if (!pmd_gid_is_link_local(&d->gids[i].gid))
 			continue;
 		gids_remove(d, i);
@@ -353,7 +357,7 @@ static void sockets_stay(struct daemon *d, const struct wanted *wanted)
 
 	d->why[0] = '\0';
 	if (wanted->n > 0)
-		fd = pmd_udp_socket_open(&wanted->gids[0], gids_scope(d), false, d->why, sizeof(d->why));
+		fd = pmd_udp_socket_open(&wanted->gids[0], scope_wanted(d), false, d->why, sizeof(d->why));
 	if (fd >= 0)
 		close(fd);
 	d->why_rc = fd < 0 ? fd : 0;
@@ -411,14 +415,14 @@ static bool functions_followed(struct daemon *d)
 void gids_sync(struct daemon *d)
 {
 	uint32_t keeper = d->keeper_generation;
-	bool up, changed, grown, followed, watched;
+	bool up, changed, grown, again, unsure;
 	struct wanted wanted;
 
 	d->retry_ns = 0;
 	if (!slots_ready(d))
 		return;
-	followed = functions_followed(d);
-	watched = interfaces_watched(d);
+	again = !functions_followed(d);
+	again |= !interfaces_watched(d);
 	if (gids_wanted(d, &wanted, &up) != 0) {
 		d->stats.kernel_silent++;
 		d->retry_ns = daemon_now_ns() + RETRY_NS;
@@ -431,9 +435,9 @@ void gids_sync(struct daemon *d)
 			sockets_stay(d, &wanted);
 		return;
 	}
-	changed = scope_sync(d);
+	changed = link_local_sync(d, &unsure);
 	changed |= table_sync(d, &wanted);
-	if ((!slots_grow(d, &grown) || !followed || !watched) && d->retry_ns == 0)
+	if ((!slots_grow(d, &grown) || again || unsure) && d->retry_ns == 0)
 		d->retry_ns = daemon_now_ns() + SLOW_NS;
 	d->sockets_known = true; /* no function has older sockets, and only this daemon creates new ones */
 	if (changed)

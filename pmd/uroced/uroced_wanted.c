@@ -7,7 +7,7 @@
 #include <net/if.h>
 #include <string.h>
 
-static void wanted_add(struct wanted *w, const struct nic_gid *gid)
+void wanted_add(struct wanted *w, const struct nic_gid *gid)
 {
 	for (unsigned i = 0; i < w->n; i++)
 		if (pmd_gid_equal(&w->gids[i], gid))
@@ -55,58 +55,6 @@ int iface_addresses(const char *iface, bool v6_only, struct wanted *out, bool *u
 	}
 	freeifaddrs(list);
 	return n;
-}
-
-/** Put the link-local addresses among the explicitly requested addresses and the key into *out. */
-static void link_local_of(const struct daemon *d, struct wanted *out)
-{
-	for (unsigned i = 0; i < d->n_fixed; i++)
-		if (pmd_gid_is_link_local(&d->fixed[i]))
-			wanted_add(out, &d->fixed[i]);
-	if (pmd_gid_is_link_local(&d->key))
-		wanted_add(out, &d->key);
-}
-
-/** @return the index of an interface that has the address; 0: none has it. */
-static uint32_t interface_with(const struct ifaddrs *list, const struct nic_gid *gid)
-{
-	struct nic_gid other;
-
-	for (const struct ifaddrs *i = list; i; i = i->ifa_next)
-		if (pmd_gid_from_sockaddr(i->ifa_addr, &other) && pmd_gid_equal(&other, gid))
-			return if_nametoindex(i->ifa_name);
-	return 0;
-}
-
-/** Whether the interface of this index has one of the addresses. */
-static bool interface_has(const struct ifaddrs *list, uint32_t index, const struct wanted *addresses)
-{
-	struct nic_gid gid;
-
-	for (const struct ifaddrs *i = list; i; i = i->ifa_next)
-		if (pmd_gid_from_sockaddr(i->ifa_addr, &gid) && wanted_has(addresses, &gid) &&
-		    if_nametoindex(i->ifa_name) == index)
-			return true;
-	return false;
-}
-
-uint32_t gids_scope(const struct daemon *d)
-{
-	struct wanted link_local = {0};
-	struct ifaddrs *list = NULL;
-	uint32_t scope = 0;
-
-	if (d->iface[0])
-		return if_nametoindex(d->iface);
-	link_local_of(d, &link_local);
-	if (link_local.n == 0 || getifaddrs(&list) != 0)
-		return 0;
-	if (d->scope != 0 && interface_has(list, d->scope, &link_local))
-		scope = d->scope;
-	for (unsigned i = 0; i < link_local.n && scope == 0; i++)
-		scope = interface_with(list, &link_local.gids[i]);
-	freeifaddrs(list);
-	return scope;
 }
 
 int gids_wanted(const struct daemon *d, struct wanted *out, bool *up)

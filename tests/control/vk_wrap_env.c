@@ -112,6 +112,7 @@ void pmd_point_pass(enum pmd_point point)
 int __wrap_getifaddrs(struct ifaddrs **out);
 void __wrap_freeifaddrs(struct ifaddrs *list);
 unsigned __wrap_if_nametoindex(const char *name);
+char *__wrap_if_indextoname(unsigned index, char *name);
 
 struct list_entry {
 	struct ifaddrs entry; /* must be the first member */
@@ -171,6 +172,16 @@ unsigned __wrap_if_nametoindex(const char *name)
 		    strcmp(vk.ifaces[i].name, name) == 0)
 			return vk.ifaces[i].index;
 	return 0;
+}
+
+char *__wrap_if_indextoname(unsigned index, char *name)
+{
+	vk_enter();
+	for (unsigned i = 0; i < VK_IFACES; i++)
+		if (vk.ifaces[i].netns == vk_self()->who.netns && vk.ifaces[i].name[0] && vk.ifaces[i].index == index)
+			return memcpy(name, vk.ifaces[i].name, sizeof(vk.ifaces[i].name));
+	errno = ENXIO;
+	return NULL;
 }
 
 /* ---- shared memory ---------------------------------------------------------------------------------------- */
