@@ -117,7 +117,8 @@ def case_run(guest, case, number):
     guest_code, guest_output = guest.finish(channel, 20 if code == 0 else 3)
     if guest_code is None:
         guest.start("killall -9 verify").close()
-    ok, stalled = code == 0 and guest_code == 0, watch.end(host.output(), guest_output)
+    stalled = watch.end(host.output(), guest_output) and code is not None and guest_code is not None
+    ok = code == 0 and guest_code == 0
     return ok, f"uroce side: exit code {code}, rxe side: {guest_code}", host.output(), guest_output, stalled
 
 
@@ -129,11 +130,11 @@ def verify_cases(guest, tally):
         if case[4] != losing:
             losing = case[4]
             guest.sh(LOSS_ON.format(percent=losing) if losing else LOSS_OFF)
-        for _ in range(ATTEMPTS):
+        for attempt in range(1, ATTEMPTS + 1):
             started = time.monotonic()
             ok, reason, *outputs, stalled = case_run(guest, case, number)
             check_lives(guest)
-            if not stalled:
+            if not stalled or attempt == ATTEMPTS:
                 break
             print(f"     {case[0]}: rxe has requests to send and sends nothing: once more", flush=True)
         tally.result(f"{case[0]} ({time.monotonic() - started:.0f} s)", ok, reason, *outputs)

@@ -1,29 +1,23 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Tells whether rdma_rxe has forgotten its own requests, which no peer can mend.
 
-An RC requester whose requests are not acknowledged has to send: the rest of them, or after its ACK timeout all of them
-again. In Debian 12's kernel, rxe's requester and completer are two tasklets. When the requester finds its window of
-128 packets full, it notes that it waits for an ACK. If meanwhile, on another CPU, the completer has processed the ACK
-of all these packets, nothing wakes the requester any more; nor does the ACK timer, since all that was sent is
-acknowledged. In such a stall, rxe's sq-psn is the PSN that uroce expects, and rxe has counted no retry.
+An RC requester with unacknowledged requests gets responses, or it sends: the rest of the requests or, after its ACK
+timeout, all of them again. In Debian 12's kernel, rxe's requester and completer are two tasklets. When the requester
+finds its window of 128 packets full, it notes that it waits for an ACK. If meanwhile, on another CPU, the completer has
+processed the ACK of all these packets, nothing wakes the requester any more; nor does the ACK timer, since all that was
+sent is acknowledged. In such a stall, rxe's sq-psn is the PSN that uroce expects, and rxe has counted no retry.
 """
 import re
 import threading
 import time
 
-SILENCE = 20  # seconds, far more than the longest ACK timeout of the cases
-FEW = 10      # packets: ARP, and TCP for the guest's shell
+SILENCE = 20  # seconds: nine of the longest ACK timeouts of the cases
+FEW = 3       # packets in that time do not count: ARP, and TCP for the guest's shell
 UNFINISHED = re.compile(r"verify: rc .*: (\d+) requests and \d+ receives did not complete")
 
 
-def unfinished(output):
-    """@return the number of requests of one side that did not complete"""
-    found = UNFINISHED.search(output)
-    return int(found[1]) if found else 0
-
-
 class Watch:
-    """Measures for how long the guest sends nothing."""
+    """Measures for how long nothing goes to the guest or comes from it."""
 
     def __init__(self, interface):
         self.interface, self.longest, self.over = interface, 0, threading.Event()
@@ -32,7 +26,8 @@ class Watch:
 
     def packets(self):
         with open("/proc/net/dev") as f:
-            return next(int(line.split()[2]) for line in f if line.strip().startswith(self.interface + ":"))
+            columns = next(line.split() for line in f if line.strip().startswith(self.interface + ":"))
+        return int(columns[2]) + int(columns[10])  # both directions
 
     def run(self):
         seen, since = self.packets(), time.monotonic()
@@ -43,7 +38,8 @@ class Watch:
             self.longest = max(self.longest, time.monotonic() - since)
 
     def end(self, host_output, guest_output):
-        """@return whether requests of rxe are unfinished, none of uroce's, and rxe has sent nothing for long"""
+        """@return whether rxe says that requests are unfinished, uroce not that its are, and neither sent for long"""
         self.over.set()
         self.thread.join()
-        return self.longest > SILENCE and unfinished(guest_output) > 0 and unfinished(host_output) == 0
+        guest, host = UNFINISHED.search(guest_output), UNFINISHED.search(host_output)
+        return bool(self.longest > SILENCE and guest and int(guest[1]) > 0 and not (host and int(host[1]) > 0))
