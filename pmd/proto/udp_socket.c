@@ -77,7 +77,7 @@ static int socket_bind(int fd, const struct nic_gid *gid, uint32_t scope, char *
 {
 	struct sockaddr_in6 self;
 	socklen_t len = pmd_gid_sockaddr(gid, scope, &self);
-	char addr[PMD_GID_TEXT];
+	char addr[PMD_GID_TEXT], name[IF_NAMESIZE];
 	int rc;
 
 	if (bind(fd, (struct sockaddr *)&self, len) == 0)
@@ -94,8 +94,8 @@ static int socket_bind(int fd, const struct nic_gid *gid, uint32_t scope, char *
 			 "another address with UROCE_DEVICES, for example UROCE_DEVICES=127.0.0.2",
 			 NIC_UDP_PORT, addr);
 	else if (rc == -EADDRNOTAVAIL)
-		snprintf(err, err_len,
-			 "%s is not an address of this host; correct UROCE_DEVICES or configure the address", addr);
+		snprintf(err, err_len, "%s is not an address of %s; correct UROCE_DEVICES or configure the address",
+			 addr, pmd_gid_is_link_local(gid) && if_indextoname(scope, name) ? name : "this host");
 	else
 		snprintf(err, err_len, "cannot bind to UDP port %u of %s: %s", NIC_UDP_PORT, addr, strerror(-rc));
 	return rc;

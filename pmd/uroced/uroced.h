@@ -121,7 +121,7 @@ struct daemon {
 	char iface[16];		/* interface whose addresses are followed; "": none */
 	uint32_t follow;	/* enum proto_follow */
 	uint32_t scope;		/* index of the interface to which sockets of link-local addresses are bound */
-	uint64_t scope_away_ns; /* since when that interface has none of these addresses, but another has; 0: it has */
+	uint64_t scope_away_ns; /* since when that interface has none of these addresses, but another has; 0: not so */
 	bool port_up, stay, leave;
 	/* Exit, because we lack descriptors to take over the functions' sockets; the functions keep their sockets. */
 	bool give_up;

@@ -22,14 +22,12 @@ struct places {
 	bool is_there; /* the interface to which they are bound exists; not determined if the device follows one */
 };
 
-/** Put the link-local addresses among the explicitly requested addresses and the key into *out. */
+/** Put the link-local addresses among the explicitly requested addresses into *out. */
 static void link_local_of(const struct daemon *d, struct wanted *out)
 {
 	for (unsigned i = 0; i < d->n_fixed; i++)
 		if (pmd_gid_is_link_local(&d->fixed[i]))
 			wanted_add(out, &d->fixed[i]);
-	if (pmd_gid_is_link_local(&d->key))
-		wanted_add(out, &d->key);
 }
 
 /** @return the index of an interface that has the address; 0: none has it. */
@@ -71,12 +69,14 @@ static bool places_find(const struct daemon *d, struct places *out)
 		return true;
 	}
 	link_local_of(d, &link_local);
-	if (link_local.n == 0)
+	if (link_local.n == 0 && !pmd_gid_is_link_local(&d->key))
 		return true;
 	if (getifaddrs(&list) != 0)
 		return false;
 	if (interface_has(list, d->scope, &link_local, &out->is_there))
 		out->best = d->scope;
+	if (pmd_gid_is_link_local(&d->key)) /* a client may request it soon: see gids_want_key() */
+		wanted_add(&link_local, &d->key);
 	for (unsigned i = 0; i < link_local.n && out->best == 0; i++)
 		out->best = interface_with(list, &link_local.gids[i]);
 	freeifaddrs(list);
@@ -105,7 +105,7 @@ enum scope_change scope_sync(struct daemon *d)
 		d->scope_away_ns = 0;
 		return SCOPE_STAYS;
 	}
-	if (d->adopting > 0)
+	if (now.is_there && d->adopting > 0)
 		return SCOPE_UNSURE; /* addresses of functions that have not answered yet are not known */
 	if (now.is_there && d->scope_away_ns == 0)
 		d->scope_away_ns = daemon_now_ns();
