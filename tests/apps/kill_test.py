@@ -125,6 +125,15 @@ def programs():
     return ["cross_deaths"]
 
 
+def works(args):
+    """@return [(program, variables, how)]: each program over links and over UDP; with --every, over one of them, the
+    other one the next day"""
+    ports = ({}, ""), ({"UROCE_RING": "off"}, ", over UDP")
+    first = args.first if args.first >= 0 else int(time.time() // 86400)
+    return [(program, *ports[k]) for i, program in enumerate(programs()) for k in range(2)
+            if args.every <= 1 or k == (first + i) % 2]
+
+
 def with_work(tally, program, env, how):
     """Processes end while NICs have queued work from them or for them: run by a separate program, on the device of a
     mesh whose members must not notice."""
@@ -372,9 +381,8 @@ def main():
     if args.only in ("", "udp"):
         at_random(tally, seed, args.udp_rounds, {"UROCE_RING": "off"}, ", over UDP")
     if args.only in ("", "work"):
-        for program in programs():
-            with_work(tally, program, {}, "")
-            with_work(tally, program, {"UROCE_RING": "off"}, ", over UDP")
+        for program, env, how in works(args):
+            with_work(tally, program, env, how)
     if args.only in ("", "points"):
         rng = random.Random(seed)
         for hows, frail in ((("kill", "stop"), mesh.TIMEOUT), (("stay",), mesh.FRAIL), (("fail",), mesh.TIMEOUT)):
