@@ -129,7 +129,9 @@ def works(args):
     """@return [(program, variables, how)]: each program over links and over UDP; with --every, over one of them, the
     other one the next day"""
     ports = ({}, ""), ({"UROCE_RING": "off"}, ", over UDP")
-    first = args.first if args.first >= 0 else int(time.time() // 86400)
+    first = args.first if args.first >= 0 else int(time.time() // 86400) % max(args.every, 1)
+    if args.every > 1:
+        print(f"only some cases: --every {args.every} --first {first}", flush=True)
     return [(program, *ports[k]) for i, program in enumerate(programs()) for k in range(2)
             if args.every <= 1 or k == (first + i) % 2]
 
