@@ -4,9 +4,9 @@
  *
  * All of them belong to one interface: the followed one, or else the one that had the first of them when their sockets
  * were created. If the device follows none, it moves to another interface when its own has gone (also if it was made
- * again, with another index), or when its own has had none of the addresses for a while but another has one. So the
- * device neither leaves an interface that goes down for a moment, nor takes an address from programs that use it
- * because another of its addresses has moved.
+ * again, with another index), or when its own has had none of the addresses for a while but another has one, or has the
+ * key. So the device neither leaves an interface that goes down for a moment, nor takes an address from programs that
+ * use it because another of its addresses has moved.
  */
 #include <ifaddrs.h>
 #include <net/if.h>
