@@ -26,7 +26,8 @@
 #define SETTLE_SENDS	   64
 #define AWAY_NS		   1000000 /* after this time without a full step, timers wait until all packets are received */
 #define BEHIND_STEPS	   64	   /* after an absence of AWAY_NS, timers wait for at most this many steps */
-#define QUIET_NS	   1500	   /* a poll takes a full step (timers, transmit) if the last one was this long ago */
+#define QUIET_NS	   1500	   /* an empty poll is a full step (timers, transmit) if the last was this long ago */
+#define BRIEF_NS	   3000	   /* likewise for a poll with completions: longer, so that it is seldom one */
 #define DOORBELL_STEP_NS   20000   /* after this time without a step, a doorbell that received packets takes a step */
 #define CONTROL_STEPS	   256	   /* steps after which a thread that does not sleep handles control connections */
 #define WORTH_A_CLOCK	   16	   /* for this many packets or more, the cost of one more clock read is negligible */
@@ -184,11 +185,11 @@ static bool is_quiet(const struct pmd_engine *e)
 	return pmd_links_any(e->host.links) && !e->host.taps && !pmd_engine_is_full(e);
 }
 
-/** Whether the poller has all completions that it asked for, and nothing is to be sent. Then timers and ACKs can wait
- *  until QUIET_NS after the last full step. */
-static bool is_brief(const struct pmd_engine *e, uint64_t now_ns)
+/** Whether the step has brought completions, and nothing is to be sent. Then timers and ACKs can wait until BRIEF_NS
+ *  after the last full step: an empty poll is a better time for them. */
+static bool is_brief(const struct pmd_engine *e, uint64_t completions_before, uint64_t now_ns)
 {
-	return nic_completions(e->host.nic) >= e->host.rx_until && now_ns - e->steps.full_ns < QUIET_NS &&
+	return nic_completions(e->host.nic) != completions_before && now_ns - e->steps.full_ns < BRIEF_NS &&
 	       !nic_tx_pending(e->host.nic) && !e->host.taps && !pmd_engine_is_full(e);
 }
 
@@ -208,14 +209,16 @@ static bool timers_wait(struct pmd_engine *e, unsigned got, uint64_t due_ns, uin
 	return e->steps.behind > 0;
 }
 
-unsigned pmd_engine_step_with(struct pmd_engine *e, unsigned rx_budget, bool port, bool flush_acks)
+/** A step at now_ns, which was read just before. */
+static unsigned step_at(struct pmd_engine *e, unsigned rx_budget, bool port, bool flush_acks, uint64_t now_ns)
 {
-	uint64_t now_ns = e->host.now_ns = pmd_now_ns();
-	unsigned got = step_rx(e, rx_budget, port, now_ns);
-	uint64_t due_ns;
+	uint64_t completions = nic_completions(e->host.nic), due_ns;
+	unsigned got;
 	bool wait;
 
-	if (!flush_acks && is_brief(e, now_ns)) {
+	e->host.now_ns = now_ns;
+	got = step_rx(e, rx_budget, port, now_ns);
+	if (!flush_acks && is_brief(e, completions, now_ns)) {
 		e->steps.quiet = false;
 		e->steps.sent = 0;
 		pmd_engine_events(e);
@@ -240,6 +243,11 @@ unsigned pmd_engine_step_with(struct pmd_engine *e, unsigned rx_budget, bool por
 	e->steps.quiet = (got == 0 || !nic_acks_wait(e->host.nic)) && e->steps.sent == 0 &&
 			 !nic_tx_pending(e->host.nic) && is_quiet(e);
 	return got;
+}
+
+unsigned pmd_engine_step_with(struct pmd_engine *e, unsigned rx_budget, bool port, bool flush_acks)
+{
+	return step_at(e, rx_budget, port, flush_acks, pmd_now_ns());
 }
 
 unsigned pmd_engine_step(struct pmd_engine *e, unsigned rx_budget, bool flush_acks)
@@ -323,35 +331,34 @@ void pmd_inline_polled(struct pmd_engine *e, uint64_t now_ns)
 	__atomic_store_n(&e->polling.last_ns, now_ns, __ATOMIC_RELAXED);
 }
 
-static void inline_step(struct pmd_engine *e)
+/** A step of an application thread. @param now_ns the time, read just before. */
+static void inline_step(struct pmd_engine *e, uint64_t now_ns)
 {
 	uint64_t references = e->host.port->stats.link_rx_references;
+	/* While the engine's thread serves, the application perhaps does not poll again soon: do not delay ACKs. */
+	bool flush = !__atomic_load_n(&e->thread.polled, __ATOMIC_RELAXED);
+	unsigned got;
 
 	__atomic_store_n(&e->polling.last_ns, IDLE_POLLS_NOW, __ATOMIC_RELAXED);
-	/* While the engine's thread serves, the application perhaps does not poll again soon: do not delay ACKs. */
-	unsigned got = pmd_engine_step(e, INLINE_RX_BUDGET, !__atomic_load_n(&e->thread.polled, __ATOMIC_RELAXED));
-
+	got = step_at(e, INLINE_RX_BUDGET, flush, flush, now_ns);
 	if (pmd_engine_control_is_due(e))
 		pmd_engine_upkeep(e);
 	inline_count(e, got > 0);
 	e->polling.finds += got > 0;
 	__atomic_store_n(&e->polling.moved, got + e->steps.sent > 0, __ATOMIC_RELAXED);
-	pmd_inline_polled(e, e->host.now_ns);
+	pmd_inline_polled(e, now_ns);
 	e->polling.stepped_ns = inline_worked(e, e->steps.taken + e->steps.sent,
-					      e->host.port->stats.link_rx_references - references, e->host.now_ns);
+					      e->host.port->stats.link_rx_references - references, now_ns);
 }
 
 /**
  * Fast path: most polls find nothing. After a step or doorbell that left no work, a poll only checks the links, and
  * every QUIET_NS a poll takes a full step. @return false: take a step.
  */
-static bool inline_is_quiet(struct pmd_engine *e)
+static bool inline_is_quiet(struct pmd_engine *e, uint64_t now_ns)
 {
-	uint64_t now_ns;
-
 	if (!e->steps.quiet || pmd_links_ready(e->host.links) || !__atomic_load_n(&e->thread.polled, __ATOMIC_RELAXED))
 		return false;
-	now_ns = pmd_now_ns();
 	if (pmd_clock_age(now_ns, e->steps.full_ns) >= QUIET_NS)
 		return false;
 	pmd_inline_polled(e, now_ns);
@@ -387,18 +394,21 @@ static bool inline_yield(struct pmd_engine *e)
 	return true;
 }
 
+/** The clock is read before the look at the links, so that reading it does not delay a packet that has arrived. */
 bool pmd_progress(struct pmd_engine *e, unsigned completions)
 {
 	bool yielded = inline_yield(e);
+	uint64_t now_ns;
 
 	if (yielded)
 		pmd_lock(e);
 	if (e->host.dead)
 		return false;
-	if (inline_is_quiet(e))
+	now_ns = pmd_now_ns();
+	if (inline_is_quiet(e, now_ns))
 		return yielded; /* if true, the caller must look again: another thread may have had the lock */
 	e->host.rx_until = nic_completions(e->host.nic) + completions;
-	inline_step(e);
+	inline_step(e, now_ns);
 	e->host.rx_until = UINT64_MAX;
 	return true;
 }
@@ -410,7 +420,7 @@ bool pmd_try_progress(struct pmd_engine *e)
 	if (inline_yield(e) && !pmd_mutex_trylock(&e->lock))
 		return false;
 	if (!e->host.dead)
-		inline_step(e);
+		inline_step(e, pmd_now_ns());
 	pmd_unlock(e);
 	return true;
 }
@@ -469,7 +479,7 @@ void pmd_doorbell(struct pmd_engine *e)
 	 * connections. */
 	if (found && now_ns - e->steps.full_ns >= DOORBELL_STEP_NS &&
 	    now_ns - e->polling.stepped_ns >= DOORBELL_STEP_NS)
-		inline_step(e);
+		inline_step(e, pmd_now_ns());
 }
 
 void pmd_settle(struct pmd_engine *e)
