@@ -192,7 +192,7 @@ ucs_status_t ux_post_atomic(struct ux_op *op, uint8_t elem_op, uint64_t addr, uc
 	struct nic_iov result = {&op->old, op->width};
 	struct nic_rdm_atomic atomic = {
 		.context = op,
-		.flags = fence_flag(op),
+		.flags = fence_flag(op) | NIC_RDM_INJECT, /* the operands are in `op` */
 		.op = elem_op,
 		.datatype = op->width == 8 ? NIC_DT_UINT64 : NIC_DT_UINT32,
 		.operand = &operand,
