@@ -39,8 +39,9 @@ bool nic_config_complete(struct nic_config *c)
 	if (!c->random || c->active_mtu < NIC_MTU_256 || c->active_mtu > NIC_MTU_4096 || c->qpn_bits > 24 ||
 	    c->qpn_bits < 10 || c->qpn_base & ((1u << c->qpn_bits) - 1) || c->qpn_base > PSN_MASK ||
 	    c->psn_window > PSN_WINDOW_MAX || (c->ack_backoff != 1 && c->ack_backoff != 2 && c->ack_backoff != 4) ||
-	    c->trace_len & (c->trace_len - 1) || l->max_rd_atomic > 255 || l->max_cqe > 1u << 30 ||
-	    l->max_qp_wr > 1u << 24 || l->max_srq_wr > 1u << 24 || l->max_sge > 1024 || l->max_inline > 1u << 16)
+	    c->trace_len & (c->trace_len - 1) || (c->tx_room && !c->tx_now) || l->max_rd_atomic > 255 ||
+	    l->max_cqe > 1u << 30 || l->max_qp_wr > 1u << 24 || l->max_srq_wr > 1u << 24 || l->max_sge > 1024 ||
+	    l->max_inline > 1u << 16)
 		return false;
 	if (c->psn_window == PSN_WINDOW_MAX)
 		c->psn_window--; /* with 2^23 PSNs in flight, psn_diff() would place the next PSN behind the oldest */

@@ -28,6 +28,8 @@ struct nic_limits {
 	uint32_t max_rd_atomic; /* outstanding READ+ATOMIC per QP, both as requester and as responder; default 128 */
 };
 
+struct nic_tx_frame;
+
 struct nic_config {
 	/** QPNs are drawn at random from [qpn_base, qpn_base + 2^qpn_bits); qpn_base is a multiple of 2^qpn_bits.
 	 *  The leading bits of a QPN name the function. qpn_bits 0 stands for qpn_base 0x10000 and qpn_bits 16. */
@@ -98,6 +100,15 @@ struct nic_config {
 	/** Sleep for some microseconds. Called when the NIC has tried many times to take the lock for atomics: the
 	 *  thread that holds the lock is probably not running. NULL: the NIC spins. */
 	void (*pause)(void *ctx);
+	/** Return room for a bare packet (NIC_RX_BARE) of up to NIC_ROOM_LEN bytes, to be sent on this path at once,
+	 *  without nic_path_tx. If now_ns is not NULL, also store the current time there. Returns NULL if the path
+	 *  takes no such packet now. Called only for paths with NIC_PATH_NO_ICRC, and not from within nic_tx and
+	 *  nic_path_tx. The NIC may leave the room unused. The callback must not call the NIC. NULL: no path ever
+	 *  gives room. */
+	uint8_t *(*tx_room)(void *ctx, uint32_t path, uint64_t *now_ns);
+	/** Send the packet that the NIC has written to the room from the last call of tx_room. The callback must not
+	 *  call the NIC. Required if tx_room is set. */
+	void (*tx_now)(void *ctx, uint32_t path, const struct nic_tx_frame *frame, uint64_t now_ns);
 	void *ctx; /* passed to the callbacks above */
 };
 

@@ -150,6 +150,9 @@ struct nic_tx_frame {
 	bool answers;  /* out, with pieces: the packet is a response */
 };
 
+/** Bytes of the room that nic_config.tx_room gives: with a word before it, a packet in it fits a cache line. */
+#define NIC_ROOM_LEN 56u
+
 /**
  * Fetch up to n packets that are due on path 0, in transmission order, fair over QPs.
  * @return how many frames were filled in; fewer than n: nothing more is due on path 0 now.

@@ -34,13 +34,17 @@ static void sum_run(void *arg)
 	dma_fetched();
 }
 
+static bool attempt(struct nic *nic, void (*fn)(void *), void *arg)
+{
+	if (nic->cfg.guard)
+		return nic->cfg.guard(nic->cfg.ctx, fn, arg);
+	fn(arg);
+	return true;
+}
+
 static bool guarded(struct nic *nic, void (*fn)(void *), void *arg)
 {
-	if (!nic->cfg.guard) {
-		fn(arg);
-		return true;
-	}
-	if (nic->cfg.guard(nic->cfg.ctx, fn, arg))
+	if (attempt(nic, fn, arg))
 		return true;
 	COUNT(nic, app_memory_fault);
 	return false;
@@ -49,6 +53,11 @@ static bool guarded(struct nic *nic, void (*fn)(void *), void *arg)
 bool mem_read(struct nic *nic, void *dst, const uint8_t *app, size_t len, uint32_t *icrc)
 {
 	return guarded(nic, icrc ? sum_run : copy_run, &(struct copy_job){dst, app, len, icrc});
+}
+
+bool mem_peek(struct nic *nic, void *dst, const uint8_t *app, size_t len)
+{
+	return attempt(nic, copy_run, &(struct copy_job){dst, app, len, NULL});
 }
 
 bool mem_write(struct nic *nic, uint8_t *app, const void *src, size_t len)

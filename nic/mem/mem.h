@@ -79,6 +79,8 @@ static inline void mem_revoke(const struct nic *nic, const struct mkey *m)
 /** Read len bytes of application memory. Unless icrc is NULL, continue *icrc over these bytes.
  *  @return false if the access faulted: memory is not mapped, or protected. */
 bool mem_read(struct nic *nic, void *dst, const uint8_t *app, size_t len, uint32_t *icrc);
+/** As mem_read(), but a fault is not counted: the caller lets the general code try, and fail. */
+bool mem_peek(struct nic *nic, void *dst, const uint8_t *app, size_t len);
 /** Write len bytes of application memory. @return false if the access faulted: see mem_write_pinned(). */
 bool mem_write(struct nic *nic, uint8_t *app, const void *src, size_t len);
 

@@ -336,8 +336,8 @@ static void settle(struct nic_qp *qp)
 		nic_settle_due(qp->nic);
 }
 
-/** The WQE at sq.head is filled in: count it, and flush it or schedule the QP. */
-static inline void posted(struct nic_qp *qp, struct swqe *w)
+/** The WQE at sq.head is filled in: count it. */
+static inline void queue(struct nic_qp *qp, struct swqe *w)
 {
 	w->started = w->coalesced = false;
 	w->packets = 0;
@@ -346,6 +346,12 @@ static inline void posted(struct nic_qp *qp, struct swqe *w)
 		qp->sq.streak = qp->sq.head;
 	qp->sq.head++;
 	trace_add(qp->nic, qp->qpn, NIC_TR_post_send, w->opcode, w->length);
+}
+
+/** As queue(); also flush the WQE or schedule the QP. */
+static inline void posted(struct nic_qp *qp, struct swqe *w)
+{
+	queue(qp, w);
 	if (flushes(qp)) {
 		comp_flush(qp);
 		settle(qp);
@@ -411,6 +417,29 @@ void qp_post_small(struct nic_qp *qp, uint64_t wr_id, uint32_t flags, uint32_t l
 	w->length = length;
 	w->num_sge = 0;
 	posted(qp, w);
+}
+
+void qp_post_fetch(struct nic_qp *qp, const struct qp_fetch *f)
+{
+	struct swqe *w = sq_at(qp, qp->sq.head);
+	uint32_t vectors = elem_vectors(f->op);
+
+	w->wr_id = f->wr_id;
+	w->opcode = NIC_WR_FETCH_ELEMENTS;
+	w->form = FORM_FETCH;
+	w->flags = (uint8_t)(f->flags | NIC_SEND_INLINE);
+	w->length = f->result.length;
+	w->remote_addr = f->remote_addr;
+	w->rkey = f->rkey;
+	w->element.op = f->op;
+	w->element.datatype = f->datatype;
+	w->element.count = 1;
+	w->element.data_len = vectors * f->result.length;
+	w->element.num_data = 0;
+	w->num_sge = 1;
+	w->sge[0] = f->result;
+	elem_to_wire(f->datatype, (uint8_t *)(w->sge + 1), f->operands, vectors);
+	queue(qp, w);
 }
 
 int nic_post_recv(struct nic_qp *qp, const struct nic_recv_wr *wr)

@@ -32,7 +32,7 @@
  * req.sent_psn | req.c ud.c | datagrams
  * req.packet | req_tx.c req.c qp_state.c | going back; a send error that leaves the QP in SQE
  * req.failed | req.c qp_state.c | a send error that leaves the QP in SQE
- * req.rd_out | req_tx.c req.c | sent; answered
+ * req.rd_out | req_tx.c req_quick.c req.c | sent; sent at once; answered
  * req.read_end | req_tx.c |
  * req.unasked | req_tx.h req_window.c req.c | AckReq set; PSNs counted; going back
  * req.cwnd req.cwnd_acked | req_window.c |
@@ -48,7 +48,8 @@
  * comp | comp.c | reset, as a whole
  * comp.una | comp.c req.c ud.c | UC and datagrams complete when sent
  * comp.read_open | comp.c |
- * resp.epsn resp.msn resp.va resp.rkey resp.left resp.srqn resp.nak_sent resp.heard | resp.c |
+ * resp.epsn resp.msn resp.nak_sent | resp.c resp_quick.c | executed; executed and answered at once
+ * resp.va resp.rkey resp.left resp.srqn resp.heard | resp.c |
  * resp.received | resp.c tm_qp.c | tagged messages
  * resp.open | resp.c qp_state.c | a flush ends the message
  * resp.dying | resp.c resp_tx.c | a request failed; an endpoint drops the QP, or the NAK or ACK is sent
@@ -59,13 +60,13 @@
  * resp.ack_node | qp.c resp_ack.c resp.c | creation; cancelled
  * resp.syndrome | resp_ack.c resp.c | the next request replaces a NAK
  * resp.nak_psn resp.ack_at | resp_ack.c |
- * resp.unacked | resp.c resp_tx.c | counted; sent
+ * resp.unacked | resp.c resp_tx.c resp_quick.c | counted; sent; answered at once
  * resp.res resp.res_size | qp_modify.c |
  * resp.saved | qp_modify.c resp_elem.c | the ring grows; first use
- * resp.res_head | resp.c |
+ * resp.res_head | resp.c resp_quick.c | taken; taken, and answered at once
  * resp.res_next | resp.c resp_tx.c | taken; queued, sent
  * resp.res_todo | resp.c resp.h resp_tx.c | reset, cancelled; sent; queued
- * resp.resource | resp.c | taken, as a whole
+ * resp.resource | resp.c resp_quick.c | taken, as a whole (both)
  * resp.resource.atomic resp.resource.psn resp.resource.packets resp.resource.msn | resp.c |
  * resp.resource.rkey resp.resource.length resp.resource.srqn | resp.c |
  * resp.resource.va resp.resource.elements resp.resource.size resp.resource.orig | resp.c | values by way of mem_atomic
@@ -82,7 +83,7 @@
  * deadline | qp.c timer.c | reset
  * heap_pos | qp.c timer.c | creation
  * events | gsi.c rdm.c rdm_qp.c qp_query.c | `silent`: endpoints' QPs and QP 1; `user`; event.c writes the rest
- * counters | nic.c comp.c mcast.c qp_packet.c req.c resp.c resp_dup.c resp_tx.c ud.c | each counts what it sees
+ * counters | nic.c comp.c mcast.c qp_packet.c quick.h req.c resp.c resp_dup.c resp_tx.c ud.c | each counts what it sees
  * mcasts | mcast.c |
  * refers | refer.c rdm_qp.c | references of an endpoint's dropped QP stay valid
  * peer_joins | qp.c rdm_conn.c | reset

@@ -31,6 +31,7 @@
 #include "resp_dup.h"
 #include "resp_elem.h"
 #include "resp_place.h"
+#include "resp_quick.h"
 #include "resp_tx.h"
 #include "xrc_target.h"
 
@@ -222,8 +223,7 @@ static void deliver(struct nic_qp *qp, const struct packet *p)
 	qp_complete_recv(qp, &wc, p->se);
 }
 
-/* Tell the QP's owner, if any, that the peer accessed memory. tx_resource() reports READs, once they are answered. */
-static void served(struct nic_qp *qp, const struct packet *p)
+void resp_served(struct nic_qp *qp, const struct packet *p)
 {
 	enum op_kind kind = p->op->kind;
 
@@ -245,21 +245,21 @@ static inline __attribute__((always_inline)) unsigned execute(struct nic_qp *qp,
 	if (needs_resource(p->op)) {
 		error = execute_resource(qp, p, app);
 		if (error == ERR_none)
-			served(qp, p);
+			resp_served(qp, p);
 		return error;
 	}
 	if (p->op->kind == OP_ELEMENTS) {
 		COUNT(qp->nic, rx_atomic_requests);
 		if (!resp_elements_execute(qp, p, app, NULL))
 			return ERR_remote_fault;
-		served(qp, p);
+		resp_served(qp, p);
 		return ERR_none;
 	}
 	error = p->op->kind == OP_SEND ? execute_send(qp, p) : execute_write(qp, p, app);
 	if (error != ERR_none || !op_ends(p->op))
 		return error;
 	if (qp->owner)
-		served(qp, p);
+		resp_served(qp, p);
 	else if (p->op->kind == OP_SEND || p->op->extra == OP_IMM)
 		deliver(qp, p);
 	return ERR_none;
@@ -323,7 +323,11 @@ static bool rx_rc(struct nic_qp *qp, const struct packet *p)
 		resp_duplicate(qp, p);
 		return false;
 	}
-	verdict = resp_check(qp, p, &app);
+	verdict = p->op->kind == OP_FETCH_ELEMENTS ? resp_quick(qp, p) : CHECK_NOT_QUICK;
+	if (verdict == ERR_none)
+		return true;
+	if (verdict == CHECK_NOT_QUICK)
+		verdict = resp_check(qp, p, &app);
 	if (verdict == ERR_none)
 		verdict = execute(qp, p, app);
 	if (verdict >= ERR_COUNT) {

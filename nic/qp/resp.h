@@ -17,6 +17,9 @@ bool resp_rx(struct nic_qp *qp, const struct packet *p);
 void resp_fail(struct nic_qp *qp, enum error_id error, uint32_t psn);
 /** Discard all queued responses, ACKs and NAKs. */
 void resp_cancel(struct nic_qp *qp);
+/** Tell the QP's owner, if any, that the peer has accessed memory. Not for READs: tx_resource() reports them, once they
+ * are answered. */
+void resp_served(struct nic_qp *qp, const struct packet *p);
 /** Clear `todo` of a resource: its queued response has been sent or is no longer needed. */
 static inline void resp_resource_done(struct responder *resp, struct resp_resource *r)
 {

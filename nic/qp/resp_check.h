@@ -12,12 +12,12 @@
 struct nic_qp;
 struct packet;
 
-/* Verdicts besides enum error_id: the request cannot be executed now. resp_check() never returns the last two: they
- * arise during execution. */
+/* Verdicts besides enum error_id: the request cannot be executed now. resp_check() returns only the first of them. */
 enum {
 	CHECK_RNR = ERR_COUNT, /* no receive WQE */
 	CHECK_UNREAD,	       /* the payload cannot be fetched: treat the packet as lost */
 	CHECK_NO_MEMORY,       /* no memory to save the original elements: drop the packet */
+	CHECK_NOT_QUICK,       /* resp_quick() leaves the request to resp_check() */
 };
 
 /** Whether a request with this opcode takes a responder resource. */

@@ -68,12 +68,6 @@ void resp_elements_member(const struct packet *run, uint32_t i, struct packet *o
 	one->payload_len = size;
 }
 
-/** Where the response of a resource is saved. */
-static uint8_t *saved(const struct nic_qp *qp, const struct resp_resource *r)
-{
-	return qp->resp.saved + (size_t)(r - qp->resp.res) * qp->sq.max_fetch;
-}
-
 bool resp_elements_room(struct nic_qp *qp)
 {
 	if (!qp->resp.saved && qp->sq.max_fetch)
@@ -91,7 +85,7 @@ bool resp_elements_execute(struct nic_qp *qp, const struct packet *p, uint8_t *a
 		.count = count,
 		.operand = operands,
 		.compare = form_of(p) == NIC_ELEM_COMPARE ? operands + resp_elements_size(p) : NULL,
-		.result = r ? saved(qp, r) : NULL,
+		.result = r ? resp_elements_saved(qp, r) : NULL,
 	};
 
 	elem_from_wire(datatype, operands, p->payload, elem_vectors(e.op) * count);
@@ -108,5 +102,5 @@ void resp_elements_open(struct nic_qp *qp, const struct resp_resource *r, struct
 
 	p->op = op_find(OP_EXT, OP_ELEMENTS_ACK, OP_ONLY, OP_PLAIN);
 	payload = qp_open(p, frame, r->size);
-	packet_copy(p, payload, saved(qp, r), r->size);
+	packet_copy(p, payload, resp_elements_saved(qp, r), r->size);
 }

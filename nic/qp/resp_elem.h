@@ -6,10 +6,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct nic_qp;
+#include "qp.h"
+
 struct nic_tx_frame;
 struct packet;
-struct resp_resource;
 
 /** Whether a request packet has a valid operation and datatype, and a payload of the matching length. */
 bool resp_elements_fit(const struct nic_qp *qp, const struct packet *p);
@@ -17,6 +17,11 @@ bool resp_elements_fit(const struct nic_qp *qp, const struct packet *p);
 uint32_t resp_elements_size(const struct packet *p);
 /** Allocate memory for the results of fetching operations, on first use. @return false: out of memory. */
 bool resp_elements_room(struct nic_qp *qp);
+/** Where the result of a resource is saved, in network order. */
+static inline uint8_t *resp_elements_saved(const struct nic_qp *qp, const struct resp_resource *r)
+{
+	return qp->resp.saved + (size_t)(r - qp->resp.res) * qp->sq.max_fetch;
+}
 /** Execute a checked request; if it takes a resource, save the original values for it. @param r the resource, or NULL.
  *  @return false: access to its memory faulted. */
 bool resp_elements_execute(struct nic_qp *qp, const struct packet *p, uint8_t *app, const struct resp_resource *r);

@@ -3,6 +3,7 @@
 #include "rdm.h"
 #include "rdm_conn.h"
 #include "rdm_ops.h"
+#include "rdm_quick.h"
 #include "rdm_tagged.h"
 #include "rdm_tx.h"
 #include "trig.h"
@@ -208,8 +209,13 @@ int nic_rdm_atomic(struct nic_rdm_peer *peer, const struct nic_rdm_atomic *r)
 	uint64_t length, size;
 	struct rdm_op *op;
 	uint8_t *room;
-	int err = peer->ep->cfg.datagrams ? -EOPNOTSUPP : atomic_check(r, &length);
+	int err;
 
+	if (peer->ep->cfg.datagrams)
+		return -EOPNOTSUPP;
+	if (rdm_quick_fetch(peer, r))
+		return 0;
+	err = atomic_check(r, &length);
 	if (err)
 		return err;
 	size = elem_size(r->datatype);

@@ -92,6 +92,23 @@ static void engine_pause(void *ctx)
 	pthread_setcancelstate(cancel, NULL);
 }
 
+static uint8_t *engine_tx_room(void *ctx, uint32_t path, uint64_t *now_ns)
+{
+	const struct pmd_engine *e = ctx;
+	uint8_t *room = pmd_links_room(e->host.links, path);
+
+	if (room && now_ns)
+		*now_ns = pmd_now_ns();
+	return room;
+}
+
+static void engine_tx_now(void *ctx, uint32_t path, const struct nic_tx_frame *frame, uint64_t now_ns)
+{
+	const struct pmd_engine *e = ctx;
+
+	pmd_links_send(e->host.links, path, frame, now_ns);
+}
+
 /** Read UROCE_ACK_BACKOFF; the default is 4. @return false: the value is not 1, 2 or 4. */
 static bool setting_ack_backoff(uint32_t *out)
 {
@@ -124,6 +141,8 @@ int pmd_engine_create_nic(struct pmd_engine *e, enum nic_mtu mtu, char *err, siz
 		.is_mapped = pmd_is_mapped,
 		.persist = engine_persist,
 		.pause = engine_pause,
+		.tx_room = engine_tx_room,
+		.tx_now = engine_tx_now,
 		.ctx = e,
 	};
 	struct nic_event event;

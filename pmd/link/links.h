@@ -55,7 +55,8 @@ struct pmd_links;
 
 /**
  * Create the links of an engine. With UROCE_RING=off there are no links, and *out is NULL. The functions below accept
- * NULL, except pmd_links_ready and the functions for one link (pmd_links_untaken, pmd_links_forward).
+ * NULL, except pmd_links_ready and those for one link (pmd_links_untaken, pmd_links_forward, pmd_links_room,
+ * pmd_links_send).
  * @return 0, -EINVAL (a setting is neither on nor off; *wrong is its name), -ENOMEM.
  */
 int pmd_links_open(struct pmd_host *host, struct pmd_control *control, struct pmd_links **out, const char **wrong);
@@ -96,6 +97,11 @@ unsigned pmd_links_rx(struct pmd_links *links, unsigned budget, uint64_t now_ns)
 bool pmd_links_ready(const struct pmd_links *links);
 /** Transmit up to `budget` packets through links. @return packets transmitted. */
 unsigned pmd_links_tx(struct pmd_links *links, unsigned budget, uint64_t now_ns);
+/** As nic_config.tx_room: room in the link's ring. @return NULL: the ring is full or malformed, or taps must see the
+ *  packet. */
+uint8_t *pmd_links_room(struct pmd_links *links, uint32_t path);
+/** As nic_config.tx_now. */
+void pmd_links_send(struct pmd_links *links, uint32_t path, const struct nic_tx_frame *frame, uint64_t now_ns);
 /** Whether pmd_links_tx can send now: packets wait for links whose rings were not full at the last attempt. */
 bool pmd_links_pending(const struct pmd_links *links);
 /** @return when to call pmd_links_tx even without new packets: to try full rings again (consumers do not notify when

@@ -19,6 +19,7 @@
 #define RETRY_MAX_NS 10000000
 #define PATH_WORDS   (NIC_PATHS_MAX / 64)
 #define STRAYS_PART  2 /* forwarded strays fill at most 1/STRAYS_PART of a ring */
+_Static_assert(NIC_ROOM_LEN <= RING_PACKET_MAX, "a reserved entry holds any packet that tx_room promises room for");
 
 /** Record the consumer's progress. @return whether the consumer has made no progress since the last call, although the
  *  ring had packets. */
@@ -192,6 +193,14 @@ static void tx_retry(struct pmd_links *l)
 	memset(l->full, 0, sizeof(l->full));
 }
 
+/** Count packets that were sent, after which rings may have to be trimmed. */
+static inline void count_sent(struct pmd_links *l, unsigned n, uint64_t now_ns)
+{
+	l->host->port->stats.link_tx_packets += n;
+	if (n > 0 && l->trim_ns == UINT64_MAX)
+		l->trim_ns = now_ns + LINKS_TRIM_NS;
+}
+
 /** Links take turns; each turn is up to LINK_BURST packets. */
 unsigned pmd_links_tx(struct pmd_links *l, unsigned budget, uint64_t now_ns)
 {
@@ -221,10 +230,26 @@ unsigned pmd_links_tx(struct pmd_links *l, unsigned budget, uint64_t now_ns)
 		if ((unsigned)n < turn)
 			served[path / 64] |= 1ull << path % 64;
 	}
-	l->host->port->stats.link_tx_packets += total;
-	if (total > 0 && l->trim_ns == UINT64_MAX)
-		l->trim_ns = now_ns + LINKS_TRIM_NS;
+	count_sent(l, total, now_ns);
 	return total;
+}
+
+uint8_t *pmd_links_room(struct pmd_links *l, uint32_t path)
+{
+	uint8_t *room;
+
+	if (pmd_unlikely(l->host->taps) || ring_reserve(&l->out[path]->ring, &room) != 1)
+		return NULL; /* pmd_links_tx handles a ring that is full or malformed */
+	return room;
+}
+
+void pmd_links_send(struct pmd_links *l, uint32_t path, const struct nic_tx_frame *frame, uint64_t now_ns)
+{
+	struct link_out *out = l->out[path];
+
+	ring_commit(&out->ring, frame->len, kind_of(frame));
+	link_wake(l, out, now_ns);
+	count_sent(l, 1, now_ns);
 }
 
 uint64_t pmd_links_trim(struct pmd_links *l, uint64_t now_ns)

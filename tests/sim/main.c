@@ -130,6 +130,7 @@ static void print_stats(const struct sim_stats *s)
 	       "pieces of "
 	       "work triggered\n",
 	       S(resets), S(deregs), S(windows), S(overflows), S(triggers));
+	printf("%llu packets sent at once\n", S(quick));
 	printf("%llu ranges written to the medium by FLUSH, %llu tags matched, %llu rendezvous\n", S(flushes),
 	       S(matches), S(rendezvous));
 	printf("%llu jumps of clocks, %llu nodes stopped\n", S(clock_jumps), S(stops));
@@ -163,6 +164,11 @@ int main(int argc, char **argv)
 			break;
 	}
 	print_stats(&sum);
+	if (a.overrides.set[SIM_OPT_quick] && a.overrides.value[SIM_OPT_quick] > 0 && a.count >= 100 && failed == 0 &&
+	    sum.quick == 0) {
+		printf("no packet was sent at once\n");
+		failed++;
+	}
 	printf("%llu passed, %llu failed\n", (unsigned long long)passed, (unsigned long long)failed);
 	return failed == 0 ? 0 : 1;
 }

@@ -111,6 +111,7 @@ static void choose_later(struct sim_opts *o, uint64_t seed)
 	o->places = PICK(0, 0, 0, 300, 700);
 	o->xrc_pairs = PICK(0, 0, 0, 1, 2);
 	o->tag_pairs = PICK(0, 0, 0, 1, 2);
+	o->quick = PICK(0, 500, 1000);
 }
 
 void sim_opts_choose(struct sim_opts *opts, uint64_t seed, const struct sim_overrides *overrides)

@@ -11,7 +11,7 @@
  *   complete.c, deliver.c  completion oracles                                 atomics.c the history of every cell
  *   trigger.c  work triggered by counters                                     enable.c  managed queues
  *   tags.c     SRQs that match tags
- *   place.c    ATOMIC WRITE and FLUSH
+ *   place.c    ATOMIC WRITE and FLUSH                                      room.c    packets that leave at once
  *   wire.c, wire_resp.c    packet oracles                                     control.c deregistration, kills, cuts
  *   clock.c    clocks that jump, drift, and keep running while their node is stopped
  *
@@ -37,6 +37,7 @@
 #define SIM_WINDOWS  2
 #define SIM_XRC_SRQS 2
 #define SIM_CQS	     23
+#define SIM_ROOMS    32
 
 /* Fill bytes of memory that nothing may write. */
 #define SIM_FREE_BYTE 0xa5 /* memory not handed out */
@@ -296,6 +297,16 @@ struct node_clock {
 	unsigned jumps, stops;
 };
 
+/** Packets that the NIC has sent at once during the present call. */
+struct rooms {
+	struct rng rng;
+	bool given; /* the NIC may write to `room`, and send what it has written */
+	uint8_t room[NIC_ROOM_LEN + 16];
+	unsigned n;
+	struct nic_tx_frame packet[SIM_ROOMS];
+	uint8_t bytes[SIM_ROOMS][NIC_ROOM_LEN];
+};
+
 struct node {
 	struct sim *sim;
 	struct node_clock clock;
@@ -316,6 +327,8 @@ struct node {
 	struct nic_qp *ticker; /* in ERR, so that each WR posted to it adds a CQE */
 	struct nic_qp *runner; /* enables WRs of managed queues */
 	uint32_t path;	       /* a second path; 0: none */
+	bool giving;	       /* nic_tx or nic_path_tx is running */
+	struct rooms rooms;
 	bool tx_scheduled;
 	uint64_t tx_free_ns, timer_ns;
 	struct rng rng, nic_rng;
@@ -358,7 +371,7 @@ struct event {
 struct sim_stats {
 	uint64_t flushes, matches, rendezvous, frames, lost, doubled, flipped, reordered, completions, errors, flushed,
 		resets, retransmits, ud_delivered, uc_delivered, deliveries, atomics, windows, deregs, overflows,
-		triggers, events, forged, clock_jumps, stops;
+		triggers, events, forged, clock_jumps, stops, quick;
 };
 
 struct sim {
@@ -423,6 +436,15 @@ void node_destroy(struct node *node);
 /** To be called after every call into the NIC: fetches events, schedules transmission and timers, runs cheap
  *  oracles. */
 void node_kick(struct node *node);
+/** Put a frame on the network. */
+void node_transmit(struct node *node, struct nic_tx_frame *f);
+
+/* room.c */
+/** As nic_config.tx_room and nic_config.tx_now; ctx is the node. */
+uint8_t *room_give(void *ctx, uint32_t path, uint64_t *now_ns);
+void room_take(void *ctx, uint32_t path, const struct nic_tx_frame *frame, uint64_t now_ns);
+/** Put the packets that were sent at once on the network. Call after calls into the NIC. */
+void rooms_send(struct node *node);
 void node_rx(struct sim *sim, void *arg);
 struct qp *node_qp(struct node *node, uint32_t qpn);
 void cq_poll_soon(struct cq *cq, uint64_t delay_ns);

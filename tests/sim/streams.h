@@ -22,6 +22,7 @@ enum sim_stream {
 	STREAM_LINK_FORGE,
 	STREAM_CLOCK,
 	STREAM_PLACE,
+	STREAM_ROOM,
 };
 
 #endif

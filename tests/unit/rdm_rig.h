@@ -14,6 +14,7 @@
 
 #include <cmocka.h>
 
+#include "nic_frame.h"
 #include "nic_rdm.h"
 #include "trigger.h"
 
@@ -21,6 +22,7 @@
 #define RDM_DONES 4096
 #define RDM_ARENA 262144u
 #define RDM_PORT  100
+#define RDM_QUICK 64
 
 /** A packet's sender and its references to the sender's memory. */
 struct rdm_said {
@@ -42,11 +44,21 @@ struct rdm_node {
 	struct nic_rdm_done done[RDM_DONES];
 	unsigned n_done, n_seen;    /* completions that have arrived, and those consumed by rdm_next and rdm_expect */
 	unsigned n_written, n_read; /* served requests of peers: how many wrote memory, how many read it */
-	uint32_t path, revocations; /* if rig.refers: path with references, and number of revocations */
+	uint32_t path;		    /* if rig.refers or rig.quick: a path without an ICRC */
+	uint32_t revocations;	    /* if rig.refers */
+	uint8_t room[NIC_ROOM_LEN]; /* as from nic_config.tx_room */
 	bool unmapped;		    /* all memory the NIC accesses is unmapped */
 	struct nic_trig_cntr *completions, *requests; /* NULL, or count completions and served requests */
 	/** If not NULL: called for each completion, as nic_rdm_init.done would be. The completion is not stored. */
 	void (*told)(struct rdm_node *n, const struct nic_rdm_done *done);
+};
+
+/** A packet that a NIC has sent at once (nic_config.tx_now), in whole. */
+struct rdm_quick {
+	uint8_t ip[128];
+	uint32_t len;
+	unsigned from;
+	struct rdm_said said;
 };
 
 /** What rdm_call_of finds in a packet: a call (a datagram that makes a connection between endpoints), or none. */
@@ -64,11 +76,18 @@ struct rdm_rig {
 	uint32_t unread;	/* how many of 1000 fetches fail */
 	uint64_t fetched;	/* successful fetches */
 	uint64_t read_requests; /* READ requests sent */
+	struct rdm_quick quick_packet[RDM_QUICK];
+	unsigned n_quick;    /* packets sent at once and not yet carried */
+	uint64_t sent_quick; /* packets ever sent at once */
+	bool giving;	     /* a NIC gives frames */
+	bool no_room;	     /* no request for room is granted */
+	bool lossless;	     /* for NICs started from now on: their paths without an ICRC are said to lose nothing */
 	/** NULL, or selects further packets to lose. */
 	bool (*cut)(struct rdm_rig *rig, unsigned from, const uint8_t *ip, uint32_t len);
 	struct nic_rdm_init init; /* limits and timeouts of endpoints */
 	uint64_t ack_delay_ns;	  /* for NICs started from now on */
 	bool refers;		  /* for NICs started from now on: packets can carry references */
+	uint32_t quick;		  /* for NICs started from now on: how many of 1000 requests for room are granted */
 };
 
 struct rdm_rig *rdm_rig_create(unsigned nodes, uint64_t seed);
