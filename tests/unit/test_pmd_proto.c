@@ -46,7 +46,7 @@ static int lowest_fd(void)
 
 static void send_raw(uint32_t magic_version, uint16_t type, uint16_t len, size_t really)
 {
-	uint8_t bytes[2048] = {0};
+	uint8_t bytes[8 + PROTO_STRUCT_MAX + 1] = {0}; /* the longest that a test sends */
 	const struct proto_header header = {magic_version, type, len};
 
 	memcpy(bytes, &header, sizeof(header));
