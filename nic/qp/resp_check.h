@@ -12,7 +12,8 @@
 struct nic_qp;
 struct packet;
 
-/* Verdicts besides enum error_id: the request cannot be executed now. resp_check() returns only the first of them. */
+/* Verdicts besides enum error_id; all but the last: the request cannot be executed now. resp_check() returns only the
+ * first of them. */
 enum {
 	CHECK_RNR = ERR_COUNT, /* no receive WQE */
 	CHECK_UNREAD,	       /* the payload cannot be fetched: treat the packet as lost */
