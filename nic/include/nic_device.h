@@ -44,8 +44,8 @@ struct nic_config {
 	uint32_t ack_delay_ns;	  /* how long an ACK may be delayed, to cover later packets too, or to be sent
 				   * together with another packet of its QP; 0: no delay */
 	uint32_t ack_backoff;	  /* 1, 2 or 4: an ACK timer that expires several times in a row is doubled each time,
-				   * up to this multiple of its configured value (12.7.34). On NIC_PATH_LOSSLESS paths,
-				   * at most 2; for endpoints (nic_rdm.h), always 4. 0: 4 */
+				   * up to this multiple of its configured value (12.7.34). On NIC_PATH_LOSSLESS paths
+				   * always 2; for endpoints (nic_rdm.h) always 4. 0: 4 */
 	uint32_t local_ack_delay; /* local_ca_ack_delay code n (4.096 us * 2^n). The NIC does not use it, but returns
 				     it to the owner, which reports it to peers (nic_local_ack_delay) */
 	uint32_t trace_len;	  /* entries in the trace ring, a power of two; 0: 1024 */

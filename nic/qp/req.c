@@ -63,11 +63,11 @@ static void ack_timer_start(struct nic_qp *qp)
  * it uses (links_late.c); one doubling is enough for that. */
 static uint8_t backoff_max(const struct nic_qp *qp)
 {
-	uint8_t most = (uint8_t)(qp->nic->cfg.ack_backoff / 2); /* log2 of 1, 2 or 4 */
-
 	if (qp_is_endpoints(qp))
 		return BACKOFF_MAX;
-	return most && qp->nic->paths[qp->path].flags & NIC_PATH_LOSSLESS ? 1 : most;
+	if (qp->nic->paths[qp->path].flags & NIC_PATH_LOSSLESS)
+		return 1;
+	return (uint8_t)(qp->nic->cfg.ack_backoff / 2); /* log2 of 1, 2 or 4 */
 }
 
 uint8_t req_retries(uint8_t timeout, uint64_t ns)

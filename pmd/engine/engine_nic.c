@@ -109,12 +109,13 @@ static void engine_tx_now(void *ctx, uint32_t path, const struct nic_tx_frame *f
 	pmd_links_send(e->host.links, path, frame, now_ns);
 }
 
-/** Read UROCE_ACK_BACKOFF; the default is 4. @return false: the value is not 1, 2 or 4. */
+/** Read UROCE_ACK_BACKOFF. The default is 1, as adapters never wait longer than the QP's timeout.
+ * @return false: the value is not 1, 2 or 4. */
 static bool setting_ack_backoff(uint32_t *out)
 {
 	const char *value = getenv("UROCE_ACK_BACKOFF");
 
-	*out = !value || !value[0] ? 4 : value[1] ? 0 : (uint32_t)(value[0] - '0');
+	*out = !value || !value[0] ? 1 : value[1] ? 0 : (uint32_t)(value[0] - '0');
 	return *out == 1 || *out == 2 || *out == 4;
 }
 

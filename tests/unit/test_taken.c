@@ -37,9 +37,10 @@ static bool untaken(void *ctx, uint32_t path, uint64_t *mark)
 	return owner.taken < *mark;
 }
 
-static struct rig *create(uint32_t flags, uint8_t retry_cnt)
+static struct rig *create_with(uint32_t flags, uint8_t retry_cnt, uint32_t backoff)
 {
-	struct rig *rig = rig_create(&(struct rig_opts){.nic = {.route = route, .untaken = untaken}});
+	struct rig *rig =
+		rig_create(&(struct rig_opts){.nic = {.route = route, .untaken = untaken, .ack_backoff = backoff}});
 
 	memset(&owner, 0, sizeof(owner));
 	lossless = (uint32_t)nic_path_open(rig->nic, flags);
@@ -47,6 +48,11 @@ static struct rig *create(uint32_t flags, uint8_t retry_cnt)
 	rig->attr.retry_cnt = retry_cnt;
 	rig_to_rts(rig);
 	return rig;
+}
+
+static struct rig *create(uint32_t flags, uint8_t retry_cnt)
+{
+	return create_with(flags, retry_cnt, 0);
 }
 
 /** Send all packets that are due on the path. @return how many. */
@@ -156,32 +162,37 @@ static void taken__a_resumed_peer_gets_a_full_timeout(void **state)
 	rig_destroy(rig);
 }
 
-/** A peer that takes all packets but does not answer fails after the same number of retries as on any other path, and
- * sooner, because the timer doubles only once. */
+/** A peer that takes all packets but does not answer fails after the same number of retries as on any other path.
+ * There the timer doubles once, whatever the configuration says about other paths. */
 static void taken__a_silent_peer_that_took_all_fails_in_the_usual_time(void **state)
 {
-	static const uint32_t flags[] = {0, NIC_PATH_LOSSLESS};
-	uint64_t took[2];
+	static const struct {
+		uint32_t flags, backoff;
+		uint64_t timeouts;
+	} cases[] = {
+		{0, 4, 1 + 2 + 6 * 4},
+		{0, 1, 8},
+		{NIC_PATH_LOSSLESS, 4, 1 + 7 * 2},
+		{NIC_PATH_LOSSLESS, 1, 1 + 7 * 2},
+	};
 
 	(void)state;
-	for (unsigned i = 0; i < 2; i++) {
-		struct rig *rig = create(flags[i], 7);
+	for (unsigned i = 0; i < 4; i++) {
+		struct rig *rig = create_with(cases[i].flags, 7, cases[i].backoff);
+		uint64_t begun = rig->now;
 
 		rig_post_send(rig, 1, NIC_WR_SEND, 0, 8);
 		take(rig);
-		took[i] = rig->now;
 		for (unsigned n = 0; nic_cq_count(rig->send_cq) == 0; n++) {
 			owner.taken = owner.sent;
 			assert_int_equal(expire(rig), n < 7);
 		}
 		rig_expect_wc(rig->send_cq, 1, NIC_WC_RETRY_EXC_ERR);
-		took[i] = rig->now - took[i];
-		assert_int_equal(owner.asked, i == 0 ? 0 : 8);
+		assert_true(rig->now - begun == cases[i].timeouts * TIMEOUT_NS);
+		assert_int_equal(owner.asked, cases[i].flags ? 8 : 0);
 		assert_int_equal(rig_counter(rig, local_ack_timeout_err), 8);
 		rig_destroy(rig);
 	}
-	assert_true(took[0] == (1 + 2 + 6 * 4) * TIMEOUT_NS);
-	assert_true(took[1] == (1 + 7 * 2) * TIMEOUT_NS);
 }
 
 /** The ring is never empty, because other QPs use it all the time: a silent peer is nevertheless detected. */
