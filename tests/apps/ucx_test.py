@@ -9,6 +9,7 @@ import tempfile
 
 import cm
 import harness
+import ucx_versions
 
 LOSSY = ("--loss", "1%")
 UCP_TESTS = ("tag_lat", "tag_bw", "tag_sync_lat", "tag_sync_bw", "ucp_put_lat", "ucp_put_bw", "ucp_get", "ucp_add",
@@ -138,6 +139,7 @@ def main():
             perftest(tally, f"{transports}, the target does nothing", harness.one_device_sides(8),
                      environment(transports), test, "-n", "500", "-o")
     connect(tally, "all transports", harness.one_device_sides(7), environment("all"))
+    ucx_versions.check(tally)
     lossy(tally)
     tally.finish()
 

@@ -4,6 +4,8 @@
  * UCX, so that one module serves all supported versions of UCX, and can be built without UCX.
  */
 #include <dlfcn.h>
+#include <limits.h>
+#include <link.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -62,10 +64,25 @@ static bool libs_find(void *uct, void *ucs)
 	return true;
 }
 
-/* Ask libucp, which is installed with libuct, for UCX's version. */
-static bool version_find(unsigned *major, unsigned *minor)
+/* Open libucp.so.0 from the folder that libuct comes from. */
+static void *ucp_beside(void *uct)
 {
-	void *ucp = dlopen("libucp.so.0", RTLD_LAZY | RTLD_LOCAL);
+	struct link_map *map;
+	const char *slash;
+	char path[PATH_MAX];
+	int n;
+
+	if (dlinfo(uct, RTLD_DI_LINKMAP, &map) || !(slash = strrchr(map->l_name, '/')))
+		return NULL;
+	n = snprintf(path, sizeof(path), "%.*s/libucp.so.0", (int)(slash - map->l_name), map->l_name);
+	return n > 0 && (size_t)n < sizeof(path) ? dlopen(path, RTLD_LAZY | RTLD_LOCAL) : NULL;
+}
+
+/* Ask libucp for UCX's version: the libucp that the process has loaded, which uses this libuct, or else the one that is
+ * installed with this libuct. The one that the loader would find may belong to another UCX. */
+static bool version_find(void *uct, unsigned *major, unsigned *minor)
+{
+	void *loaded = dlopen("libucp.so.0", RTLD_LAZY | RTLD_NOLOAD), *ucp = loaded ? loaded : ucp_beside(uct);
 	void (*get)(unsigned *, unsigned *, unsigned *) = NULL;
 	unsigned release;
 	void *at = ucp ? dlsym(ucp, "ucp_get_version") : NULL;
@@ -83,8 +100,8 @@ static void load(void)
 	unsigned major = 0, minor = 0;
 	char why[80];
 
-	if (!uct || !ucs || !version_find(&major, &minor)) {
-		refuse("libucp.so.0, libuct.so.0 or libucs.so.0 was not found");
+	if (!uct || !ucs || !version_find(uct, &major, &minor)) {
+		refuse("libuct.so.0, libucs.so.0, or libucp.so.0 beside libuct.so.0 was not found");
 	} else if (!libs_find(uct, ucs)) {
 		refuse("this UCX lacks functions that transports need");
 	} else if (!ux_register(major, minor)) {

@@ -28,7 +28,7 @@ struct config_1_18 {
 	char name[16];                                                                                                 \
 	ucs_status_t (*query_md_resources)(void *component, struct uct_md_resource **out, unsigned *n);                \
 	ucs_status_t (*md_open)(void *component, const char *name, const void *config, struct uct_md **out);           \
-	void *cm_open;                                                                                                 \
+	ucs_status_t (*cm_open)(void);                                                                                 \
 	ucs_status_t (*rkey_unpack)(void *component, const void *buffer, uct_rkey_t *rkey, void **handle);             \
 	ucs_status_t (*rkey_ptr)(void *component, uct_rkey_t rkey, void *handle, uint64_t addr, void **local);         \
 	ucs_status_t (*rkey_release)(void *component, uct_rkey_t rkey, void *handle)
@@ -77,6 +77,11 @@ static ucs_status_t unsupported(void)
 
 static void nothing(void)
 {
+}
+
+static int no(void)
+{
+	return 0;
 }
 
 static ucs_status_t rkey_ptr(void *component, uct_rkey_t rkey, void *handle, uint64_t addr, void **local)
@@ -133,9 +138,10 @@ static const struct {
 	ucs_status_t (*mem_dereg)(struct uct_md *md, const struct uct_md_dereg_params *params);
 	ucs_status_t (*mem_query)(void);
 	ucs_status_t (*mkey_pack)(struct uct_md *md, void *memh, const void *params, void *buffer);
-	ucs_status_t (*is_sockaddr_accessible)(void), (*detect_memory_type)(void);
+	int (*is_sockaddr_accessible)(void);
+	ucs_status_t (*detect_memory_type)(void);
 } md_ops_1_13 = {ux_md_close,	   md_query_1_13, unsupported,	unsupported, unsupported, md_reg_1_13,
-		 ux_md_deregister, unsupported,	  md_pack_1_13, NULL,	     unsupported};
+		 ux_md_deregister, unsupported,	  md_pack_1_13, no,	     unsupported};
 
 /* UCX sets all members to defaults before it calls md_query_1_18(). */
 struct md_attr_1_18 {
@@ -245,6 +251,7 @@ static struct component_1_13 component_1_13 = {
 	.name = "uroce",
 	.query_md_resources = ux_md_resources,
 	.md_open = md_open_1_13,
+	.cm_open = unsupported,
 	.rkey_unpack = ux_rkey_unpack,
 	.rkey_ptr = rkey_ptr,
 	.rkey_release = ux_rkey_release,
@@ -264,6 +271,7 @@ static struct component_1_18 component_1_18 = {
 	.name = "uroce",
 	.query_md_resources = ux_md_resources,
 	.md_open = md_open_1_18,
+	.cm_open = unsupported,
 	.rkey_unpack = ux_rkey_unpack,
 	.rkey_ptr = rkey_ptr,
 	.rkey_release = ux_rkey_release,
