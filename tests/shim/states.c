@@ -3,9 +3,8 @@
  * states.c - what programs see of QP states (IBTA 10.3.1): SQD with its event, SQE, the last WQE of a QP on an SRQ, and
  * what may be posted in which state. docs/answers.md has a row for each.
  */
-#include "rig.h"
+#include "xrc_rig.h"
 
-#include <fcntl.h>
 #include <poll.h>
 #include <unistd.h>
 
@@ -274,6 +273,40 @@ static void err__of_a_qp_on_an_srq_tells_of_the_last_wqe(void **state)
 	assert_int_equal(ibv_destroy_srq(srq), 0);
 }
 
+/* An XRC target has no SRQ of its own: each request names one. It has used one before, and is using it when an error
+ * changes the state. */
+static void err__of_an_xrc_target_tells_of_no_last_wqe(void **state)
+{
+	struct rig *rig = *state;
+	struct rig_end *from = &rig->end[0], *to = &rig->end[1];
+
+	for (unsigned by_error = 0; by_error < 2; by_error++) {
+		struct xrc x = xrc_connect(rig, 0);
+		struct ibv_sge sge = rig_sge(from, 0, 8);
+		struct ibv_send_wr wr = {.sg_list = &sge,
+					 .num_sge = 1,
+					 .opcode = IBV_WR_SEND,
+					 .qp_type.xrc.remote_srqn = x.srqn},
+				   *bad;
+
+		xrc_post_srq(&x, 1, 0, 8);
+		assert_int_equal(ibv_post_send(x.initiator, &wr, &bad), 0);
+		expect_wc(from->cq, 0, IBV_WC_SUCCESS);
+		expect_wc(to->cq, 1, IBV_WC_SUCCESS);
+		if (by_error) {
+			xrc_post_srq(&x, 2, 0, 7);
+			assert_int_equal(ibv_post_send(x.initiator, &wr, &bad), 0);
+			expect_wc(from->cq, 0, IBV_WC_REM_INV_REQ_ERR);
+			expect_wc(to->cq, 2, IBV_WC_LOC_LEN_ERR);
+		} else {
+			assert_int_equal(to_state(x.target, IBV_QPS_ERR), 0);
+		}
+		assert_int_equal(queried(x.target).qp_state, IBV_QPS_ERR);
+		assert_false(told(to, 100));
+		xrc_close(&x);
+	}
+}
+
 /* ---- posting ----------------------------------------------------------------------------------------- */
 
 static void expect_refusal(struct rig *rig, struct ibv_ah *ah, enum ibv_wr_opcode opcode)
@@ -378,6 +411,7 @@ int main(void)
 		TEST(sqe__receives),
 		TEST(sqe__is_no_state_of_rc),
 		TEST(err__of_a_qp_on_an_srq_tells_of_the_last_wqe),
+		TEST(err__of_an_xrc_target_tells_of_no_last_wqe),
 		TEST(post__before_rts_is_refused_at_once),
 		TEST(post__operations_that_the_type_does_not_have_are_refused_at_once),
 		TEST(post__in_err_is_flushed),
