@@ -5,7 +5,6 @@
  */
 #include "rig.h"
 
-#include <fcntl.h>
 #include <poll.h>
 #include <unistd.h>
 
@@ -326,22 +325,6 @@ static void order__an_atomic_before_a_write(void **state)
 
 /* ---- datagrams --------------------------------------------------------------------------------------- */
 
-/** @return the device's number of datagrams that were too long; -1: the files of /sys are not there. */
-static long too_long(struct rig_end *end)
-{
-	char path[200], text[32] = "";
-	int fd;
-
-	snprintf(path, sizeof(path), "/sys/class/infiniband/%s/ports/1/hw_counters/ud_oversize",
-		 ibv_get_device_name(end->ctx->device));
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return -1;
-	assert_true(read(fd, text, sizeof(text) - 1) > 0);
-	close(fd);
-	return strtol(text, NULL, 10);
-}
-
 /** Send a datagram of `excess` bytes more than the MTU, and one that arrives. */
 static void send_too_long(struct rig *rig, uint32_t excess)
 {
@@ -382,16 +365,16 @@ static void datagram__longer_than_the_mtu_succeeds_and_is_not_sent(void **state)
 static void datagram__longer_than_the_mtu_is_counted(void **state)
 {
 	struct rig *rig = *state;
-	long before = too_long(&rig->end[0]);
+	long before = rig_counter(&rig->end[0], "ud_oversize");
 
 	if (before < 0) {
 		print_message("skipped: the files of /sys/class/infiniband are not there, as with a sanitizer\n");
 		skip();
 	}
 	send_too_long(rig, 0);
-	assert_int_equal(too_long(&rig->end[0]), before);
+	assert_int_equal(rig_counter(&rig->end[0], "ud_oversize"), before);
 	send_too_long(rig, 1);
-	assert_int_equal(too_long(&rig->end[0]), before + 1);
+	assert_int_equal(rig_counter(&rig->end[0], "ud_oversize"), before + 1);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, rig_setup, rig_teardown)

@@ -2,6 +2,7 @@
 /* rig.c - fixture of the shim's tests (rig.h). */
 #include "rig.h"
 
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <signal.h>
 #include <stdio.h>
@@ -221,6 +222,21 @@ struct ibv_ah *rig_ah(struct rig *rig)
 	struct ibv_ah_attr attr = {.is_global = 1, .port_num = 1, .grh = {.dgid = rig->end[1].gid, .hop_limit = 64}};
 
 	return ibv_create_ah(rig->end[0].pd, &attr);
+}
+
+long rig_counter(const struct rig_end *end, const char *name)
+{
+	char path[200], text[32] = "";
+	int fd;
+
+	snprintf(path, sizeof(path), "/sys/class/infiniband/%s/ports/1/hw_counters/%s",
+		 ibv_get_device_name(end->ctx->device), name);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return -1;
+	assert_true(read(fd, text, sizeof(text) - 1) > 0);
+	close(fd);
+	return strtol(text, NULL, 10);
 }
 
 int rig_in_child(int (*call)(void *arg), void *arg)

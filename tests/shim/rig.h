@@ -69,6 +69,9 @@ void rig_post_recv(struct rig_end *end, uint64_t wr_id, size_t offset, uint32_t 
 /** Create an address handle at end 0 that leads to end 1. */
 struct ibv_ah *rig_ah(struct rig *rig);
 
+/** @return a counter of the device, from `hw_counters` in sysfs; -1: those files are not there, as with a sanitizer. */
+long rig_counter(const struct rig_end *end, const char *name);
+
 /** SEND some bytes with this value from end 0 to end 1, whose QPs are connected, and check what has arrived. */
 void rig_send_checked(struct rig *rig, int value);
 /** Make a call in a forked child, which exits with the call's value. A failed assertion ends the child with SIGABRT,
