@@ -240,6 +240,43 @@ static void unmapped__the_result_of_a_read_is_dropped(void **state)
 	place_unmap(&p);
 }
 
+/** So is the memory that receives what an atomic returns. The atomic itself is executed, and the loss is counted. */
+static void unmapped__the_result_of_an_atomic_is_dropped(void **state)
+{
+	static const enum ibv_wr_opcode opcodes[] = {IBV_WR_ATOMIC_FETCH_AND_ADD, IBV_WR_ATOMIC_CMP_AND_SWP};
+	struct rig *rig = *state;
+	struct rig_end *from = &rig->end[1], *to = &rig->end[0];
+	struct place p = place_map(rig, MAP_PRIVATE, RIG_ACCESS);
+	struct ibv_mr *here = ibv_reg_mr(to->pd, p.at, LEN, RIG_ACCESS);
+	long lost = rig_counter(to, "app_memory_lost");
+
+	rig_connect(rig, IBV_QPT_RC);
+	assert_int_equal(munmap(p.at, PAGE), 0);
+	for (unsigned i = 0; i < 2; i++) {
+		struct ibv_sge sge = {(uintptr_t)p.at + 8, 8, here->lkey};
+		struct ibv_send_wr wr = {.sg_list = &sge,
+					 .num_sge = 1,
+					 .opcode = opcodes[i],
+					 .send_flags = IBV_SEND_SIGNALED,
+					 .wr.atomic = {.remote_addr = (uintptr_t)from->buf,
+						       .compare_add = i ? 5 : 2, /* 3 + 2, then 5 becomes 7 */
+						       .swap = 7,
+						       .rkey = from->mr->rkey}},
+				   *bad;
+
+		if (i == 0)
+			*(uint64_t *)from->buf = 3;
+		assert_int_equal(ibv_post_send(to->qp, &wr, &bad), 0);
+		assert_int_equal(rig_wait(to->cq).status, IBV_WC_SUCCESS);
+		assert_int_equal(*(uint64_t *)from->buf, i ? 7 : 5);
+		if (lost >= 0)
+			assert_int_equal(rig_counter(to, "app_memory_lost"), lost + 1 + i);
+	}
+	assert_works(rig);
+	assert_int_equal(ibv_dereg_mr(here), 0);
+	place_unmap(&p);
+}
+
 /** UC and UD have no answers: it is the next message that tells. */
 static void unmapped__datagrams_and_unreliable_messages_complete_their_receives(void **state)
 {
@@ -274,10 +311,11 @@ static void unmapped__datagrams_and_unreliable_messages_complete_their_receives(
 	}
 }
 
-/** There is no data that these could return or send. */
+/** There is no data that these could return or send, and no word that they could change. */
 static void unmapped__what_needs_the_contents_fails(void **state)
 {
-	static const enum ibv_wr_opcode opcodes[] = {IBV_WR_RDMA_READ, IBV_WR_ATOMIC_FETCH_AND_ADD};
+	static const enum ibv_wr_opcode opcodes[] = {IBV_WR_RDMA_READ, IBV_WR_ATOMIC_FETCH_AND_ADD,
+						     IBV_WR_ATOMIC_WRITE};
 	struct rig *rig = *state;
 	struct place p = place_map(rig, MAP_PRIVATE, RIG_ACCESS);
 	struct ibv_mr *mine = ibv_reg_mr(rig->end[0].pd, p.at, LEN, 0);
@@ -289,7 +327,7 @@ static void unmapped__what_needs_the_contents_fails(void **state)
 			   *bad;
 
 	assert_int_equal(munmap(p.at + PAGE, LEN - PAGE), 0);
-	for (unsigned i = 0; i < 2; i++) {
+	for (unsigned i = 0; i < sizeof(opcodes) / sizeof(opcodes[0]); i++) {
 		reconnect(rig);
 		assert_int_equal(request(rig, opcodes[i], 0, 8, p.at + PAGE, p.mr->rkey), IBV_WC_REM_OP_ERR);
 	}
@@ -344,6 +382,7 @@ static void protected__accesses_are_errors(void **state)
 		{IBV_WR_RDMA_READ, PROT_NONE, 8},
 		{IBV_WR_RDMA_READ, PROT_NONE, LEN},
 		{IBV_WR_ATOMIC_FETCH_AND_ADD, PROT_READ, 8},
+		{IBV_WR_ATOMIC_WRITE, PROT_READ, 8},
 	};
 	struct rig *rig = *state;
 	struct place p = place_map(rig, MAP_PRIVATE, RIG_ACCESS);
@@ -402,6 +441,7 @@ int main(void)
 		BOTH(unmapped__the_last_bytes_only),
 		BOTH(unmapped__a_window_is_like_its_region),
 		BOTH(unmapped__the_result_of_a_read_is_dropped),
+		BOTH(unmapped__the_result_of_an_atomic_is_dropped),
 		BOTH(unmapped__datagrams_and_unreliable_messages_complete_their_receives),
 		BOTH(unmapped__what_needs_the_contents_fails),
 		BOTH(unmapped__on_demand_is_an_error),
