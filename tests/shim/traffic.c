@@ -6,7 +6,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
-#include <dirent.h>
 #include <unistd.h>
 
 /* ---- posting ----------------------------------------------------------------------------------------- */
@@ -166,119 +165,6 @@ static void reply_to_a_datagram(struct rig *rig, int l3_type)
 	assert_memory_equal(rig->end[0].buf + 1040, rig->end[0].buf, 100);
 	assert_int_equal(ibv_destroy_ah(wr.wr.ud.ah), 0);
 	assert_int_equal(ibv_destroy_ah(there), 0);
-}
-
-/** A multicast group that no other test process uses at the same time. */
-static union ibv_gid group_gid(uint8_t n)
-{
-	union ibv_gid group = {.raw = {[10] = 0xff, 0xff, 239, n}};
-
-	group.raw[14] = (uint8_t)getpid();
-	group.raw[15] = (uint8_t)(getpid() >> 8);
-	return group;
-}
-
-static unsigned descriptors(void)
-{
-	DIR *dir = opendir("/proc/self/fd");
-	unsigned n = 0;
-
-	assert_non_null(dir);
-	while (readdir(dir))
-		n++;
-	closedir(dir);
-	return n;
-}
-
-static bool readable(int fd, int ms)
-{
-	struct pollfd p = {fd, POLLIN, 0};
-
-	return poll(&p, 1, ms) == 1;
-}
-
-/** A datagram to a group reaches the attached QPs of both devices, the sender's own QP included. */
-static void ud__HV_17_a_datagram_to_a_group_reaches_all_attached_qps(void **state)
-{
-	struct rig *rig = *state;
-	union ibv_gid group = group_gid(0);
-	unsigned before = 0;
-	struct ibv_ah_attr attr = {.is_global = 1, .port_num = 1, .grh = {.dgid = group, .hop_limit = 1}};
-	struct ibv_sge sge = rig_sge(&rig->end[0], 0, 100);
-	struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED},
-			   *bad;
-	struct ibv_wc wc;
-
-	rig_connect(rig, IBV_QPT_UD);
-	for (unsigned i = 0; i < 2; i++) {
-		assert_int_equal(ibv_attach_mcast(rig->end[i].qp, &rig->end[i].gid, 0), EINVAL); /* not a group */
-		assert_int_equal(ibv_detach_mcast(rig->end[i].qp, &group, 0), EINVAL);
-	}
-	/* From its second socket on, a port has an epoll set: open it before the descriptors are counted. */
-	for (unsigned i = 0; i < 2; i++) {
-		assert_int_equal(ibv_attach_mcast(rig->end[i].qp, &group, 0), 0);
-		assert_int_equal(ibv_detach_mcast(rig->end[i].qp, &group, 0), 0);
-	}
-	before = descriptors();
-	for (unsigned i = 0; i < 2; i++) {
-		assert_int_equal(ibv_attach_mcast(rig->end[i].qp, &group, 0), 0);
-		assert_int_equal(ibv_destroy_qp(rig->end[i].qp), EBUSY);
-		rig_post_recv(&rig->end[i], 5 + i, 1000, 140);
-	}
-	memset(rig->end[0].buf, 0x77, 100);
-	wr.wr.ud.ah = ibv_create_ah(rig->end[0].pd, &attr);
-	assert_non_null(wr.wr.ud.ah);
-	wr.wr.ud.remote_qpn = 0xffffff;
-	wr.wr.ud.remote_qkey = RIG_QKEY;
-	assert_int_equal(ibv_post_send(rig->end[0].qp, &wr, &bad), 0);
-	wc = rig_wait(rig->end[0].cq);
-	if (wc.opcode == IBV_WC_SEND)
-		wc = rig_wait(rig->end[0].cq);
-	else
-		assert_int_equal(rig_wait(rig->end[0].cq).opcode, IBV_WC_SEND);
-	assert_int_equal(wc.wr_id, 5);
-	assert_int_equal(rig_wait(rig->end[1].cq).byte_len, 140);
-	for (unsigned i = 0; i < 2; i++) {
-		assert_memory_equal(rig->end[i].buf + 1036, group.raw + 12, 4); /* the GRH area: the destination */
-		assert_memory_equal(rig->end[i].buf + 1040, rig->end[0].buf, 100);
-		assert_int_equal(ibv_detach_mcast(rig->end[i].qp, &group, 0), 0);
-	}
-	assert_int_equal(descriptors(), before); /* the port's sockets of the group are closed */
-	assert_int_equal(ibv_destroy_ah(wr.wr.ud.ah), 0);
-}
-
-/** The device is idle when the QP is attached, and its thread sleeps until something arrives for the group. */
-static void ud__a_datagram_to_a_group_wakes_a_sleeping_device(void **state)
-{
-	struct rig *rig = *state;
-	struct ibv_comp_channel *ch = ibv_create_comp_channel(rig->end[1].ctx);
-	struct ibv_cq *plain = rig->end[1].cq, *cq = ibv_create_cq(rig->end[1].ctx, 8, NULL, ch, 0), *got;
-	union ibv_gid group = group_gid(1);
-	struct ibv_ah_attr attr = {.is_global = 1, .port_num = 1, .grh = {.dgid = group, .hop_limit = 1}};
-	struct ibv_sge sge = rig_sge(&rig->end[0], 0, 100);
-	struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND}, *bad;
-	void *context;
-
-	rig->end[1].cq = cq;
-	rig_connect(rig, IBV_QPT_UD);
-	wr.wr.ud.ah = ibv_create_ah(rig->end[0].pd, &attr);
-	wr.wr.ud.remote_qpn = 0xffffff;
-	wr.wr.ud.remote_qkey = RIG_QKEY;
-	rig_post_recv(&rig->end[1], 0, 1000, 140);
-	assert_int_equal(ibv_req_notify_cq(cq, 0), 0);
-	assert_false(readable(ch->fd, 200)); /* the threads go to sleep */
-	assert_int_equal(ibv_attach_mcast(rig->end[1].qp, &group, 0), 0);
-	assert_false(readable(ch->fd, 50));
-	assert_int_equal(ibv_post_send(rig->end[0].qp, &wr, &bad), 0);
-	assert_true(readable(ch->fd, 10000));
-	assert_int_equal(ibv_get_cq_event(ch, &got, &context), 0);
-	ibv_ack_cq_events(got, 1);
-	assert_int_equal(ibv_detach_mcast(rig->end[1].qp, &group, 0), 0);
-	assert_int_equal(ibv_destroy_ah(wr.wr.ud.ah), 0);
-	rig_disconnect(rig);
-	assert_int_equal(ibv_destroy_cq(cq), 0);
-	assert_int_equal(ibv_destroy_comp_channel(ch), 0);
-	rig->end[1].cq = plain;
 }
 
 static void ud__UD_03_an_ipv4_reply_address_comes_from_the_completion(void **state)
@@ -523,6 +409,13 @@ static void context__closing_sends_the_delayed_ack(void **state)
 
 /* ---- events ------------------------------------------------------------------------------------------ */
 
+static bool readable(int fd, int ms)
+{
+	struct pollfd p = {fd, POLLIN, 0};
+
+	return poll(&p, 1, ms) == 1;
+}
+
 static void send_one(struct rig *rig)
 {
 	struct ibv_sge sge = rig_sge(&rig->end[0], 0, 8);
@@ -655,8 +548,6 @@ int main(void)
 		T(post__unknown_opcodes_are_refused),
 		T(post__full_queue_returns_enomem),
 		T(post__atomics_and_reads_return_data),
-		T(ud__HV_17_a_datagram_to_a_group_reaches_all_attached_qps),
-		T(ud__a_datagram_to_a_group_wakes_a_sleeping_device),
 		T(ud__UD_03_an_ipv4_reply_address_comes_from_the_completion),
 		cmocka_unit_test_setup_teardown(ud__UD_03_an_ipv6_reply_address_comes_from_the_completion,
 						rig_setup_ipv6, rig_teardown),
