@@ -119,6 +119,58 @@ static void ud__a_datagram_to_a_group_wakes_a_sleeping_device(void **state)
 	rig->end[1].cq = plain;
 }
 
+/** Send a datagram of this length from end 0 to a group. */
+static void send_to_group(struct rig *rig, struct ibv_ah *ah, uint32_t length)
+{
+	struct ibv_sge sge = rig_sge(&rig->end[0], 0, length);
+	struct ibv_send_wr wr = {.sg_list = &sge,
+				 .num_sge = 1,
+				 .opcode = IBV_WR_SEND,
+				 .send_flags = IBV_SEND_SIGNALED,
+				 .wr.ud = {ah, 0xffffff, RIG_QKEY}},
+			   *bad;
+
+	assert_int_equal(ibv_post_send(rig->end[0].qp, &wr, &bad), 0);
+	assert_int_equal(rig_wait(rig->end[0].cq).status, IBV_WC_SUCCESS);
+}
+
+static void ud__a_qp_that_is_attached_twice_gets_one_copy(void **state)
+{
+	struct rig *rig = *state;
+	struct rig_end *to = &rig->end[1];
+	union ibv_gid group = group_gid(2);
+	struct ibv_ah_attr attr = {.is_global = 1, .port_num = 1, .grh = {.dgid = group, .hop_limit = 1}};
+	struct ibv_ah *ah = ibv_create_ah(rig->end[0].pd, &attr);
+
+	assert_non_null(ah);
+	rig_connect(rig, IBV_QPT_UD);
+	for (unsigned i = 0; i < 2; i++) {
+		assert_int_equal(ibv_attach_mcast(to->qp, &group, 0), 0);
+		rig_post_recv(to, i, 1000, 140);
+	}
+	send_to_group(rig, ah, 100);
+	send_to_group(rig, ah, 60);
+	assert_int_equal(rig_wait(to->cq).byte_len, 140);
+	assert_int_equal(rig_wait(to->cq).byte_len, 100); /* the second datagram, not the first again */
+	assert_int_equal(ibv_detach_mcast(to->qp, &group, 0), 0);
+	assert_int_equal(ibv_detach_mcast(to->qp, &group, 0), EINVAL); /* once is enough */
+	assert_int_equal(ibv_destroy_ah(ah), 0);
+}
+
+static void connected__qps_cannot_be_attached(void **state)
+{
+	static const enum ibv_qp_type types[] = {IBV_QPT_RC, IBV_QPT_UC};
+	struct rig *rig = *state;
+	union ibv_gid group = group_gid(3);
+
+	for (unsigned i = 0; i < 2; i++) {
+		rig_connect(rig, types[i]);
+		assert_int_equal(ibv_attach_mcast(rig->end[0].qp, &group, 0), EINVAL);
+		assert_int_equal(ibv_detach_mcast(rig->end[0].qp, &group, 0), EINVAL);
+		rig_disconnect(rig);
+	}
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, rig_setup, rig_teardown)
 
 int main(void)
@@ -126,6 +178,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(ud__HV_17_a_datagram_to_a_group_reaches_all_attached_qps),
 		TEST(ud__a_datagram_to_a_group_wakes_a_sleeping_device),
+		TEST(ud__a_qp_that_is_attached_twice_gets_one_copy),
+		TEST(connected__qps_cannot_be_attached),
 	};
 
 	return cmocka_run_group_tests_name("shim_multicast", tests, NULL, NULL);
