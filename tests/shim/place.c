@@ -172,6 +172,59 @@ static void place__flush_of_a_file(void **state)
 	unlink(name);
 }
 
+#define RIGHTS (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC | FLUSH_GLOBAL | FLUSH_PERSISTENT)
+
+/* What the QP does not permit is an invalid request; what the region does not permit, an access error. */
+static void place__rights_of_the_qp_and_of_the_region(void **state)
+{
+	static const struct {
+		uint8_t type; /* of a FLUSH; 0: an ATOMIC WRITE */
+		unsigned lacking;
+	} cases[] = {
+		{0, IBV_ACCESS_REMOTE_WRITE},
+		{TYPE_GLOBAL, FLUSH_GLOBAL},
+		{TYPE_PERSISTENT, FLUSH_PERSISTENT},
+	};
+	struct rig *rig = *state;
+	int fd = memfd_create("uroce-flush", MFD_CLOEXEC);
+	uint64_t *map, value = 1;
+
+	assert_int_equal(ftruncate(fd, LEN), 0);
+	map = mmap(NULL, LEN, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	assert_true(map != MAP_FAILED);
+	for (unsigned i = 0; i < 9; i++) {
+		unsigned of_qp = RIGHTS, of_mr = RIGHTS | IBV_ACCESS_LOCAL_WRITE, c = i / 3;
+		enum ibv_wc_status expected = IBV_WC_SUCCESS;
+		struct ibv_qp_ex *ex = connect_both(rig);
+		struct ibv_qp_attr attr;
+		struct ibv_mr *mr;
+
+		if (i % 3 == 1) {
+			of_qp &= ~cases[c].lacking;
+			expected = IBV_WC_REM_INV_REQ_ERR;
+		} else if (i % 3 == 2) {
+			of_mr &= ~cases[c].lacking;
+			expected = IBV_WC_REM_ACCESS_ERR;
+		}
+		attr.qp_access_flags = of_qp;
+		assert_int_equal(ibv_modify_qp(rig->end[1].qp, &attr, IBV_QP_ACCESS_FLAGS), 0);
+		mr = ibv_reg_mr(rig->end[1].pd, map, LEN, (int)of_mr);
+		assert_non_null(mr);
+		*map = 0;
+		ibv_wr_start(ex);
+		if (cases[c].type)
+			flush(ex, mr->rkey, (uintptr_t)map, 64, cases[c].type, 0);
+		else
+			ibv_wr_atomic_write(ex, mr->rkey, (uintptr_t)map, &value);
+		assert_int_equal(finish(rig, ex).status, expected);
+		assert_int_equal(*map, !cases[c].type && expected == IBV_WC_SUCCESS);
+		assert_int_equal(ibv_dereg_mr(mr), 0);
+		rig_disconnect(rig);
+	}
+	munmap(map, LEN);
+	close(fd);
+}
+
 /* The region's memory comes after its registration, also for FLUSH and ATOMIC WRITE. */
 static void place__on_demand_regions(void **state)
 {
@@ -232,6 +285,7 @@ int main(void)
 		TEST(place__atomic_write_by_post_send),
 		TEST(place__flush_of_memory),
 		TEST(place__flush_of_a_file),
+		TEST(place__rights_of_the_qp_and_of_the_region),
 		TEST(place__on_demand_regions),
 		TEST(place__only_files_are_persistent),
 	};
