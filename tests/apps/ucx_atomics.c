@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * ucx_atomics.c - atomic operations of UCX's UCP on the memory of a process that sleeps. Several origins operate on
- * words of their own, which a model follows, and on shared words, whose final values are known.
+ * words of their own, which a model follows, and on shared words, whose final values are known. Chance decides which of
+ * UCP's calls performs an operation: ucp_atomic_op_nbx, or one of those that it replaces.
  *
  * usage: ucx_atomics target FILE ORIGINS ROUNDS   writes its address to FILE, sleeps until SIGTERM, then checks the
- *                                                 shared words
- *        ucx_atomics origin FILE INDEX            operates; INDEX counts from 0
+ *                                                 shared words. ROUNDS: 100 or more, so that no call is left out.
+ *        ucx_atomics origin FILE INDEX            operates; INDEX counts from 0. Prints how often it has used each
+ *                                                 call, and fails if one was left out.
  */
 #include <inttypes.h>
 #include <pthread.h>
@@ -159,25 +161,123 @@ static void wait_for(ucs_status_ptr_t request, const char *what)
 	ucp_request_free(request);
 }
 
-/** The operation. `reply` NULL: without result. CSWAP: the reply buffer holds the value to store. */
-static void operate(ucp_atomic_op_t op, size_t size, uint64_t value, uint64_t at, void *reply)
+/** UCP's calls for atomic operations. The first three take the width as an argument; the others have it in their names,
+ * and block. */
+enum call { OP_NBX, FETCH_NB, POST, ADD, FADD, SWAP, CSWAP, CALLS };
+
+static const char *const call_names[CALLS] = {
+	"ucp_atomic_op_nbx", "ucp_atomic_fetch_nb", "ucp_atomic_post",	"ucp_atomic_add",
+	"ucp_atomic_fadd",   "ucp_atomic_swap",	    "ucp_atomic_cswap",
+};
+static unsigned used[CALLS][2]; /* how often, for 4 and for 8 bytes */
+
+static uint64_t random64(void)
+{
+	static uint64_t state = 88172645463325252u;
+
+	state ^= state << 13;
+	state ^= state >> 7;
+	return state ^= state << 17;
+}
+
+static enum call choose(const enum call calls[3], size_t size)
+{
+	enum call call = calls[random64() % 3];
+
+	used[call][size == 8]++;
+	return call;
+}
+
+static void used_check(void)
+{
+	for (unsigned call = 0; call < CALLS; call++) {
+		printf("%s: %u times with 4 bytes, %u times with 8 bytes\n", call_names[call], used[call][0],
+		       used[call][1]);
+		failures += !used[call][0] + !used[call][1];
+	}
+}
+
+/* `reply` NULL: without result. CSWAP: the reply buffer holds the value to store. */
+static void op_nbx(ucp_atomic_op_t op, size_t size, const void *value, uint64_t address, void *reply)
 {
 	ucp_request_param_t param = {.op_attr_mask =
 					     UCP_OP_ATTR_FIELD_DATATYPE | (reply ? UCP_OP_ATTR_FIELD_REPLY_BUFFER : 0),
 				     .datatype = ucp_dt_make_contig(size),
 				     .reply_buffer = reply};
+
+	wait_for(ucp_atomic_op_nbx(ep, op, value, 1, address, rkey, &param), call_names[OP_NBX]);
+}
+
+static void operate(ucp_atomic_op_t op, size_t size, uint64_t value, uint64_t at)
+{
+	static const ucp_atomic_post_op_t posted[UCP_ATOMIC_OP_LAST] = {
+		[UCP_ATOMIC_OP_ADD] = UCP_ATOMIC_POST_OP_ADD,
+		[UCP_ATOMIC_OP_AND] = UCP_ATOMIC_POST_OP_AND,
+		[UCP_ATOMIC_OP_OR] = UCP_ATOMIC_POST_OP_OR,
+		[UCP_ATOMIC_OP_XOR] = UCP_ATOMIC_POST_OP_XOR,
+	};
+	const enum call calls[3] = {OP_NBX, POST, op == UCP_ATOMIC_OP_ADD ? ADD : POST}, call = choose(calls, size);
+	uint64_t address = job.base + at;
 	uint32_t value32 = (uint32_t)value;
 
-	wait_for(ucp_atomic_op_nbx(ep, op, size == 4 ? (void *)&value32 : &value, 1, job.base + at, rkey, &param),
-		 "ucp_atomic_op_nbx");
+	if (call == OP_NBX)
+		op_nbx(op, size, size == 4 ? (void *)&value32 : &value, address, NULL);
+	else if (call == POST)
+		check(ucp_atomic_post(ep, posted[op], value, size, address, rkey), call_names[POST]);
+	else if (size == 4)
+		check(ucp_atomic_add32(ep, value32, address, rkey), call_names[ADD]);
+	else
+		check(ucp_atomic_add64(ep, value, address, rkey), call_names[ADD]);
+}
+
+/* UCX wants a function even of a caller that asks for the request's status. */
+static void completed(void *request, ucs_status_t status)
+{
+}
+
+/* CSWAP: the reply buffer holds the value to store. */
+static ucs_status_t block32(enum call call, uint32_t value, uint64_t address, uint32_t *reply)
+{
+	if (call == FADD)
+		return ucp_atomic_fadd32(ep, value, address, rkey, reply);
+	if (call == SWAP)
+		return ucp_atomic_swap32(ep, value, address, rkey, reply);
+	return ucp_atomic_cswap32(ep, value, *reply, address, rkey, reply);
+}
+
+static ucs_status_t block64(enum call call, uint64_t value, uint64_t address, uint64_t *reply)
+{
+	if (call == FADD)
+		return ucp_atomic_fadd64(ep, value, address, rkey, reply);
+	if (call == SWAP)
+		return ucp_atomic_swap64(ep, value, address, rkey, reply);
+	return ucp_atomic_cswap64(ep, value, *reply, address, rkey, reply);
 }
 
 static uint64_t operate_fetch(ucp_atomic_op_t op, size_t size, uint64_t value, uint64_t at, uint64_t swap)
 {
-	uint64_t reply64 = swap;
-	uint32_t reply32 = (uint32_t)swap;
+	static const ucp_atomic_fetch_op_t fetched[UCP_ATOMIC_OP_LAST] = {
+		[UCP_ATOMIC_OP_ADD] = UCP_ATOMIC_FETCH_OP_FADD,	 [UCP_ATOMIC_OP_AND] = UCP_ATOMIC_FETCH_OP_FAND,
+		[UCP_ATOMIC_OP_OR] = UCP_ATOMIC_FETCH_OP_FOR,	 [UCP_ATOMIC_OP_XOR] = UCP_ATOMIC_FETCH_OP_FXOR,
+		[UCP_ATOMIC_OP_SWAP] = UCP_ATOMIC_FETCH_OP_SWAP, [UCP_ATOMIC_OP_CSWAP] = UCP_ATOMIC_FETCH_OP_CSWAP,
+	};
+	/* AND, OR and XOR, which have no blocking call: OP_NBX. */
+	static const enum call blocking[UCP_ATOMIC_OP_LAST] = {
+		[UCP_ATOMIC_OP_ADD] = FADD, [UCP_ATOMIC_OP_SWAP] = SWAP, [UCP_ATOMIC_OP_CSWAP] = CSWAP};
+	const enum call calls[3] = {OP_NBX, FETCH_NB, blocking[op]}, call = choose(calls, size);
+	uint64_t address = job.base + at, reply64 = swap;
+	uint32_t value32 = (uint32_t)value, reply32 = (uint32_t)swap;
+	void *reply = size == 4 ? (void *)&reply32 : &reply64;
 
-	operate(op, size, value, at, size == 4 ? (void *)&reply32 : &reply64);
+	if (call == OP_NBX)
+		op_nbx(op, size, size == 4 ? (void *)&value32 : &value, address, reply);
+	else if (call == FETCH_NB)
+		wait_for(ucp_atomic_fetch_nb(ep, fetched[op], value, reply, size, address, rkey, completed),
+			 call_names[FETCH_NB]);
+	else if (size == 4)
+		check(block32(call, value32, address, &reply32), call_names[call]);
+	else
+		check(block64(call, value, address, &reply64), call_names[call]);
 	return size == 4 ? reply32 : reply64;
 }
 
@@ -199,15 +299,6 @@ static uint64_t applied(ucp_atomic_op_t op, uint64_t old, uint64_t value, uint64
 	}
 }
 
-static uint64_t random64(void)
-{
-	static uint64_t state = 88172645463325252u;
-
-	state ^= state << 13;
-	state ^= state >> 7;
-	return state ^= state << 17;
-}
-
 /* Any operation on a word of our own: the model knows the old value. */
 static void own_word(unsigned index, uint64_t model[OWN])
 {
@@ -227,7 +318,7 @@ static void own_word(unsigned index, uint64_t model[OWN])
 		got = operate_fetch(ops[n], size, value, at, swap);
 		expect(names[n], got, old);
 	} else {
-		operate(ops[n], size, value, at, NULL);
+		operate(ops[n], size, value, at);
 	}
 	model[word] = (model[word] & ~mask) | (applied(ops[n], old, value, swap) & mask);
 }
@@ -245,21 +336,21 @@ static void swap_shared(size_t size, uint64_t at, uint64_t balance_at)
 {
 	uint64_t in = random64(), out = operate_fetch(UCP_ATOMIC_OP_SWAP, size, in, at, 0);
 
-	operate(UCP_ATOMIC_OP_ADD, size, in - out, balance_at, NULL);
+	operate(UCP_ATOMIC_OP_ADD, size, in - out, balance_at);
 }
 
 static void shared_words(unsigned index)
 {
 	uint64_t bit = 1ull << index;
 
-	operate(UCP_ATOMIC_OP_ADD, 8, 1, offsetof(struct memory, sum64), NULL);
+	operate(UCP_ATOMIC_OP_ADD, 8, 1, offsetof(struct memory, sum64));
 	operate_fetch(UCP_ATOMIC_OP_ADD, 4, 1, offsetof(struct memory, sum32), 0);
 	operate_fetch(UCP_ATOMIC_OP_XOR, 8, bit, offsetof(struct memory, exclusive64), 0);
-	operate(UCP_ATOMIC_OP_XOR, 4, bit, offsetof(struct memory, exclusive32), NULL);
-	operate(UCP_ATOMIC_OP_OR, 8, bit << 40, offsetof(struct memory, members64), NULL);
+	operate(UCP_ATOMIC_OP_XOR, 4, bit, offsetof(struct memory, exclusive32));
+	operate(UCP_ATOMIC_OP_OR, 8, bit << 40, offsetof(struct memory, members64));
 	operate_fetch(UCP_ATOMIC_OP_OR, 4, bit << 10, offsetof(struct memory, members32), 0);
 	operate_fetch(UCP_ATOMIC_OP_AND, 8, ~(bit << 40), offsetof(struct memory, left64), 0);
-	operate(UCP_ATOMIC_OP_AND, 4, ~(bit << 10), offsetof(struct memory, left32), NULL);
+	operate(UCP_ATOMIC_OP_AND, 4, ~(bit << 10), offsetof(struct memory, left32));
 	swap_shared(8, offsetof(struct memory, swapped64), offsetof(struct memory, balance64));
 	swap_shared(4, offsetof(struct memory, swapped32), offsetof(struct memory, balance32));
 	count(8, offsetof(struct memory, counter64));
@@ -305,6 +396,7 @@ static int origin(const char *path, unsigned index)
 		 "ucp_get_nbx");
 	for (unsigned i = 0; i < OWN; i++)
 		expect("a word at the end", memory[i], model[i]);
+	used_check();
 	ucp_rkey_destroy(rkey);
 	wait_for(ucp_ep_close_nbx(ep, &none), "ucp_ep_close_nbx");
 	return failures ? 1 : 0;

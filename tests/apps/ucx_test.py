@@ -59,8 +59,11 @@ def atomics(tally, case, sides, env, origins=3, rounds=500, wait=harness.Process
         codes = [wait(process, 120) for process in running]
         target.popen.terminate()
         codes.append(target.wait(10))
-        tally.result(f"atomics of {origins} processes, the target asleep, {case}", not any(codes) and None not in codes,
-                     f"exit codes {codes}", target.output(), *(process.output() for process in running))
+        outputs = [process.output() for process in running]
+        used = [int(n) for said in outputs for n in re.findall(r"(\d+) times with \d bytes", said)]
+        tally.result(f"atomics of {origins} processes, each by {len(used) // origins} calls of UCP (each at least "
+                     f"{min(used, default=0)} times), the target asleep, {case}",
+                     not any(codes) and None not in codes, f"exit codes {codes}", target.output(), *outputs)
 
 
 def connect(tally, case, sides, env):
