@@ -141,6 +141,7 @@ def runs(tally, folder):
                               (["plain"], 126, f"{plain}: permission denied"),
                               ([folder], 126, f"{folder}: is a folder"),
                               (["--bad"], 2, "unknown option --bad; see "), (["-d"], 2, "-d needs a list"),
+                              (["-n", "-p", "true"], 2, "--preload and --no-sysfs exclude each other; see "),
                               (["-b", "/nonexistent", "true"], 1, "uroce is not built here (looked in /nonexistent)"),
                               (["--device", "127.0.0.1", "sh", "-c", "exit $((7 + ${UROCE_COMMAND:+1}0))"], 7, ""),
                               (["--help"], 0, "")):
