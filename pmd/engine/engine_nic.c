@@ -109,8 +109,8 @@ static void engine_tx_now(void *ctx, uint32_t path, const struct nic_tx_frame *f
 	pmd_links_send(e->host.links, path, frame, now_ns);
 }
 
-/** Read UROCE_ACK_BACKOFF. The default is 1, as adapters never wait longer than the QP's timeout.
- * @return false: the value is not 1, 2 or 4. */
+/** Read UROCE_ACK_BACKOFF. The default is 1: ConnectX does not wait longer than the QP's timeout either
+ * (docs/answers.md). @return false: the value is not 1, 2 or 4. */
 static bool setting_ack_backoff(uint32_t *out)
 {
 	const char *value = getenv("UROCE_ACK_BACKOFF");

@@ -20,6 +20,8 @@ import time
 
 # meson sets this to folders of libraries that are built for one test only.
 os.environ.pop("LD_LIBRARY_PATH", None)
+# Tests run beside others, on few CPUs: over UDP a living peer may be silent for longer than the default allows.
+os.environ.setdefault("UROCE_ACK_BACKOFF", "4")
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 DISSECTOR = os.path.join(ROOT, "scripts", "uroce.lua")

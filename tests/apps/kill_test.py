@@ -16,7 +16,7 @@ import mesh
 import harness
 from mesh import CLIENT, FIRST, SECOND, SERVER, VISITOR, Mesh, Failure, wait_for
 
-STAY_S = 1.5  # a link that is not taken is given up after 0.5 s; retries with mesh.FRAIL then last 0.5 s
+STAY_S = 1.5  # a link that is not taken is given up after 0.5 s; retries with mesh.FRAIL then last up to 0.5 s
 FAIL_S = 1  # for a thread's next call after it has passed a point
 REFUSED_S = 1.1  # after this a link that was given up is tried again
 DAEMON = ("START", "ADOPT", "EACH", "ADMIT", "RELEASE", "LEAVE")

@@ -255,8 +255,9 @@ def pyverbs_skips(said):
     """Yields the name of each skipped test, as module.class.function, and why it was skipped."""
     test = ""
     for line in said.splitlines():
-        name = re.match(r"\w+ \((?:tests\.)?(test_[\w.]+)\)", line)
-        test = name[1] if name else test
+        name = re.match(r"(\w+) \((?:tests\.)?(test_[\w.]+)\)", line)
+        if name:  # before Python 3.11 the part in parentheses ends with the class
+            test = name[2] if name[2].endswith(f".{name[1]}") else f"{name[2]}.{name[1]}"
         reason = re.search(r"\.\.\. skipped ['\"](.*)['\"]$", line)
         if reason:
             yield test, reason[1]

@@ -21,7 +21,7 @@ def libuct(program):
 
 def check(tally):
     folder = os.path.join(os.environ["UROCE_BUILD"], "tests", "apps")
-    program, stub = os.path.join(folder, "ucx_components"), os.path.join(folder, "ucx_other", "libucp.so.0")
+    program, stub = os.path.join(folder, "ucx_components"), os.path.join(folder, "ucx_other", "libucx_other.so")
     if not os.path.exists(program):
         print("SKIP: ucx_components: not built, because libucx-dev is not installed", flush=True)
         return

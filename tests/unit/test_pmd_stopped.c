@@ -29,7 +29,7 @@
 
 #define QPS	   2
 #define DEPTH	   24 /* requests in flight */
-#define TIMEOUT	   12 /* ACK timeout code of QPs on links: 17 ms; retries run out after 27 times that */
+#define TIMEOUT	   12 /* ACK timeout code of QPs on links: 17 ms; retries run out after 15 times that */
 #define PATIENT	   18 /* ACK timeout code of QPs on the port, where a busy machine delays answers: 1 s */
 #define STOP_US	   2000000
 #define PATIENCE_S 60
