@@ -2,9 +2,9 @@
 /*
  * ucx_keys.c - which memory a remote key of UCX's UCP opens. One worker accesses memory of another with the key of its
  * region, of another region, and of a region of its own. Prints how each access ended, and fails if the data do not
- * agree with that. UROCE_UCX_ONE_KEY is the target's setting; the origin has the opposite one.
+ * agree with that. UROCE_UCX_ONE_KEY is the target's setting.
  *
- * usage: ucx_keys
+ * usage: ucx_keys SETTING    (the origin's)
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -164,15 +164,18 @@ static int agrees(enum access access, const struct region *to, const char *whose
 	return 0;
 }
 
-int main(void)
+int main(int argc, char *argv[])
 {
-	const char *one_key = getenv("UROCE_UCX_ONE_KEY");
 	struct region region, other, foreign, closed;
 	uint64_t local[WORDS] = {0};
 	int good = 1;
 
+	if (argc != 2) {
+		fprintf(stderr, "usage: ucx_keys SETTING\n");
+		return 2;
+	}
 	side_open(&target);
-	setenv("UROCE_UCX_ONE_KEY", one_key && !strcmp(one_key, "on") ? "off" : "on", 1);
+	setenv("UROCE_UCX_ONE_KEY", argv[1], 1);
 	side_open(&origin);
 	region = map(&target);
 	other = map(&target);

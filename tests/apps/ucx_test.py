@@ -80,23 +80,25 @@ def connect(tally, case, sides, env):
 
 def keys(tally, case, side, env):
     """A key opens its region and no other memory. With UROCE_UCX_ONE_KEY in the target, any key opens all of the
-    target's memory. No key opens memory against its protection. A write to registered memory that was unmapped is
-    dropped, or, with the setting, fails."""
+    target's memory; with it in the origin alone, no access has a key. No key opens memory against its protection. A
+    write to registered memory that was unmapped is dropped, or, with the setting in the target, fails."""
     program = os.path.join(os.environ["UROCE_BUILD"], "tests", "apps", "ucx_keys")
     if not os.path.exists(program):
         print("SKIP: ucx_keys: not built, because libucx-dev is not installed", flush=True)
         return
-    refused = "Input/output error"
-    for value, other, gone in (("", refused, "Success"), ("off", refused, "Success"), ("on", "Success", refused)):
-        process = harness.Process([program], side, dict(env, UROCE_UCX_ONE_KEY=value))
+    done, refused = "Success", "Input/output error"
+    for target, origin, own, other, gone in (("", "", done, refused, done), ("off", "off", done, refused, done),
+                                             ("on", "off", done, done, refused), ("on", "on", done, done, refused),
+                                             ("off", "on", refused, refused, refused)):
+        process = harness.Process([program, origin], side, dict(env, UROCE_UCX_ONE_KEY=target))
         code, said = process.wait(60), process.output()
         lines = [f"{access}, {whose} key: {status}" for access in ("PUT", "GET", "ADD")
-                 for whose, status in (("its own", "Success"), ("another region's", other), ("the origin's", other))]
+                 for whose, status in (("its own", own), ("another region's", other), ("the origin's", other))]
         told = [line for line in said.splitlines() if line.startswith(("PUT", "GET", "ADD"))]
-        tally.result(f"keys of UCX, UROCE_UCX_ONE_KEY={value}, {case}", code == 0 and
-                     told == [*lines, f"PUT, read-only memory: {refused}", f"PUT, unmapped memory: {gone}"],
-                     f"exit code {code}", said)
-    process = harness.Process([program], side, dict(env, UROCE_UCX_ONE_KEY="maybe"))
+        tally.result(f"keys of UCX, UROCE_UCX_ONE_KEY={target} in the target, {origin} in the origin, {case}",
+                     code == 0 and told == [*lines, f"PUT, read-only memory: {refused}",
+                                            f"PUT, unmapped memory: {gone}"], f"exit code {code}", said)
+    process = harness.Process([program, ""], side, dict(env, UROCE_UCX_ONE_KEY="maybe"))
     code, said = process.wait(60), process.output()
     tally.result(f"keys of UCX, UROCE_UCX_ONE_KEY=maybe, {case}", code == 1 and
                  "uroce0: UROCE_UCX_ONE_KEY is 'maybe'; use on or off" in said, f"exit code {code}", said)

@@ -114,6 +114,11 @@ static struct ux_md *md_of(struct uct_md *md)
 	return (struct ux_md *)md;
 }
 
+uint64_t ux_md_flags(struct uct_md *uct_md)
+{
+	return UCT_MD_REG | (md_of(uct_md)->all ? 0 : UCT_MD_NEED_RKEY);
+}
+
 void ux_md_close(struct uct_md *uct_md)
 {
 	struct ux_md *md = md_of(uct_md);

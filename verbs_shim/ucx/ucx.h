@@ -192,6 +192,8 @@ extern const void *ux_internal_ops;
 ucs_status_t ux_md_resources(void *component, struct uct_md_resource **out, unsigned *n);
 /** Open the device. @param ops the table of memory domain functions for this UCX version. */
 ucs_status_t ux_md_open(void *component, const char *name, const void *ops, struct uct_md **out);
+/** Capabilities. With UROCE_UCX_ONE_KEY, accesses need no key, and UCX passes none. */
+uint64_t ux_md_flags(struct uct_md *md);
 void ux_md_close(struct uct_md *md);
 ucs_status_t ux_md_register(struct uct_md *md, void *addr, size_t length, void **memh);
 ucs_status_t ux_md_deregister(struct uct_md *md, const struct uct_md_dereg_params *params);

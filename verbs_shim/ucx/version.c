@@ -111,7 +111,7 @@ static ucs_status_t md_query_1_13(struct uct_md *md, struct md_attr_1_13 *attr)
 {
 	memset(attr, 0, sizeof(*attr));
 	attr->max_reg = SIZE_MAX;
-	attr->flags = UCT_MD_REG | UCT_MD_NEED_RKEY;
+	attr->flags = ux_md_flags(md);
 	attr->reg_mem_types = attr->access_mem_types = UCS_MEMORY_HOST_BIT;
 	attr->reg_cost.c = REG_COST;
 	attr->rkey_packed_size = UX_RKEY_BYTES;
@@ -162,7 +162,7 @@ static ucs_status_t md_query_1_18(struct uct_md *md, struct md_attr_1_18 *attr)
 {
 	attr->max_alloc = 0;
 	attr->max_reg = SIZE_MAX;
-	attr->flags = UCT_MD_REG | UCT_MD_NEED_RKEY;
+	attr->flags = ux_md_flags(md);
 	/* Rendezvous asserts that UCP caches the registrations of every domain that it uses. */
 	attr->reg_mem_types = attr->access_mem_types = attr->cache_mem_types = UCS_MEMORY_HOST_BIT;
 	attr->reg_nonblock_mem_types = attr->gva_mem_types = 0;
