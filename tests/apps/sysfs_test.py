@@ -179,7 +179,7 @@ def check_ucx(tally):
     if not shutil.which("ucx_perftest"):
         print("SKIP UCX: ucx_perftest is not installed (ucx-utils)", flush=True)
         return
-    for transports in ("rc,ud", "ud"):
+    for transports in ("rc_v,ud_v", "ud_v"):
         argv = [*harness.ucx_perftest(), "-p", "PORT", "-t", "tag_lat", "-n", "300", "-s", "1000"]
         ok, reason, server, client = harness.run_pair(argv, argv + [sides[0].host], sides, 90,
                                                       {"UCX_TLS": transports, "UCX_NET_DEVICES": "uroce0:1"})

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""UCX, unmodified, over its transport of ours and over queue pairs (rc, ud): ucx_perftest's tests. Over ours, a program
-checks every atomic operation while the target sleeps."""
+"""UCX, unmodified, over its transport of ours, under each of its names, and over queue pairs (rc_v, ud_v):
+ucx_perftest's tests. Over ours, a program checks every atomic operation while the target sleeps."""
 import os
 import re
 import shutil
@@ -104,6 +104,19 @@ def keys(tally, case, side, env):
                  "uroce0: UROCE_UCX_ONE_KEY is 'maybe'; use on or off" in said, f"exit code {code}", said)
 
 
+def names(tally):
+    """The transport has the names of ConnectX's transports where UCX_TLS selects these, and its own always."""
+    side = harness.one_device_sides(8)[0]
+    for selected, more in (("all", ()), ("uroce", ()), ("rc,uroce", ()), ("rc_v,ud_v,tcp", ()), ("^uroce", ()),
+                           ("rc", ("rc_mlx5",)), ("self,rc_x", ("rc_mlx5",)), ("ib", ("rc_mlx5",)),
+                           ("ud_mlx5", ("ud_mlx5",)), ("dc,sm", ("dc_mlx5",)), ("dc_x,ud,rcx", ("dc_mlx5", "ud_mlx5"))):
+        process = harness.Process(["ucx_info", "-d"], side, environment(selected))
+        code, said = process.wait(30), process.output()
+        found = re.findall(r"Transport: (\S+)\n#\s+Device: uroce0:1\n", said)
+        tally.result(f"names of the transport, UCX_TLS={selected}: {' '.join(found)}", code == 0 and
+                     sorted(found) == sorted(["rc_verbs", "ud_verbs", "uroce", *more]), f"exit code {code}", said)
+
+
 def lossy(tally):
     """By UDP, while packets are lost: every operation is executed once."""
     sides = harness.one_device_sides(6)
@@ -136,13 +149,16 @@ def main():
             for test, how in tests:
                 perftest(tally, case, sides, dict(env, **ring), test, "-n", "500", "-d", "uroce0:1", "-x", transport,
                          "-D", how, "-s", "128" if how == "zcopy" else "8")
-        for transport in ("rc", "ud"):
+        for transport in ("rc_v", "ud_v", "rc", "ud"):
             for test in UCP_TESTS:
                 perftest(tally, f"{transport}, {case}", sides, dict(environment(transport), **ring), test, "-n", "500")
-    for transports in ("uroce", "rc,uroce", "ud,uroce"):
+    for transports in ("uroce", "rc,uroce", "ud,uroce", "rc", "ud", "ib", "rc_x", "ud_x", "dc_x"):
         for test in ("ucp_fadd", "ucp_swap", "ucp_cswap"):
             perftest(tally, f"{transports}, the target does nothing", harness.one_device_sides(8),
                      environment(transports), test, "-n", "500", "-o")
+    for transports in ("rc", "ud"):
+        atomics(tally, transports, harness.one_device_sides(8), environment(transports))
+    names(tally)
     connect(tally, "all transports", harness.one_device_sides(7), environment("all"))
     ucx_versions.check(tally)
     lossy(tally)

@@ -204,6 +204,17 @@ ucs_status_t ux_rkey_unpack(void *component, const void *buffer, uct_rkey_t *rke
 ucs_status_t ux_rkey_release(void *component, uct_rkey_t rkey, void *handle);
 ucs_status_t ux_devices(struct uct_md *md, struct uct_device_resource **out, unsigned *n);
 
+/* ---- names.c -------------------------------------------------------------------------------------------- */
+
+#define UX_NAMES 4u
+/** A name under which UCX knows the transport. */
+struct ux_name {
+	char name[10];
+	/** Report the device, unless the name is one of ConnectX's and UCX_TLS does not select it. */
+	ucs_status_t (*devices)(struct uct_md *md, struct uct_device_resource **out, unsigned *n);
+};
+extern const struct ux_name ux_names[UX_NAMES];
+
 /* ---- iface.c -------------------------------------------------------------------------------------------- */
 
 ucs_status_t ux_iface_open(struct uct_md *md, struct uct_worker *worker, const struct uct_iface_params *params,

@@ -260,12 +260,6 @@ static struct component_1_13 component_1_13 = {
 	.tl_list = {&component_1_13.tl_list, &component_1_13.tl_list},
 	.md_vfs_init = md_vfs_init,
 };
-static struct transport_1_13 transport_1_13 = {
-	.name = "uroce",
-	.query_devices = ux_devices,
-	.iface_open = ux_iface_open,
-	.config = {.name = "uroce transport", .prefix = "UROCE_", .size = CONFIG_BYTES},
-};
 
 static struct component_1_18 component_1_18 = {
 	.name = "uroce",
@@ -281,28 +275,55 @@ static struct component_1_18 component_1_18 = {
 	.tl_list = {&component_1_18.tl_list, &component_1_18.tl_list},
 	.md_vfs_init = md_vfs_init,
 };
-static struct transport_1_18 transport_1_18 = {
-	.name = "uroce",
-	.query_devices = ux_devices,
-	.iface_open = ux_iface_open,
-	.config = {.head = {.name = "uroce transport", .prefix = "UROCE_", .size = CONFIG_BYTES}},
-};
+
+/* The transport under each of its names. */
+static struct transport_1_13 transports_1_13[UX_NAMES];
+static struct transport_1_18 transports_1_18[UX_NAMES];
+
+static struct config_1_13 transport_config(void)
+{
+	return (struct config_1_13){
+		"uroce transport", "UROCE_", ux_libs.iface_config_table, CONFIG_BYTES, {NULL, NULL}};
+}
+
+static void register_1_13(void)
+{
+	component_1_13.md_config.table = ux_libs.md_config_table;
+	ux_libs.component_register(&component_1_13);
+	for (unsigned i = 0; i < UX_NAMES; i++) {
+		struct transport_1_13 *transport = &transports_1_13[i];
+
+		strcpy(transport->name, ux_names[i].name);
+		transport->query_devices = ux_names[i].devices;
+		transport->iface_open = ux_iface_open;
+		transport->config = transport_config();
+		ux_libs.tl_register(&component_1_13, transport);
+	}
+}
+
+static void register_1_18(void)
+{
+	component_1_18.md_config.head.table = ux_libs.md_config_table;
+	ux_libs.component_register(&component_1_18);
+	for (unsigned i = 0; i < UX_NAMES; i++) {
+		struct transport_1_18 *transport = &transports_1_18[i];
+
+		strcpy(transport->name, ux_names[i].name);
+		transport->query_devices = ux_names[i].devices;
+		transport->iface_open = ux_iface_open;
+		transport->config.head = transport_config();
+		ux_libs.tl_register(&component_1_18, transport);
+	}
+}
 
 bool ux_register(unsigned major, unsigned minor)
 {
 	if (major != 1 || (minor != 13 && minor != 18))
 		return false;
 	internal_ops.estimate_perf = ux_libs.estimate_perf;
-	if (minor == 13) {
-		component_1_13.md_config.table = ux_libs.md_config_table;
-		transport_1_13.config.table = ux_libs.iface_config_table;
-		ux_libs.component_register(&component_1_13);
-		ux_libs.tl_register(&component_1_13, &transport_1_13);
-	} else {
-		component_1_18.md_config.head.table = ux_libs.md_config_table;
-		transport_1_18.config.head.table = ux_libs.iface_config_table;
-		ux_libs.component_register(&component_1_18);
-		ux_libs.tl_register(&component_1_18, &transport_1_18);
-	}
+	if (minor == 13)
+		register_1_13();
+	else
+		register_1_18();
 	return true;
 }
