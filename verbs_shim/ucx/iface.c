@@ -17,18 +17,23 @@
 
 /* A device address. UCX passes us addresses of peers' devices in two layouts. An address from the worker address that
  * the peer has packed has this layout. An address from an rdma_cm connection has the layout of UCX's RoCE transports:
- * FROM_RDMA_CM is set in its first byte, the GID follows, and other fields take the place of `host`.
+ * FROM_RDMA_CM is set in its first byte, the GID follows, and other fields take the place of `host`. The address of a
+ * real ConnectX, whose transports have names that ours has, too (names.c), has that layout as well: then the
+ * interface's address is not ours.
  */
+#define OUR_FORM     0x80 /* no flag of the RoCE transports */
 #define FROM_RDMA_CM 0x08
 struct device_addr {
-	uint8_t form; /* 0, or flags of the RoCE transports */
+	uint8_t form; /* OUR_FORM, or flags of the RoCE transports */
 	uint8_t gid[16];
 	uint8_t host[8]; /* loopback address: identifies the host and its network namespace; other address: 0 */
 };
 
 struct iface_addr {
+	uint8_t magic[4];
 	uint8_t port[2], token[4], key[4]; /* big-endian; key: ux_md.all's R_Key; 0: each registration has its own */
 };
+static const uint8_t magic[4] = {0xae, 'u', 'c', 0x10};
 
 /* ---- addresses ------------------------------------------------------------------------------------------ */
 
@@ -68,7 +73,7 @@ static void device_address(const struct ux_md *md, struct device_addr *out)
 {
 	uint64_t host = is_loopback(md->device.gid.raw) ? host_number() : 0;
 
-	out->form = 0;
+	out->form = OUR_FORM;
 	memcpy(out->gid, md->device.gid.raw, sizeof(out->gid));
 	memcpy(out->host, &host, sizeof(host));
 }
@@ -89,6 +94,7 @@ static ucs_status_t get_address(struct uct_iface *tl_iface, void *out)
 	uint32_t token = htobe32(iface->token), key = iface->md->all ? htobe32(nic_mr_rkey(iface->md->all)) : 0;
 	struct iface_addr addr;
 
+	memcpy(addr.magic, magic, sizeof(magic));
 	memcpy(addr.port, &port, sizeof(port));
 	memcpy(addr.token, &token, sizeof(token));
 	memcpy(addr.key, &key, sizeof(key));
@@ -136,18 +142,22 @@ bool ux_iface_is_near(const struct uct_iface *iface, const void *dev_addr)
 	return hosts_fit(&ours, theirs) && !memcmp(ours.gid, theirs->gid, sizeof(ours.gid));
 }
 
-int ux_iface_reaches(const struct uct_iface *iface, const void *dev_addr)
+int ux_iface_reaches(const struct uct_iface *iface, const void *dev_addr, const void *iface_addr)
 {
 	const struct device_addr *theirs = dev_addr;
 	struct device_addr ours;
 
+	if (theirs->form != OUR_FORM && !(theirs->form & FROM_RDMA_CM))
+		return 0;
+	if (iface_addr && memcmp(iface_addr, magic, sizeof(magic)))
+		return 0;
 	device_address(ux_iface_of(iface)->md, &ours);
 	return hosts_fit(&ours, theirs) && is_ipv4(ours.gid) == is_ipv4(theirs->gid);
 }
 
 static int is_reachable(const struct uct_iface *iface, const void *dev_addr, const void *iface_addr)
 {
-	return ux_iface_reaches(iface, dev_addr);
+	return ux_iface_reaches(iface, dev_addr, iface_addr);
 }
 
 /* ---- attributes ----------------------------------------------------------------------------------------- */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * names.c - the names of the transport. Besides its own, it has those of the transports that UCX has for ConnectX,
- * because programs and scripts select these: UCX_TLS=rc stands for rc_mlx5 or rc_verbs. Only rc_mlx5 has all atomics.
+ * names.c - the names of the transport: its own, and those of UCX's transports for ConnectX, because programs and
+ * scripts select these. UCX_TLS=rc stands for rc_mlx5 and rc_verbs, of which only rc_mlx5 has all atomics.
  *
  * Each name is a transport to UCX, of which a worker opens an interface. So a name of ConnectX is reported only if
  * UCX_TLS selects it and does not select the transport under its own name.
@@ -34,7 +34,7 @@ static bool has(const char *list, const char *const names[])
 	}
 }
 
-/** @param names the name and those of the groups to which UCX counts it. */
+/** @param names the name, and the aliases of UCX_TLS that include it. */
 static ucs_status_t devices_under(const char *const names[], struct uct_md *md, struct uct_device_resource **out,
 				  unsigned *n)
 {

@@ -219,7 +219,8 @@ extern const struct ux_name ux_names[UX_NAMES];
 
 ucs_status_t ux_iface_open(struct uct_md *md, struct uct_worker *worker, const struct uct_iface_params *params,
 			   const void *config, struct uct_iface **out);
-int ux_iface_reaches(const struct uct_iface *iface, const void *dev_addr);
+/** @param iface_addr NULL: not known. @return whether the address is one of this transport's, and can be reached. */
+int ux_iface_reaches(const struct uct_iface *iface, const void *dev_addr, const void *iface_addr);
 /** Decode an interface's address. @param ep receives its token and key; NULL: they are not wanted. */
 struct nic_rdm_addr ux_address(const void *dev_addr, const void *iface_addr, struct ux_ep *ep);
 /** Whether the address is that of the interface's own device. */

@@ -224,8 +224,10 @@ static int reaches(const struct uct_iface *iface, const struct uct_reachable_par
 
 	if (!(params->field_mask & UCT_REACHABLE_DEVICE_ADDR))
 		return 0;
-	return within_device ? ux_iface_is_near(iface, params->device_addr)
-			     : ux_iface_reaches(iface, params->device_addr);
+	return within_device
+		       ? ux_iface_is_near(iface, params->device_addr)
+		       : ux_iface_reaches(iface, params->device_addr,
+					  params->field_mask & UCT_REACHABLE_IFACE_ADDR ? params->iface_addr : NULL);
 }
 
 static int is_connected(struct uct_ep *ep, const struct uct_reachable_params *params)
