@@ -10,6 +10,7 @@
 #include "gsi.h"
 #include "mcast.h"
 #include "mem.h"
+#include "nic_xrc_share.h"
 #include "opcode.h"
 #include "own_time.h"
 #include "packet.h"
@@ -25,6 +26,7 @@
 #include "trig.h"
 #include "ud.h"
 #include "xrc.h"
+#include "xrc_nic.h"
 
 /* ---- life -------------------------------------------------------------------------------------------- */
 
@@ -76,7 +78,7 @@ int nic_create(const struct nic_config *config, struct nic **out)
 	nic->settle_owners = rdm_settle;
 	trig_init(nic);
 	list_init(&nic->moderated);
-	nic->moderated_ns = nic->rare_ns = TIME_NEVER;
+	nic->moderated_ns = nic->xrc_ns = nic->rare_ns = TIME_NEVER;
 	nic->rdm_deadline = nic->rdm_planned = TIME_NEVER;
 	event_source_init(&nic->port_events, NULL);
 	*out = nic;
@@ -86,6 +88,7 @@ int nic_create(const struct nic_config *config, struct nic **out)
 /* Destroy the objects that the owner left, dependent ones first. */
 static void destroy_objects(struct nic *nic)
 {
+	nic_xrc_share_close(nic);
 	rdm_destroy_all(nic);
 	gsi_close(nic);
 	mcast_close(nic);
@@ -305,6 +308,7 @@ void nic_timeout(struct nic *nic, uint64_t now_ns)
 	if (nic->rare_ns <= nic->now) {
 		trig_timeout(nic);
 		cq_hold_timeout(nic);
+		xrc_timeout(nic);
 	}
 	nic_settle_failed_cqs(nic);
 	nic_settle_due(nic);

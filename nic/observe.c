@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* observe.c - for observers: counters and the trace, with names from the .def tables; the QPs and their paths. */
 #include "qp.h"
+#include "source.h"
 
 static const struct {
 	const char *name, *sentence;
@@ -49,7 +50,8 @@ unsigned nic_qp_list(const struct nic *nic, uint32_t from, struct nic_qp **out, 
 		struct nic_qp *qp = nic->qps.slots[i].value;
 		unsigned at;
 
-		if (!qp || qp->qpn < from || (count == n && qp->qpn > out[n - 1]->qpn))
+		/* no guests of shared XRC domains: they are other NICs' QPs (xrc/guest.c) */
+		if (!qp || source_is_closed(qp) || qp->qpn < from || (count == n && qp->qpn > out[n - 1]->qpn))
 			continue;
 		for (at = count < n ? count++ : n - 1; at > 0 && out[at - 1]->qpn > qp->qpn; at--)
 			out[at] = out[at - 1];

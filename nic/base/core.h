@@ -62,7 +62,8 @@ struct nic {
 	const struct keyed *keyed; /* NULL: packets end with an ICRC; else &tag_key */
 	struct keyed tag_key;
 	struct nic_gid gids[NIC_GID_TABLE_LEN];
-	struct gsi *gsi; /* queue pair 1 (gsi.c); NULL: there is none */
+	struct gsi *gsi;	     /* queue pair 1 (gsi.c); NULL: there is none */
+	struct xrc_share *xrc_share; /* sharing of XRC domains with other NICs (xrc/); NULL: there is none */
 
 	struct table qps;      /* by QPN */
 	struct table mkeys;    /* by key >> 8: MRs and MWs */
@@ -87,7 +88,9 @@ struct nic {
 	bool (*settle_owners)(struct nic *nic); /* let owners of QPs act on completions; @return whether any acted */
 	bool trig_due;				/* trig_run may have something to do */
 	struct trig trig;
-	uint64_t rare_ns; /* the earlier of trig.retry_ns and moderated_ns: one deadline to look at in each step */
+	uint64_t xrc_ns;  /* when to look for what other NICs have left behind in shared XRC domains (xrc/share.c) */
+	uint64_t rare_ns; /* the earliest of trig.retry_ns, moderated_ns and xrc_ns: one deadline to look at in each
+			     step */
 
 	struct timer_entry *heap; /* binary heap by deadline, at most one entry per QP */
 	uint32_t heap_len, heap_cap;
@@ -118,10 +121,12 @@ static inline void trace_add(struct nic *nic, uint32_t qpn, enum nic_trace_event
 	*e = (struct nic_trace_entry){.now_ns = nic->told_ns, .qpn = qpn, .event = event, .a = a, .b = b};
 }
 
-/** Recompute nic->rare_ns. Call this after every change of trig.retry_ns or moderated_ns. */
+/** Recompute nic->rare_ns. Call this after every change of trig.retry_ns, moderated_ns or xrc_ns. */
 static inline void rare_update(struct nic *nic)
 {
 	nic->rare_ns = nic->trig.retry_ns < nic->moderated_ns ? nic->trig.retry_ns : nic->moderated_ns;
+	if (nic->xrc_ns < nic->rare_ns)
+		nic->rare_ns = nic->xrc_ns;
 }
 
 /** Smallest power of two that is at least n (n <= 2^31). */

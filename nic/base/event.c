@@ -14,10 +14,13 @@ void event_source_init(struct event_source *src, void *user)
 	src->bits = 0;
 	src->user = user;
 	src->silent = false;
+	src->listener = NULL;
 }
 
 void event_raise(struct nic *nic, struct event_source *src, enum nic_event_type type)
 {
+	if (src->listener)
+		src->listener(nic, src, type);
 	if (src->silent)
 		return;
 	if (!src->bits)

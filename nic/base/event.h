@@ -17,6 +17,8 @@ struct event_source {
 	uint64_t bits;	  /* 1 << enum nic_event_type */
 	void *user;
 	bool silent; /* the object belongs to the NIC itself, so its events are not reported */
+	/** NULL, or told of each event as it is raised, even if it is pending already or not reported. */
+	void (*listener)(struct nic *nic, struct event_source *src, enum nic_event_type type);
 };
 
 void event_source_init(struct event_source *src, void *user);

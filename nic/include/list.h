@@ -54,4 +54,15 @@ static inline struct list *list_first(struct list *head)
 	return head->next;
 }
 
+/** Remove the first node of a list that is not empty. */
+static inline struct list *list_pop(struct list *head)
+{
+	struct list *first = head->next;
+
+	head->next = first->next;
+	first->next->prev = head;
+	list_init(first);
+	return first;
+}
+
 #endif

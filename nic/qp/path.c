@@ -74,6 +74,13 @@ void path_move(struct nic_qp *qp, uint32_t path)
 	qp_ready(qp);
 }
 
+void path_park(struct nic_qp *qp, struct list *parked)
+{
+	qp->path = NIC_PATHS_MAX;
+	list_remove(&qp->ready);
+	list_append(parked, &qp->ready); /* so that qp_ready() leaves it alone */
+}
+
 void nic_path_take(struct nic *nic, uint32_t path, const struct nic_gid *dgid, uint32_t qpn, uint32_t mask)
 {
 	for (uint32_t i = 0; nic->qps.slots && i <= nic->qps.mask; i++) {

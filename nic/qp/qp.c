@@ -142,6 +142,8 @@ void qp_reset(struct nic_qp *qp)
 	comp_reset(qp);
 	resp_reset(qp);
 	cross_reset(qp);
+	if (qp->xrcd && qp->xrcd->sharing)
+		qp->xrcd->sharing->drop(qp);
 }
 
 /** Whether the QP has the objects that its type needs, and no others. */
@@ -258,6 +260,8 @@ int nic_qp_destroy(struct nic_qp *qp)
 	refer_revoke_qp(qp, true);
 	if (qp->owner == &tm_owner)
 		tm_forget(qp);
+	if (qp->xrcd && qp->xrcd->sharing)
+		qp->xrcd->sharing->destroy(qp);
 	cross_release(qp);
 	qp_purge_cqs(qp);
 	event_source_fini(&qp->events);

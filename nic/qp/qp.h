@@ -48,24 +48,25 @@
  * comp | comp.c | reset, as a whole
  * comp.una | comp.c req.c ud.c | UC and datagrams complete when sent
  * comp.read_open | comp.c |
- * resp.epsn resp.msn resp.nak_sent | resp.c resp_quick.c | executed; executed and answered at once
- * resp.va resp.rkey resp.left resp.srqn resp.heard | resp.c |
- * resp.received | resp.c tm_qp.c | tagged messages
- * resp.open | resp.c qp_state.c | a flush ends the message
- * resp.dying | resp.c resp_tx.c | a request failed; an endpoint drops the QP, or the NAK or ACK is sent
+ * resp.epsn resp.msn resp.nak_sent | resp.c resp_quick.c resp_move.c | executed; and answered at once; by another NIC
+ * resp.va resp.rkey resp.left resp.srqn resp.heard | resp.c resp_move.c | executed; executed by another NIC
+ * resp.received | resp.c tm_qp.c resp_move.c | tagged messages; executed by another NIC
+ * resp.open | resp.c qp_state.c resp_move.c | a flush ends the message; executed by another NIC
+ * resp.dying | resp.c resp_tx.c resp_move.c | a request failed; an endpoint drops the QP, or the NAK or ACK is sent
  * resp.have_wqe | qp_recv.c resp.c tm_qp.c | reset, SRQ of an XRC message gone; tagged messages
  * resp.tm | tm_qp.c |
  * resp.wqe | qp.c |
  * resp.ack_queued resp.ack_lazy resp.ack_due | resp_ack.c resp.c resp_tx.c | cancelled; sent
  * resp.ack_node | qp.c resp_ack.c resp.c | creation; cancelled
- * resp.syndrome | resp_ack.c resp.c | the next request replaces a NAK
+ * resp.syndrome | resp_ack.c resp.c resp_move.c | the next request replaces a NAK; executed by another NIC
  * resp.nak_psn resp.ack_at | resp_ack.c |
- * resp.unacked | resp.c resp_tx.c resp_quick.c | counted; sent; answered at once
+ * resp.unacked | resp.c resp_tx.c resp_quick.c resp_move.c | counted; sent; answered at once; as resp.c
  * resp.res resp.res_size | qp_modify.c |
  * resp.saved | qp_modify.c resp_elem.c | the ring grows; first use
  * resp.res_head | resp.c resp_quick.c | taken; taken, and answered at once
  * resp.res_next | resp.c resp_tx.c | taken; queued, sent
- * resp.res_todo | resp.c resp.h resp_tx.c | reset, cancelled; sent; queued
+ * resp.res_todo | resp.c resp.h resp_tx.c lend.c | reset, cancelled; sent; queued; made by another NIC
+ * resp.foreign | resp.c resp_tx.c lend.c | reset, cancelled; sent; queued
  * resp.resource | resp.c resp_quick.c | taken, as a whole (both)
  * resp.resource.atomic resp.resource.psn resp.resource.packets resp.resource.msn | resp.c |
  * resp.resource.rkey resp.resource.length resp.resource.srqn | resp.c |
@@ -82,8 +83,10 @@
  * resp_turn | path.c |
  * deadline | qp.c timer.c | reset
  * heap_pos | qp.c timer.c | creation
- * events | gsi.c rdm.c rdm_qp.c qp_query.c | `silent`: endpoints' QPs and QP 1; `user`; event.c writes the rest
- * counters | nic.c comp.c mcast.c qp_packet.c quick.h req.c resp.c resp_dup.c resp_tx.c ud.c | each counts what it sees
+ * events | gsi.c rdm.c rdm_qp.c qp_query.c guest.c call.c | `silent`: endpoints' QPs, QP 1, guests; `user`; `listener`;
+ *   event.c writes the rest
+ * lent | lend.c guest.c | on first use
+ * counters | nic.c comp.c lend.c mcast.c qp_packet.c quick.h req.c resp.c resp_dup.c resp_tx.c ud.c | each what it sees
  * mcasts | mcast.c |
  * refers | refer.c rdm_qp.c | references of an endpoint's dropped QP stay valid
  * peer_joins | qp.c rdm_conn.c | reset
@@ -294,7 +297,8 @@ struct responder {
 	uint8_t *saved; /* original elements in wire format: sq.max_fetch bytes per resource; NULL until needed */
 	uint32_t res_size, res_head;
 	uint32_t res_next; /* no resource before this one has todo set */
-	uint32_t res_todo; /* resources with todo set */
+	uint32_t res_todo; /* resources with todo set, and `foreign` */
+	uint32_t foreign;  /* XRC targets: queued responses that other NICs have made (xrc/); sent after our own */
 };
 
 /** How far the ENABLEs posted for a managed queue reach. */
@@ -328,6 +332,7 @@ struct nic_qp {
 	struct nic_cq *send_cq, *recv_cq;
 	struct nic_srq *srq;
 	struct nic_xrcd *xrcd; /* XRC targets; else NULL */
+	struct xrc_lent *lent; /* XRC targets of shared domains: what is kept, and what other NICs have; or NULL */
 	uint32_t qpn;
 	enum nic_qp_type type;
 	enum nic_qp_state state;

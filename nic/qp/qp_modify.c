@@ -87,7 +87,7 @@ static int resources_alloc(struct nic_qp *qp, uint32_t n)
 
 static void set_path(struct nic_qp *qp)
 {
-	if (qp->type == NIC_QPT_UD)
+	if (qp->type == NIC_QPT_UD || source_is_closed(qp))
 		return;
 	path_move(qp, path_route(qp->nic, &qp->attr.av.dgid, qp->attr.dest_qp_num));
 	source_set(qp);

@@ -18,6 +18,7 @@
 #include "resp.h"
 #include "timer.h"
 #include "wr.h"
+#include "xrc.h"
 
 #define RC  (1 << NIC_QPT_RC)
 #define UC  (1 << NIC_QPT_UC)
@@ -149,6 +150,8 @@ void qp_enter_error(struct nic_qp *qp)
 	flush_receives(qp);
 	if (qp->srq && !qp->xrcd)
 		event_raise(qp->nic, &qp->events, NIC_EVENT_QP_LAST_WQE);
+	if (qp->xrcd && qp->xrcd->sharing)
+		qp->xrcd->sharing->drop(qp);
 	if (qp->rdm_peer || qp->owner == &tm_owner)
 		qp->owner->failed(qp);
 }

@@ -33,6 +33,7 @@
 #include "resp_place.h"
 #include "resp_quick.h"
 #include "resp_tx.h"
+#include "xrc.h"
 #include "xrc_target.h"
 
 void resp_reset(struct nic_qp *qp)
@@ -49,7 +50,7 @@ void resp_reset(struct nic_qp *qp)
 	resp->have_wqe = false;
 	resp->ack_queued = resp->ack_due = resp->ack_lazy = false;
 	resp->unacked = 0;
-	resp->res_head = resp->res_next = resp->res_todo = 0;
+	resp->res_head = resp->res_next = resp->res_todo = resp->foreign = 0;
 	if (resp->res)
 		memset(resp->res, 0, resp->res_size * sizeof(*resp->res));
 }
@@ -60,7 +61,7 @@ void resp_cancel(struct nic_qp *qp)
 
 	for (uint32_t i = 0; resp->res_todo && i < resp->res_size; i++)
 		resp->res[i].todo = false;
-	resp->res_todo = 0;
+	resp->res_todo = resp->foreign = 0;
 	resp->ack_queued = resp->ack_due = resp->ack_lazy = false;
 	list_remove(&resp->ack_node);
 }
@@ -416,6 +417,8 @@ static bool rx_xrc(struct nic_qp *qp, const struct packet *p)
 	struct responder *resp = &qp->resp;
 	bool accepted, overflowed;
 
+	if (qp->xrcd->sharing && qp->xrcd->sharing->keep(qp, p))
+		return false;
 	if (p->psn != resp->epsn)
 		return rx_rc(qp, p); /* too early, or a duplicate: nothing is executed now */
 	if (((resp->open || resp->have_wqe) && p->xrc_srqn != resp->srqn) || !xrc_enter(qp, p->xrc_srqn)) {

@@ -18,6 +18,7 @@
 #include "resp_atomic.h"
 #include "resp_elem.h"
 #include "resp_tx.h"
+#include "xrc.h"
 #include "xrc_target.h"
 
 void resp_resource_send(struct nic_qp *qp, struct resp_resource *r, uint32_t cursor, uint32_t end)
@@ -194,13 +195,12 @@ static void tx_ack(struct nic_qp *qp, struct nic_tx_frame *frame)
 		  frame);
 }
 
-/* Send the next queued response to a READ or atomic. @return false if there was none left to send. Not inlined: see
- * count_nak(). */
-static __attribute__((noinline)) bool tx_resources(struct nic_qp *qp, struct nic_tx_frame *frame)
+/* Not inlined: see count_nak(). */
+__attribute__((noinline)) bool resp_tx_resources(struct nic_qp *qp, struct nic_tx_frame *frame)
 {
 	struct responder *resp = &qp->resp;
 
-	while (resp->res_todo) {
+	while (resp->res_todo > resp->foreign) {
 		struct resp_resource *r = &resp->res[resp->res_next & (resp->res_size - 1)];
 
 		if (!r->todo)
@@ -208,14 +208,20 @@ static __attribute__((noinline)) bool tx_resources(struct nic_qp *qp, struct nic
 		else if (tx_resource(qp, r, frame))
 			return true;
 	}
-	return false;
+	if (!resp->foreign)
+		return false;
+	resp->unacked = 0;
+	resp->foreign--;
+	resp->res_todo--;
+	qp->xrcd->sharing->respond(qp, frame);
+	return true;
 }
 
 bool resp_tx(struct nic_qp *qp, struct nic_tx_frame *frame)
 {
 	struct responder *resp = &qp->resp;
 
-	if (resp->res_todo && tx_resources(qp, frame))
+	if (resp->res_todo && resp_tx_resources(qp, frame))
 		return true;
 	if (!resp->ack_queued || !resp->ack_due)
 		return false;

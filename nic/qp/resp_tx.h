@@ -10,6 +10,8 @@
 
 /** Write the next packet that is due (response, ACK or NAK) to the frame. @return false: no packet is due. */
 bool resp_tx(struct nic_qp *qp, struct nic_tx_frame *frame);
+/** As resp_tx, but only responses to READs, atomics and the like: no ACK, and a NAK only in the place of a response. */
+bool resp_tx_resources(struct nic_qp *qp, struct nic_tx_frame *frame);
 /** Whether resp_tx may have work. */
 static inline bool resp_pending(const struct nic_qp *qp)
 {

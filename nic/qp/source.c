@@ -44,6 +44,16 @@ void source_reset(struct nic_qp *qp)
 	qp->rx_at_port = qp->counters.rx_packets;
 }
 
+void source_close(struct nic_qp *qp)
+{
+	qp->takes = UINT32_MAX; /* the number of no link */
+}
+
+bool source_is_closed(const struct nic_qp *qp)
+{
+	return qp->takes == UINT32_MAX;
+}
+
 void source_set(struct nic_qp *qp)
 {
 	source_reset(qp);

@@ -11,6 +11,9 @@
 void source_set(struct nic_qp *qp);
 /** The QP is not connected: accept packets by the port. */
 void source_reset(struct nic_qp *qp);
+/** Accept no packets for the QP, however they come. */
+void source_close(struct nic_qp *qp);
+bool source_is_closed(const struct nic_qp *qp);
 /** A packet came by a way that the QP does not accept: if the way is the peer's new link, accept it from now on. */
 void source_look(struct nic_qp *qp, const struct packet *p);
 /** Check that a packet for a connected QP came by the right link. @return the reason to refuse it, or NIC_CNT_COUNT. */

@@ -7,6 +7,7 @@
 
 #include "cq.h"
 #include "nic_xrc.h"
+#include "source.h"
 #include "xrc.h"
 
 bool xrc_enter(struct nic_qp *qp, uint32_t srqn)
@@ -46,5 +47,5 @@ struct nic_qp *nic_xrc_target(const struct nic_xrcd *xrcd, uint32_t qpn)
 {
 	struct nic_qp *qp = table_find(&xrcd->nic->qps, qpn);
 
-	return qp && qp->xrcd == xrcd ? qp : NULL;
+	return qp && qp->xrcd == xrcd && !source_is_closed(qp) ? qp : NULL; /* no guest (xrc/guest.c) */
 }

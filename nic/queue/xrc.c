@@ -21,6 +21,8 @@ int nic_xrcd_alloc(struct nic *nic, struct nic_xrcd **out)
 
 int nic_xrcd_free(struct nic_xrcd *xrcd)
 {
+	if (xrcd->sharing)
+		xrcd->sharing->leave(xrcd);
 	if (xrcd->users)
 		return -EBUSY;
 	list_remove(&xrcd->node);

@@ -1,0 +1,369 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * share.c - the endpoint by which NICs that share XRC domains talk; see share.h. Messages are handled, and sent, only
+ * when the NIC settles: in the middle of a call they are queued.
+ */
+#include "share.h"
+
+#include "cq.h"
+#include "own_time.h"
+#include "qp_state.h"
+#include "rdm_nic.h"
+#include "trig.h"
+#include "xrc_nic.h"
+
+/* ---- messages ------------------------------------------------------------------------------------------- */
+
+struct xrc_msg *xrc_msg_new(enum xrc_kind kind, uint32_t qpn, size_t len)
+{
+	struct xrc_head head = {.version = XRC_VERSION, .kind = (uint8_t)kind, .qpn = qpn};
+	struct xrc_msg *msg = calloc(1, sizeof(*msg) + len);
+
+	if (!msg)
+		return NULL;
+	msg->len = (uint32_t)len;
+	memcpy(msg->bytes, &head, sizeof(head));
+	return msg;
+}
+
+void xrc_post(struct xrc_share *share, struct nic_rdm_peer *peer, struct xrc_msg *msg)
+{
+	msg->peer = peer;
+	list_append(&share->unsent, &msg->node);
+	share->n_unsent++;
+	share->nic->owners_due = true;
+}
+
+void xrc_due(struct xrc_share *share, struct xrc_lent *lent)
+{
+	if (list_empty(&lent->node))
+		list_append(&share->due, &lent->node);
+	share->nic->owners_due = true;
+}
+
+struct nic_xrcd *xrc_domain(const struct xrc_share *share, const struct nic_xrc_name *name,
+			    const struct nic_rdm_peer *peer)
+{
+	struct nic_rdm_addr addr = nic_rdm_peer_address(peer);
+
+	for (struct list *n = share->nic->all_xrcds.next; n != &share->nic->all_xrcds; n = n->next) {
+		struct nic_xrcd *xrcd = list_entry(n, struct nic_xrcd, node);
+
+		if (xrcd->sharing && !memcmp(&xrcd->name, name, sizeof(*name)) &&
+		    share->init.shares(share->init.ctx, xrcd, &addr))
+			return xrcd;
+	}
+	return NULL;
+}
+
+uint32_t xrc_packet_write(const struct packet *p, uint8_t to[XRC_PACKET_MAX])
+{
+	struct packet bare = *p;
+
+	bare.bare = bare.no_icrc = true;
+	bare.reference = bare.offer = NULL;
+	bare.referred = 0;
+	bare.offers = false;
+	bare.key = NULL;
+	bare.pad = (uint8_t)(-p->payload_len & 3);
+	return packet_encode(&bare, to);
+}
+
+bool xrc_packet_read(const uint8_t *from, uint32_t len, struct packet *p)
+{
+	struct nic_rx_frame frame = {.data = from, .len = len, .flags = NIC_RX_BARE | NIC_RX_NO_ICRC};
+
+	return packet_parse(&frame, p) == PACKET_OK && p->op->service == OP_XRC;
+}
+
+/* ---- the endpoint --------------------------------------------------------------------------------------- */
+
+static void receive(struct xrc_share *share, struct xrc_buffer *buffer)
+{
+	struct nic_iov iov = {buffer->bytes, sizeof(buffer->bytes)};
+
+	nic_rdm_recv(share->rdm, &(struct nic_rdm_recv){.context = buffer, .iov = &iov, .n_iov = 1});
+}
+
+/* A message was sent, or has arrived. Called in the middle of a NIC call. */
+static void done(void *ctx, const struct nic_rdm_done *d)
+{
+	struct xrc_share *share = ctx;
+
+	if (d->kind == NIC_RDM_RECV) {
+		struct xrc_buffer *buffer = d->context;
+
+		buffer->peer = d->status == NIC_RDM_OK ? d->peer : NULL; /* else: longer than any message */
+		buffer->len = (uint32_t)d->len;
+		list_append(&share->arrived, &buffer->node);
+	} else {
+		struct xrc_msg *msg = d->context;
+
+		list_remove(&msg->node);
+		if (d->status == NIC_RDM_OK)
+			free(msg);
+		else
+			list_append(&share->failed, &msg->node);
+	}
+	share->nic->owners_due = true;
+}
+
+static void handle(struct xrc_share *share, const struct xrc_buffer *buffer)
+{
+	static const struct {
+		void (*handle)(struct xrc_share *share, struct nic_rdm_peer *peer, const void *bytes, uint32_t len);
+		size_t min, max;
+	} rows[XRC_KINDS] = {
+		[XRC_LEND] = {guest_lend, sizeof(struct xrc_lend) + 1, XRC_MSG_MAX},
+		[XRC_RESPONSE] = {lend_response, sizeof(struct xrc_response) + 1, XRC_MSG_MAX},
+		[XRC_CREDIT] = {guest_credit, sizeof(struct xrc_credit), sizeof(struct xrc_credit)},
+		[XRC_RETURN] = {lend_return, sizeof(struct xrc_return), sizeof(struct xrc_return)},
+		[XRC_END] = {guest_end, sizeof(struct xrc_end), sizeof(struct xrc_end)},
+		[XRC_CALL] = {call_arrived, sizeof(struct xrc_call), sizeof(struct xrc_call)},
+		[XRC_RESULT] = {call_result, sizeof(struct xrc_result), sizeof(struct xrc_result)},
+		[XRC_EVENT] = {call_event, sizeof(struct xrc_event), sizeof(struct xrc_event)},
+	};
+	struct xrc_head head;
+
+	if (!buffer->peer || buffer->len < sizeof(head))
+		goto strange;
+	memcpy(&head, buffer->bytes, sizeof(head));
+	if (head.version != XRC_VERSION || head.kind >= XRC_KINDS || buffer->len < rows[head.kind].min ||
+	    buffer->len > rows[head.kind].max)
+		goto strange;
+	rows[head.kind].handle(share, buffer->peer, buffer->bytes, buffer->len);
+	return;
+strange:
+	COUNT(share->nic, xrc_strange);
+}
+
+/* A message was not delivered, or may not have been. */
+static void failed(struct xrc_share *share, struct xrc_msg *msg)
+{
+	static const bool repeats[XRC_KINDS] = {[XRC_RESPONSE] = true, [XRC_CREDIT] = true, [XRC_END] = true};
+	bool again;
+	struct xrc_head head;
+
+	memcpy(&head, msg->bytes, sizeof(head));
+	if (head.kind == XRC_RETURN)
+		again = guest_owes(share, msg->peer, msg->bytes);
+	else if (head.kind == XRC_LEND)
+		again = !msg->again && lend_is_out(share, msg->peer, msg->bytes);
+	else
+		again = !msg->again && repeats[head.kind];
+	if (again) {
+		msg->again = true;
+		xrc_post(share, msg->peer, msg);
+		return;
+	}
+	if (head.kind == XRC_CALL)
+		call_failed(share, msg->bytes);
+	else if (head.kind == XRC_LEND || head.kind == XRC_CREDIT)
+		lend_failed(share, msg->peer, msg->bytes);
+	free(msg);
+}
+
+/* Send what is to be sent, as far as there is room. */
+static void flush(struct xrc_share *share)
+{
+	while (!list_empty(&share->unsent)) {
+		struct xrc_msg *msg = list_entry(list_first(&share->unsent), struct xrc_msg, node);
+		struct nic_iov iov = {msg->bytes, msg->len};
+		int err = nic_rdm_send(msg->peer, &(struct nic_rdm_send){.context = msg, .iov = &iov, .n_iov = 1});
+
+		if (err == -EAGAIN)
+			return;
+		list_remove(&msg->node);
+		share->n_unsent--;
+		list_append(err ? &share->failed : &share->sent, &msg->node);
+	}
+}
+
+/* Whether received messages must wait: too many of ours are unsent, because other NICs do not receive them. */
+static bool is_full(const struct xrc_share *share)
+{
+	return share->n_unsent >= XRC_UNSENT_MAX;
+}
+
+/* @return whether there was anything to do. */
+static bool step(struct xrc_share *share)
+{
+	struct list due;
+	bool had = false;
+
+	while (!list_empty(&share->arrived) && !is_full(share)) {
+		struct xrc_buffer *buffer = list_entry(list_pop(&share->arrived), struct xrc_buffer, node);
+
+		handle(share, buffer);
+		receive(share, buffer);
+		had = true;
+	}
+	while (!list_empty(&share->failed)) {
+		failed(share, list_entry(list_pop(&share->failed), struct xrc_msg, node));
+		had = true;
+	}
+	list_init(&due);
+	list_append_all(&due, &share->due);
+	while (!list_empty(&due)) {
+		lend_step(share, list_entry(list_pop(&due), struct xrc_lent, node));
+		had = true;
+	}
+	nic_settle_failed_cqs(share->nic);
+	flush(share);
+	return had || !list_empty(&share->failed) || (!list_empty(&share->arrived) && !is_full(share));
+}
+
+/* nic->settle_owners of a NIC that shares domains. */
+static bool settle(struct nic *nic)
+{
+	struct xrc_share *share = nic->xrc_share;
+	bool had = rdm_settle(nic);
+
+	if (!share || share->busy)
+		return had;
+	share->busy = true;
+	while (step(share)) {
+		had = true;
+		rdm_settle(nic);
+	}
+	share->busy = false;
+	return had;
+}
+
+/* ---- what other NICs leave behind ----------------------------------------------------------------------- */
+
+#define WATCH_NS 5000000000u
+
+void xrc_watch(struct xrc_share *share)
+{
+	struct nic *nic = share->nic;
+
+	if (nic->xrc_ns != TIME_NEVER)
+		return;
+	nic->xrc_ns = nic->now + WATCH_NS;
+	rare_update(nic);
+}
+
+void xrc_timeout(struct nic *nic)
+{
+	struct xrc_share *share = nic->xrc_share;
+
+	if (nic->xrc_ns > nic->now)
+		return;
+	nic->xrc_ns = TIME_NEVER;
+	if (share) {
+		guests_prune(share);
+		orphans_prune(share);
+		if (!list_empty(&share->guests) || !list_empty(&share->orphans))
+			nic->xrc_ns = nic->now + WATCH_NS;
+	}
+	rare_update(nic);
+}
+
+/* ---- opening, closing ----------------------------------------------------------------------------------- */
+
+static void leave(struct nic_xrcd *xrcd)
+{
+	struct xrc_share *share = xrcd->nic->xrc_share;
+
+	if (share && guests_count(share, xrcd) == xrcd->users)
+		guests_leave(share, xrcd);
+}
+
+static const struct xrc_sharing sharing = {
+	.keep = lend_keep, .respond = lend_respond, .drop = lend_drop, .destroy = lend_destroy, .leave = leave};
+
+static void share_free(struct xrc_share *share)
+{
+	if (share->rdm)
+		nic_rdm_destroy(share->rdm);
+	if (share->pd)
+		nic_pd_free(share->pd);
+	free(share->buffers);
+	free(share);
+}
+
+int nic_xrc_share_open(struct nic *nic, const struct nic_xrc_share_init *init)
+{
+	struct nic_rdm_init rdm = {
+		.addr = init->addr, .max_rx = XRC_BUFFERS, .max_unexpected = 65536, .strict = true, .done = done};
+	struct xrc_share *share;
+	int err;
+
+	if (nic->xrc_share)
+		return -EEXIST;
+	share = calloc(1, sizeof(*share));
+	if (!share)
+		return -ENOMEM;
+	share->nic = nic;
+	share->init = *init;
+	list_init(&share->arrived);
+	list_init(&share->unsent);
+	list_init(&share->sent);
+	list_init(&share->failed);
+	list_init(&share->due);
+	list_init(&share->guests);
+	list_init(&share->parked);
+	list_init(&share->orphans);
+	list_init(&share->calls);
+	share->buffers = calloc(XRC_BUFFERS, sizeof(*share->buffers));
+	err = share->buffers ? nic_pd_alloc(nic, &share->pd) : -ENOMEM;
+	rdm.pd = share->pd;
+	rdm.ctx = share;
+	if (!err)
+		err = nic_rdm_create(nic, &rdm, &share->rdm);
+	if (err) {
+		share_free(share);
+		return err;
+	}
+	for (unsigned i = 0; i < XRC_BUFFERS; i++)
+		receive(share, &share->buffers[i]);
+	nic->xrc_share = share;
+	nic->settle_owners = settle;
+	return 0;
+}
+
+unsigned nic_xrc_share_leave(struct nic *nic)
+{
+	return nic->xrc_share ? nic_rdm_leave(nic->xrc_share->rdm) : 0;
+}
+
+static void free_all(struct list *msgs)
+{
+	while (!list_empty(msgs))
+		free(list_entry(list_pop(msgs), struct xrc_msg, node));
+}
+
+void nic_xrc_share_close(struct nic *nic)
+{
+	struct xrc_share *share = nic->xrc_share;
+
+	if (!share)
+		return;
+	share->busy = true;
+	guests_leave(share, NULL);
+	while (!list_empty(&share->calls)) {
+		struct nic_xrc_call *call = list_entry(list_pop(&share->calls), struct nic_xrc_call, node);
+
+		call->error = -ENODEV;
+		call->done = true;
+	}
+	while (!list_empty(&share->due))
+		list_pop(&share->due);
+	while (!list_empty(&share->orphans))
+		list_pop(&share->orphans);
+	nic->settle_owners = rdm_settle;
+	nic->xrc_share = NULL;
+	nic_rdm_destroy(share->rdm); /* the messages in `sent` end without a completion */
+	share->rdm = NULL;
+	free_all(&share->sent);
+	free_all(&share->unsent);
+	free_all(&share->failed);
+	share_free(share);
+}
+
+void nic_xrcd_share(struct nic_xrcd *xrcd, const struct nic_xrc_name *name)
+{
+	xrcd->name = *name;
+	xrcd->sharing = &sharing;
+}

@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * share.h - XRC domains that several NICs share (nic_xrc_share.h): the messages between these NICs, and which file does
+ * what. Private to nic/.
+ *
+ *   share.c  the endpoint, sending and receiving of messages
+ *   lend.c   the owner of a target: keeps packets, lends them with the target's state, takes the state back
+ *   guest.c  the borrower: a target QP of its own, the guest, executes the lent packet with the lent state
+ *   call.c   verbs on targets of other NICs, and their events
+ *
+ * A packet for an SRQ of another NIC:
+ *
+ *   owner                                        borrower
+ *     keep() the packet and those behind it
+ *     LEND: state, packet ---------------------->  load the state into the guest, execute the packet
+ *     queue them behind own responses  <---------  RESPONSE: a packet with a result, for READs and atomics
+ *     (sent to the peer)  CREDIT --------------->  this many responses have been sent
+ *     load the state, ACK or NAK  <--------------  RETURN: state, ACK or NAK to send
+ *     process the next packet that was kept
+ *   The target is reset, in error, or destroyed:
+ *     END -------------------------------------->  destroy the guest
+ *
+ * Only one NIC has the state at a time, and the endpoints deliver each message once and in order, so every request is
+ * executed once. If the connection of the endpoints is lost, messages that may have been lost with it are sent again. A
+ * borrower answers a LEND of a lease that it has had as before, and does not execute it again; the other messages have
+ * no effect the second time. If that fails, too, the other NIC is gone, and the target's connection ends. Saved results
+ * stay where the request was executed: duplicates of READs and atomics name the SRQ, too, and go the same way. The
+ * owner acknowledges duplicates of other requests.
+ *
+ * The messages are in host order: all NICs that share a domain are on one host. Lengths and values are checked.
+ */
+#ifndef NIC_SHARE_H
+#define NIC_SHARE_H
+
+#include "nic_xrc_share.h"
+#include "packet.h"
+#include "qp.h"
+#include "resp_move.h"
+#include "xrc.h"
+
+#define XRC_VERSION 1u
+
+enum xrc_kind { XRC_LEND, XRC_RESPONSE, XRC_CREDIT, XRC_RETURN, XRC_END, XRC_CALL, XRC_RESULT, XRC_EVENT, XRC_KINDS };
+
+/** Every message begins with this. */
+struct xrc_head {
+	uint8_t version, kind;
+	uint8_t zero[2];
+	uint32_t qpn;	      /* the target */
+	uint64_t incarnation; /* of the target's connection, chosen by the owner; all but CALL, RESULT, EVENT */
+	uint64_t lease;	      /* which LEND of this connection; LEND, RESPONSE, CREDIT, RETURN */
+};
+
+struct xrc_lend { /* the packet follows, from the BTH on */
+	struct xrc_head head;
+	struct nic_xrc_name domain;
+	struct resp_state state;
+	struct nic_qp_attr attr;
+};
+
+struct xrc_response { /* the packet follows, from the BTH on */
+	struct xrc_head head;
+};
+
+struct xrc_credit {
+	struct xrc_head head;
+	uint32_t responses;
+};
+
+enum xrc_verdict {
+	XRC_DONE,      /* state and outcome are valid */
+	XRC_NO_MEMORY, /* not executed; the peer will send the request again */
+	XRC_REFUSED,   /* no such domain or no such message */
+};
+
+struct xrc_return {
+	struct xrc_head head;
+	struct resp_state state;
+	struct resp_outcome outcome;
+	uint32_t verdict;
+};
+
+struct xrc_end {
+	struct xrc_head head;
+};
+
+struct xrc_call {
+	struct xrc_head head;
+	struct nic_xrc_name domain;
+	uint64_t cookie;
+	uint32_t verb, mask;
+	struct nic_qp_attr attr;
+};
+
+struct xrc_result {
+	struct xrc_head head;
+	uint64_t cookie;
+	int32_t error;
+	uint32_t zero;
+	struct nic_qp_attr attr;
+};
+
+struct xrc_event {
+	struct xrc_head head;
+	struct nic_xrc_name domain;
+	uint32_t type;
+};
+
+#define XRC_PACKET_MAX 4352u /* BTH, extension headers, payload, ICRC */
+#define XRC_MSG_MAX    (sizeof(struct xrc_lend) + XRC_PACKET_MAX)
+#define XRC_CREDITS    64u /* responses that a borrower may send before the owner has sent them to the peer */
+#define XRC_BUFFERS    32u
+#define XRC_UNSENT_MAX 16384u /* while so many messages are to be sent, none that arrive are handled */
+
+/** A message to be sent. */
+struct xrc_msg {
+	struct list node;
+	struct nic_rdm_peer *peer;
+	uint32_t len;
+	bool again; /* it has been sent twice: the first connection was lost */
+	_Alignas(8) uint8_t bytes[];
+};
+
+/** A receive buffer. */
+struct xrc_buffer {
+	struct list node;
+	struct nic_rdm_peer *peer;
+	uint32_t len;
+	_Alignas(8) uint8_t bytes[XRC_MSG_MAX];
+};
+
+/** A packet that is kept: a request to a target, or a response for the target to send. */
+struct xrc_packet {
+	struct list node;
+	struct packet p;
+	uint8_t payload[];
+};
+
+/** Another NIC that has something of a target: a guest, or users. */
+struct xrc_holder {
+	struct list node;
+	struct nic_rdm_peer *peer;
+	uint32_t users;
+	bool has_guest;
+};
+
+/** What a NIC that shares a domain knows of a target QP, as its owner (lend.c) or as the borrower (guest.c). */
+struct xrc_lent {
+	struct nic_qp *qp;
+	struct list node; /* on share.due, or empty */
+	bool is_guest;
+
+	/* owner */
+	struct list waiting;   /* requests that have arrived, oldest first */
+	struct list responses; /* as many as qp->resp.foreign counts */
+	struct list holders;
+	struct list orphan;	       /* on share.orphans: the creator has ceased to be a user */
+	struct nic_rdm_peer *borrower; /* the NIC that has the state; NULL: the owner */
+	struct nic_rdm_peer *known;    /* the NIC that has the SRQ known_srqn, or NULL */
+	uint64_t lent_ns;	       /* since when it is lent */
+	uint64_t events;	       /* 1 << enum nic_event_type: to tell users of */
+	uint32_t n_waiting;
+	uint32_t lent_psn, lent_srqn, known_srqn;
+	uint32_t sent; /* responses sent to the peer since the last CREDIT */
+	bool processing;
+
+	/* borrower */
+	struct nic_rdm_peer *owner;
+	struct nic_qp_attr attr; /* the target's, as last seen */
+	uint64_t raised;	 /* events that the guest raised during this lease */
+	uint32_t credits;
+	bool lends;		/* the guest has the state */
+	bool owes;		/* there was no memory for the RETURN */
+	struct xrc_return last; /* the latest RETURN */
+	struct list guest;	/* on share.guests */
+
+	/* both */
+	uint64_t incarnation, lease;
+};
+
+struct xrc_share {
+	struct nic *nic;
+	struct nic_xrc_share_init init;
+	struct nic_pd *pd;
+	struct nic_rdm *rdm;
+	struct xrc_buffer *buffers;
+	struct list arrived;		  /* struct xrc_buffer: messages received */
+	struct list unsent, sent, failed; /* struct xrc_msg: to be sent; being sent; the other NIC is gone */
+	struct list due;		  /* struct xrc_lent with something to do */
+	struct list guests, parked;	  /* parked: see path_park() */
+	struct list orphans;		  /* targets that only other NICs use */
+	struct list calls;		  /* struct nic_xrc_call */
+	uint64_t calls_made;
+	uint32_t n_unsent;
+	bool busy;
+};
+
+/* ---- share.c -------------------------------------------------------------------------------------------- */
+
+/** Allocate a message, filled in up to its head. @return NULL: no memory. */
+struct xrc_msg *xrc_msg_new(enum xrc_kind kind, uint32_t qpn, size_t len);
+/** Send the message to another NIC once the NIC settles; messages to one NIC arrive in order. */
+void xrc_post(struct xrc_share *share, struct nic_rdm_peer *peer, struct xrc_msg *msg);
+/** Call lend_step() once the NIC settles. */
+void xrc_due(struct xrc_share *share, struct xrc_lent *lent);
+/** The domain of this name, if the other NIC shares it; NULL: none. */
+struct nic_xrcd *xrc_domain(const struct xrc_share *share, const struct nic_xrc_name *name,
+			    const struct nic_rdm_peer *peer);
+/** Write the packet to `to`, from the BTH on. @return its length. */
+uint32_t xrc_packet_write(const struct packet *p, uint8_t to[XRC_PACKET_MAX]);
+/** Read such a packet. @return false: it is malformed. */
+bool xrc_packet_read(const uint8_t *from, uint32_t len, struct packet *p);
+
+/** See to it that xrc_timeout() looks for what other NICs have left behind. */
+void xrc_watch(struct xrc_share *share);
+
+/* ---- lend.c --------------------------------------------------------------------------------------------- */
+
+/** The owner's state of a target; NULL: no memory. */
+struct xrc_lent *lend_get(struct xrc_share *share, struct nic_qp *qp);
+struct xrc_holder *lend_holder(struct xrc_lent *lent, struct nic_rdm_peer *peer);
+bool lend_keep(struct nic_qp *qp, const struct packet *p);
+void lend_respond(struct nic_qp *qp, struct nic_tx_frame *frame);
+void lend_drop(struct nic_qp *qp);
+void lend_destroy(struct nic_qp *qp);
+void lend_step(struct xrc_share *share, struct xrc_lent *lent);
+/** Handle the messages RESPONSE and RETURN, and a LEND that did not arrive; whether the answer to a LEND is awaited. */
+void lend_response(struct xrc_share *share, struct nic_rdm_peer *peer, const void *bytes, uint32_t len);
+void lend_return(struct xrc_share *share, struct nic_rdm_peer *peer, const void *bytes, uint32_t len);
+bool lend_is_out(struct xrc_share *share, struct nic_rdm_peer *peer, const void *bytes);
+void lend_failed(struct xrc_share *share, struct nic_rdm_peer *peer, const void *bytes);
+
+/* ---- guest.c -------------------------------------------------------------------------------------------- */
+
+/** Handle the messages LEND, CREDIT and END. */
+void guest_lend(struct xrc_share *share, struct nic_rdm_peer *peer, const void *bytes, uint32_t len);
+void guest_credit(struct xrc_share *share, struct nic_rdm_peer *peer, const void *bytes, uint32_t len);
+void guest_end(struct xrc_share *share, struct nic_rdm_peer *peer, const void *bytes, uint32_t len);
+/** Destroy the guests whose owners have ended, and give back what could not be given back before. */
+void guests_prune(struct xrc_share *share);
+/** The number of guests in a domain. */
+unsigned guests_count(const struct xrc_share *share, const struct nic_xrcd *xrcd);
+/** Whether the owner may still wait for this RETURN. */
+bool guest_owes(struct xrc_share *share, struct nic_rdm_peer *peer, const void *bytes);
+/** Destroy the guests in a domain. @param xrcd NULL: in all domains */
+void guests_leave(struct xrc_share *share, const struct nic_xrcd *xrcd);
+
+/* ---- call.c --------------------------------------------------------------------------------------------- */
+
+/** Handle the messages CALL, RESULT and EVENT, and a CALL that did not arrive. */
+void call_arrived(struct xrc_share *share, struct nic_rdm_peer *peer, const void *bytes, uint32_t len);
+void call_result(struct xrc_share *share, struct nic_rdm_peer *peer, const void *bytes, uint32_t len);
+void call_event(struct xrc_share *share, struct nic_rdm_peer *peer, const void *bytes, uint32_t len);
+void call_failed(struct xrc_share *share, const void *bytes);
+/** Destroy the targets that have no users any more. */
+void orphans_prune(struct xrc_share *share);
+/** Tell the users of a target of the events that it has raised. */
+void call_tell(struct xrc_share *share, struct xrc_lent *lent);
+
+#endif

@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* xrc_nic.h - the function of shared XRC domains that the NIC calls, besides those in struct xrc_sharing. */
+#ifndef NIC_XRC_NIC_H
+#define NIC_XRC_NIC_H
+
+struct nic;
+
+/** If it is time (nic->xrc_ns), look for guests whose owners have ended, and for targets without users. */
+void xrc_timeout(struct nic *nic);
+
+#endif

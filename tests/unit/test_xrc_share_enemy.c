@@ -1,0 +1,307 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * test_xrc_share_enemy.c - what others send to the endpoints by which NICs share XRC domains does nothing: neither
+ * nonsense, nor true messages from a process outside the domain. And a process of the domain that sends nonsense
+ * harms nothing but the domain.
+ */
+#include "share_rig.h"
+
+#include <stdlib.h>
+
+#include "event.h"
+#include "opcode.h"
+#include "share.h"
+
+#define WORD	1024u
+#define BUFFER	65536u
+#define LONGEST 9000u
+
+/** Requests of all kinds to both. @return how many receives they take, of each. */
+static void post_many(struct share_rig *rig, bool all)
+{
+	static const enum nic_wr_opcode opcodes[] = {NIC_WR_SEND,
+						     NIC_WR_RDMA_READ,
+						     NIC_WR_RDMA_WRITE,
+						     NIC_WR_ATOMIC_FETCH_AND_ADD,
+						     NIC_WR_SEND_WITH_IMM,
+						     NIC_WR_ATOMIC_CMP_AND_SWP,
+						     NIC_WR_RDMA_WRITE_WITH_IMM,
+						     NIC_WR_ATOMIC_WRITE};
+
+	for (unsigned k = 0; k < SHARE_WRS; k++) {
+		unsigned op = all ? k % 8 : share_random(rig, 8);
+		uint32_t len = op == 3 || op == 5 || op == 7 ? 8 : all ? 600 : share_random(rig, 2000);
+		struct nic_send_wr wr = share_wr(rig, all ? G : share_random(rig, 2), opcodes[op], 0, len, WORD);
+
+		nic_post_send(rig->node[I].qp, &wr); /* which may have failed */
+	}
+}
+
+static void post_receives(struct share_rig *rig)
+{
+	for (unsigned n = O; n <= G; n++)
+		for (unsigned k = 0; k < 8; k++)
+			share_recv(&rig->node[n], k, BUFFER, 4096);
+}
+
+/** Everything works still. */
+static void check_works(struct share_rig *rig)
+{
+	struct nic_wc wc;
+
+	for (unsigned n = O; n <= G; n++) {
+		share_fill(rig->node[I].arena, 3000, n);
+		share_recv(&rig->node[n], 99, BUFFER, 4096);
+		share_post(rig, n, NIC_WR_SEND, 0, 3000, 0);
+		share_expect(&rig->node[I], NIC_WC_SUCCESS);
+		wc = share_expect(&rig->node[n], NIC_WC_SUCCESS);
+		assert_int_equal(wc.byte_len, 3000);
+		assert_true(share_holds(rig->node[n].arena + BUFFER, 3000, n));
+	}
+}
+
+static void tell(struct share_rig *rig, unsigned to, const void *data, uint32_t len, uint32_t flags)
+{
+	const struct nic_iov iov = {(void *)(uintptr_t)data, len};
+	const struct nic_rdm_send r = {.flags = flags, .iov = &iov, .n_iov = 1};
+	struct nic_rdm_peer *peer = nic_rdm_peer_get(rig->node[S].ep, &rig->node[to].addr);
+	int rc;
+
+	assert_non_null(peer);
+	while ((rc = nic_rdm_send(peer, &r)) == -EAGAIN)
+		if (!share_turn(rig, rig->now + 100 * SHARE_SECOND))
+			return; /* the endpoint takes no more */
+	assert_int_equal(rc, 0);
+}
+
+static void xrc_share__nonsense_from_strangers_does_nothing(void **state)
+{
+	(void)state;
+	for (unsigned seed = 0; seed < 20; seed++) {
+		struct share_rig *rig = share_create(seed, seed & 1);
+		uint8_t *data = malloc(400 * LONGEST), *p = data;
+
+		assert_non_null(data);
+		for (unsigned k = 0; k < 400; k++, p += LONGEST) {
+			uint32_t len = k % 20 == 0 ? share_random(rig, LONGEST) : share_random(rig, 300);
+
+			for (uint32_t b = 0; b < len; b++)
+				p[b] = (uint8_t)(share_random(rig, 4) ? share_random(rig, 8) : share_random(rig, 256));
+			tell(rig, k % 2, p, len, share_random(rig, 8) ? 0 : NIC_RDM_TAGGED);
+			if (k % 16 == 0)
+				share_run(rig, SHARE_SECOND / 1000);
+		}
+		share_run(rig, SHARE_SECOND);
+		for (unsigned n = O; n <= G; n++) {
+			for (uint32_t b = 0; b < SHARE_ARENA; b++)
+				assert_int_equal(rig->node[n].arena[b], 0);
+			assert_int_equal(nic_cq_count(rig->node[n].cq), 0);
+		}
+		check_works(rig);
+		share_destroy(rig);
+		free(data);
+	}
+}
+
+/** All requests and calls have taken place: their messages are sent again, by a process outside the domain.
+ */
+static void xrc_share__strangers_cannot_repeat_messages(void **state)
+{
+	struct share_rig *rig = share_create(1, false);
+	struct nic_xrc_call c = {.verb = NIC_XRC_OPEN, .qpn = rig->target};
+	uint8_t *before;
+
+	(void)state;
+	rig->records = true;
+	nic_xrc_call(rig->node[G].xrcd, &c);
+	post_receives(rig);
+	post_many(rig, true);
+	assert_true(share_await(rig, rig->node[I].cq, SHARE_WRS, 10 * SHARE_SECOND));
+	for (unsigned k = 0; k < SHARE_WRS; k++)
+		share_expect(&rig->node[I], NIC_WC_SUCCESS);
+	while (nic_cq_count(rig->node[G].cq))
+		share_expect(&rig->node[G], NIC_WC_SUCCESS);
+	rig->records = false;
+	assert_true(rig->n_heard > 3);
+	post_receives(rig);
+	before = malloc(SHARE_ARENA);
+	assert_non_null(before);
+	memset(rig->node[G].arena + WORD, 5, 600); /* all that was sent would change */
+	memcpy(before, rig->node[G].arena, SHARE_ARENA);
+	for (unsigned k = 0; k < rig->n_heard; k++)
+		for (uint32_t at = 0; at < 100 && at < rig->heard[k].len; at += 4)
+			for (unsigned to = O; to <= G; to++)
+				tell(rig, to, rig->heard[k].data + at, rig->heard[k].len - at, 0);
+	share_run(rig, 10 * SHARE_SECOND);
+	assert_memory_equal(rig->node[G].arena, before, SHARE_ARENA);
+	assert_int_equal(nic_cq_count(rig->node[G].cq), 0);
+	assert_int_equal(nic_qp_state(rig->node[O].qp), NIC_QPS_RTS);
+	check_works(rig);
+	share_destroy(rig);
+	free(before);
+}
+
+static void xrc_share__nonsense_in_messages_crashes_nothing(void **state)
+{
+	(void)state;
+	for (unsigned seed = 0; seed < 300; seed++) {
+		struct share_rig *rig = share_create(seed, seed & 1);
+		struct nic_xrc_call c[4] = {{0}};
+		struct nic_wc wc;
+
+		rig->damage[1] = 20 + share_random(rig, 300);
+		for (unsigned round = 0; round < 4; round++) {
+			c[round].verb = (enum nic_xrc_verb)round;
+			c[round].qpn = rig->target;
+			c[round].mask = share_mask(NIC_QPS_INIT, true);
+			c[round].attr.qp_state = NIC_QPS_INIT;
+			nic_xrc_call(rig->node[G].xrcd, &c[round]);
+			post_receives(rig);
+			post_many(rig, false);
+			share_run(rig, 10 * SHARE_SECOND);
+			while (nic_cq_poll(rig->node[I].cq, 1, &wc) == 1 || nic_cq_poll(rig->node[G].cq, 1, &wc) == 1 ||
+			       nic_cq_poll(rig->node[O].cq, 1, &wc) == 1)
+				;
+			share_connect(rig, share_random(rig, 1 << 24), 7);
+		}
+		for (unsigned k = 0; k < 4; k++)
+			if (!c[k].done)
+				nic_xrc_forget(&c[k]);
+		share_destroy(rig);
+	}
+}
+
+/* ---- a process of the domain -------------------------------------------------------------------------------- */
+
+static void rig_done(void *ctx, const struct nic_rdm_done *d)
+{
+	(void)ctx;
+	(void)d;
+}
+
+static struct share_rig *create_with_member(void)
+{
+	struct share_rig *rig = share_create(1, false);
+
+	rig->node[S].member = true;
+	return rig;
+}
+
+/** S lends a target of this number and state to G, with a packet of a SEND that is expected. */
+static void lend(struct share_rig *rig, uint32_t qpn, enum op_pos pos, const struct resp_state *state)
+{
+	static struct {
+		struct xrc_lend m;
+		uint8_t packet[XRC_PACKET_MAX];
+	} out;
+	static const uint8_t payload[SHARE_MTU] = {1};
+	const struct share_node *g = &rig->node[G];
+	struct packet p;
+
+	memset(&p, 0, sizeof(p));
+	p.op = op_find(OP_XRC, OP_SEND, pos, OP_PLAIN);
+	p.psn = state->epsn;
+	p.xrc_srqn = nic_srq_num(g->srq);
+	p.payload = payload;
+	p.payload_len = sizeof(payload);
+	out.m = (struct xrc_lend){.head = {XRC_VERSION, XRC_LEND, {0}, qpn, 5, state->epsn},
+				  .domain = g->xrcd->name,
+				  .state = *state,
+				  .attr = rig->attr};
+	out.m.attr.av.dgid = rig->node[I].addr.gid;
+	out.m.attr.dest_qp_num = 5;
+	tell(rig, G, &out, (uint32_t)sizeof(out.m) + xrc_packet_write(&p, out.packet), 0);
+	share_run(rig, SHARE_SECOND / 10);
+}
+
+static void xrc_share__a_member_cannot_write_to_a_receive_that_is_over(void **state)
+{
+	struct share_rig *rig = create_with_member();
+	struct share_node *g = &rig->node[G];
+	struct resp_state s = {.epsn = 5, .srqn = nic_srq_num(g->srq), .open = RESP_NOT_OPEN};
+	uint32_t qpn = nic_qp_num(rig->node[O].qp) + ((S - O) << 16);
+
+	(void)state;
+	for (unsigned k = 1; k <= 4; k++)
+		share_recv(g, k, BUFFER + k * 1024, 1024);
+	lend(rig, qpn, OP_ONLY, &s);
+	assert_int_equal(share_expect(g, NIC_WC_SUCCESS).wr_id, 1);
+	memset(g->arena + BUFFER, 0, 8 * 1024);
+	for (unsigned k = 0; k < 2; k++) {
+		s.epsn++;
+		s.open = op_find(OP_XRC, OP_SEND, OP_FIRST, OP_PLAIN)->value;
+		lend(rig, qpn, k ? OP_LAST : OP_MIDDLE, &s);
+		for (unsigned b = 0; b < 8 * 1024; b++)
+			assert_int_equal(g->arena[BUFFER + b], 0);
+		assert_int_equal(nic_cq_count(g->cq), 0);
+	}
+	s = (struct resp_state){
+		.epsn = 50, .srqn = s.srqn, .open = RESP_NOT_OPEN}; /* now with a receive, but too far */
+	lend(rig, qpn, OP_FIRST, &s);
+	assert_int_equal(g->arena[BUFFER + 2 * 1024], 1);
+	s.epsn++;
+	s.open = op_find(OP_XRC, OP_SEND, OP_FIRST, OP_PLAIN)->value;
+	s.received = UINT64_MAX - SHARE_MTU / 2;
+	lend(rig, qpn, OP_MIDDLE, &s);
+	for (unsigned b = SHARE_MTU; b < 6 * 1024; b++)
+		assert_int_equal(g->arena[BUFFER + 2 * 1024 + b], 0);
+	share_destroy(rig);
+}
+
+static void xrc_share__a_member_cannot_take_the_qpns_of_others(void **state)
+{
+	struct share_rig *rig = create_with_member();
+	const struct resp_state s = {.epsn = 5, .open = RESP_NOT_OPEN};
+	struct nic_rdm_init init = {.pd = rig->node[G].pd, .addr = rig->node[G].addr, .done = rig_done};
+	struct nic_rdm *ep;
+
+	(void)state;
+	init.addr.port = 200;
+	share_recv(&rig->node[G], 1, BUFFER, 1024);
+	lend(rig, NIC_SERVICE_QPN | init.addr.port, OP_ONLY, &s);
+	assert_int_equal(nic_cq_count(rig->node[G].cq), 0);
+	assert_int_equal(nic_rdm_create(rig->node[G].nic, &init, &ep), 0);
+	share_destroy(rig);
+}
+
+/** S tells G of events of every type. */
+static void tell_events(struct share_rig *rig, uint32_t qpn)
+{
+	static struct xrc_event out[70];
+
+	for (uint32_t type = 0; type < 70; type++) {
+		out[type] = (struct xrc_event){.head = {.version = XRC_VERSION, .kind = XRC_EVENT, .qpn = qpn},
+					       .domain = rig->node[G].xrcd->name,
+					       .type = type};
+		tell(rig, G, &out[type], sizeof(out[type]), 0);
+	}
+	share_run(rig, SHARE_SECOND);
+}
+
+static void xrc_share__a_member_tells_only_events_of_its_targets(void **state)
+{
+	struct share_rig *rig = create_with_member();
+	uint32_t of_owner = nic_qp_num(rig->node[O].qp), of_member = of_owner + ((S - O) << 16);
+
+	(void)state;
+	tell_events(rig, of_owner);
+	assert_int_equal(rig->node[G].told, 0);
+	tell_events(rig, of_member);
+	assert_int_equal(rig->node[G].told, RESP_EVENTS);
+	assert_int_equal(rig->node[G].told_qpn, of_member);
+	share_destroy(rig);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(xrc_share__nonsense_from_strangers_does_nothing),
+		cmocka_unit_test(xrc_share__strangers_cannot_repeat_messages),
+		cmocka_unit_test(xrc_share__nonsense_in_messages_crashes_nothing),
+		cmocka_unit_test(xrc_share__a_member_cannot_write_to_a_receive_that_is_over),
+		cmocka_unit_test(xrc_share__a_member_cannot_take_the_qpns_of_others),
+		cmocka_unit_test(xrc_share__a_member_tells_only_events_of_its_targets),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
