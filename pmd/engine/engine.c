@@ -82,6 +82,11 @@ struct nic *pmd_engine_nic(struct pmd_engine *e)
 	return e->host.nic;
 }
 
+unsigned pmd_engine_function(const struct pmd_engine *e)
+{
+	return e->host.function;
+}
+
 void pmd_port_stats_get(struct pmd_engine *e, struct pmd_port_stats *out)
 {
 	*out = e->host.dead ? e->host.port->stats : *pmd_port_stats_now(e->host.port);

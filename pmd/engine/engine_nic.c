@@ -17,9 +17,6 @@
 #include "key.h"
 #include "local.h"
 
-/* The leading byte of a QPN is the function number. Number 0 belongs to the daemon. */
-#define FUNCTION_QPN_BITS 16
-
 static void engine_random(void *ctx, void *buf, size_t len)
 {
 	struct pmd_engine *e = ctx;
@@ -123,8 +120,8 @@ int pmd_engine_create_nic(struct pmd_engine *e, enum nic_mtu mtu, char *err, siz
 {
 	struct pmd_key key;
 	struct nic_config config = {
-		.qpn_base = e->host.function << FUNCTION_QPN_BITS,
-		.qpn_bits = FUNCTION_QPN_BITS,
+		.qpn_base = e->host.function << PMD_FUNCTION_QPN_BITS, /* function 0 is the daemon's */
+		.qpn_bits = PMD_FUNCTION_QPN_BITS,
 		.active_mtu = mtu,
 		.psn_window = e->host.port->psn_window,
 		.max_inflight = e->host.port->max_inflight,

@@ -77,6 +77,12 @@ void pmd_close(struct pmd_engine *engine);
 
 struct nic *pmd_engine_nic(struct pmd_engine *engine);
 
+/* A QPN or SRQ number of the engine's NIC is the number of the engine's function of the device, followed by these
+ * bits. */
+#define PMD_FUNCTION_QPN_BITS 16
+/** The number of the engine's function of the device. Functions of the same device have different numbers. */
+unsigned pmd_engine_function(const struct pmd_engine *engine);
+
 /** Take and release the engine lock, which serialises all calls to the NIC. Not recursive. */
 void pmd_lock(struct pmd_engine *engine);
 void pmd_unlock(struct pmd_engine *engine);

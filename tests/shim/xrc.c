@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* xrc.c - XRC as programs use it: domains, SRQs with numbers, initiator and target QPs, targets that are shared. */
 #include "xrc_rig.h"
-#include <signal.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 static struct ibv_wc run(struct xrc *x, enum ibv_wr_opcode opcode, uint32_t length, uint32_t srqn)
@@ -264,80 +262,6 @@ static void xrc__XR_03_a_target_may_be_opened_by_its_number(void **state)
 	xrc_close(&x);
 }
 
-/** What a child of fork and its parent tell each other. */
-struct told {
-	int fd;		   /* the file that names the parent's domain */
-	uint32_t qpn;	   /* of the parent's target */
-	int from_child[2]; /* pipes: the number of the child's SRQ; that the parent has used it */
-	int to_child[2];
-};
-
-/** The child: open the parent's second device anew, and look for the parent's domain and target. @return 0, or which
- * check failed. */
-static int seek_domain(const struct told *told)
-{
-	struct rig_end *end;
-	struct ibv_xrcd *own;
-	struct ibv_srq *srq;
-	uint32_t srqn;
-	void *rig;
-	char byte;
-
-	alarm(60);
-	if (rig_setup_again(&rig))
-		return 1;
-	end = &((struct rig *)rig)->end[1];
-	if (xrc_domain(end, told->fd, 0) || errno != EAGAIN)
-		return 2;
-	own = xrc_domain(end, told->fd, O_CREAT | O_EXCL);
-	if (!own)
-		return 3;
-	if (target_open(end, own, told->qpn, NULL) || errno != EINVAL)
-		return 4;
-	srq = xrc_srq(end, own);
-	if (!srq || ibv_get_srq_num(srq, &srqn) || write(told->from_child[1], &srqn, sizeof(srqn)) != sizeof(srqn) ||
-	    read(told->to_child[0], &byte, 1) != 1)
-		return 5;
-	return 0;
-}
-
-/* A domain and its targets belong to a process, whatever file names the domain (docs/answers.md). */
-static void xrc__XR_03_other_processes_have_other_domains(void **state)
-{
-	char name[] = "/tmp/uroce-xrc-XXXXXX";
-	struct xrc x = xrc_connect(*state, 0);
-	struct rig_end *to = &x.rig->end[1];
-	struct told told = {.fd = mkstemp(name), .qpn = x.target->qp_num};
-	struct ibv_xrcd *named = xrc_domain(to, told.fd, O_CREAT);
-	uint32_t srqn;
-	int status;
-	pid_t pid;
-
-	assert_non_null(named);
-	assert_int_equal(pipe(told.from_child) | pipe(told.to_child), 0);
-	pid = fork();
-	if (!pid) {
-		signal(SIGSEGV, SIG_DFL); /* cmocka's handler would run the next test in the child */
-		_exit(seek_domain(&told));
-	}
-	close(told.from_child[1]);
-	if (read(told.from_child[0], &srqn, sizeof(srqn)) == sizeof(srqn)) {
-		assert_int_not_equal(srqn, x.srqn);
-		xrc_post_srq(&x, 7, 8192, 64);
-		assert_int_equal(run(&x, IBV_WR_SEND, 8, srqn).status, IBV_WC_REM_INV_REQ_ERR);
-		assert_int_equal(write(told.to_child[1], "", 1), 1);
-	}
-	assert_int_equal(waitpid(pid, &status, 0), pid);
-	assert_int_equal(status, 0);
-	for (unsigned i = 0; i < 2; i++)
-		close(told.to_child[i]);
-	close(told.from_child[0]);
-	close(told.fd);
-	unlink(name);
-	assert_int_equal(ibv_close_xrcd(named), 0);
-	xrc_close(&x);
-}
-
 static void xrc__wrong_attributes_are_refused(void **state)
 {
 	struct rig_end *end = &((struct rig *)*state)->end[0];
@@ -402,7 +326,6 @@ int main(void)
 		TEST(xrc__objects_keep_their_domain),
 		TEST(xrc__a_file_names_a_domain),
 		TEST(xrc__XR_03_a_target_may_be_opened_by_its_number),
-		TEST(xrc__XR_03_other_processes_have_other_domains),
 		TEST(xrc__wrong_attributes_are_refused),
 		TEST(xrc__closing_the_device_drops_what_is_left),
 	};

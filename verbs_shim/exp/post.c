@@ -83,7 +83,7 @@ static int enable_translate(const struct shim_qp *qp, const struct ibv_exp_send_
 {
 	struct ibv_qp *target = wr->task.wqe_enable.qp;
 
-	if (!target || target->context != qp->ibv.context)
+	if (!target || target->context != qp->ibv.context || !container_of(target, struct shim_qp, ibv)->nic)
 		return -EINVAL;
 	out->num_sge = 0;
 	out->enable.qp = container_of(target, struct shim_qp, ibv)->nic;
@@ -183,7 +183,8 @@ static int send_list(struct shim_context *ctx, struct shim_qp *qp, struct ibv_ex
 	for (; wr; wr = wr->next) {
 		struct nic_send_wr out;
 		struct nic_atomic operation;
-		int err = shim_sge_count_sane(ctx, wr->num_sge) ? translate(qp, wr, &operation, &out) : -EINVAL;
+		bool sane = shim_sge_count_sane(ctx, wr->num_sge) && qp->nic;
+		int err = sane ? translate(qp, wr, &operation, &out) : -EINVAL;
 
 		if (!err)
 			err = nic_post_send(qp->nic, &out);

@@ -18,6 +18,7 @@
 #include "settings.h"
 #include "shim.h"
 #include "sysfs/sysfs.h"
+#include "xrc.h"
 
 #define MAX_DEVICES 64
 #define LIST_MAGIC  0x75726f6365766273ull
@@ -485,6 +486,7 @@ SHIM_EXPORT int ibv_close_device(struct ibv_context *context)
 		shim_objects_drop(ctx);
 		context_leave_siblings(ctx);
 		pmd_unlock(ctx->engine);
+		shim_share_end(ctx);
 		pmd_close(ctx->engine);
 	}
 	context_fini(ctx, true);

@@ -317,10 +317,10 @@ void shim_event_raise(void *dev, const struct nic_event *event)
 		raise_port(dev, event->type);
 		break;
 	default:
-		do { /* every struct shim_qp of an XRC target QP gets the event */
+		while (qp) { /* every struct shim_qp of an XRC target QP gets the event; there may be none */
 			queue_add(&shim_ctx(qp->ibv.context)->async, &qp->async, event->type, true);
-			qp = qp->next_handle;
-		} while (qp && qp != event->user);
+			qp = qp->next_handle == event->user ? NULL : qp->next_handle;
+		}
 	}
 }
 

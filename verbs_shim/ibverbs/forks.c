@@ -7,6 +7,7 @@
  */
 #include "rdmacm/cma.h"
 #include "shim.h"
+#include "xrc.h"
 
 /* Before a fork the C library calls the handlers in reverse order of their registration. Therefore the handlers of
  * inner locks, which are taken while outer ones are held, are registered first. */
@@ -17,4 +18,5 @@ static void __attribute__((constructor)) handlers_register(void)
 	pmd_fork_handlers();
 	shim_devices_fork_outer();
 	cma_fork_outer();
+	shim_xrc_fork();
 }

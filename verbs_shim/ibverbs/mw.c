@@ -77,6 +77,7 @@ bool shim_bind_translate(struct nic_bind *out, struct ibv_mw *mw, uint32_t rkey,
 int shim_bind_mw(struct ibv_qp *ibv_qp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
 {
 	struct shim_context *ctx = shim_ctx(ibv_qp->context);
+	const struct shim_qp *qp = container_of(ibv_qp, struct shim_qp, ibv);
 	struct nic_send_wr wr = {.wr_id = bind->wr_id, .opcode = NIC_WR_BIND_MW, .flags = bind->send_flags};
 	int err;
 
@@ -85,7 +86,7 @@ int shim_bind_mw(struct ibv_qp *ibv_qp, struct ibv_mw *mw, struct ibv_mw_bind *b
 		return EINVAL;
 	if (!shim_enter(ctx))
 		return EIO;
-	err = nic_post_send(container_of(ibv_qp, struct shim_qp, ibv)->nic, &wr);
+	err = qp->nic ? nic_post_send(qp->nic, &wr) : -EINVAL;
 	if (!err) {
 		pmd_doorbell(ctx->engine);
 		mw->rkey = wr.bind.rkey;

@@ -40,7 +40,9 @@ static void drop_qp(struct shim_link *link)
 {
 	struct shim_qp *qp = container_of(link, struct shim_qp, link);
 
-	if (shim_target_leave(qp))
+	if (qp->remote_qpn)
+		shim_remote_leave(qp, false);
+	if (qp->remote_qpn || shim_target_leave(qp))
 		return;
 	pmd_mcast_leave(shim_ctx(qp->ibv.context)->engine, qp->nic);
 	nic_qp_destroy(qp->nic);

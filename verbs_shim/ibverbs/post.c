@@ -54,7 +54,7 @@ int shim_post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_w
 	for (; wr; wr = wr->next) {
 		struct nic_send_wr out;
 
-		err = shim_sge_count_sane(ctx, wr->num_sge) ? translate(qp, wr, &out) : -EINVAL;
+		err = shim_sge_count_sane(ctx, wr->num_sge) && qp->nic ? translate(qp, wr, &out) : -EINVAL;
 		if (!err)
 			err = nic_post_send(qp->nic, &out);
 		if (err) {
@@ -71,7 +71,7 @@ int shim_recv_list(struct shim_context *ctx, struct nic_qp *qp, struct ibv_recv_
 {
 	for (; wr; wr = wr->next) {
 		struct nic_recv_wr out = {wr->wr_id, (const struct nic_sge *)wr->sg_list, (uint32_t)wr->num_sge};
-		int err = shim_sge_count_sane(ctx, wr->num_sge) ? nic_post_recv(qp, &out) : -EINVAL;
+		int err = shim_sge_count_sane(ctx, wr->num_sge) && qp ? nic_post_recv(qp, &out) : -EINVAL;
 
 		if (err) {
 			*bad_wr = wr;

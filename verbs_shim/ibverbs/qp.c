@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * qp.c - queue pairs: creation, attributes, destruction (IBTA 11.2.4). The NIC checks the transitions; this file
- * translates structures and refuses what the NIC does not support (alternate paths, rate limits). XRC targets: xrc.c.
+ * translates structures and refuses what the NIC does not support (alternate paths, rate limits). XRC targets:
+ * xrc_target.c.
  */
 #include <string.h>
 
@@ -169,9 +170,11 @@ SHIM_EXPORT int ibv_destroy_qp(struct ibv_qp *ibv)
 	if (!shim_enter(ctx))
 		return EIO;
 	pmd_settle(ctx->engine);
-	err = shim_target_leave(qp) ? 0 : nic_qp_destroy(qp->nic);
+	err = qp->remote_qpn || shim_target_leave(qp) ? 0 : nic_qp_destroy(qp->nic);
 	if (!err)
 		shim_object_remove(ctx, &qp->link);
+	if (qp->remote_qpn)
+		shim_remote_leave(qp, true);
 	shim_leave(ctx);
 	if (err)
 		return shim_errno(err);
@@ -203,7 +206,7 @@ static int mcast(struct ibv_qp *ibv, const union ibv_gid *gid,
 	memcpy(group.raw, gid->raw, sizeof(group.raw));
 	if (!shim_enter(ctx))
 		return EIO;
-	err = change(ctx->engine, qp_of(ibv)->nic, &group);
+	err = qp_of(ibv)->nic ? change(ctx->engine, qp_of(ibv)->nic, &group) : -EINVAL;
 	shim_leave(ctx);
 	return shim_errno(err);
 }
@@ -273,9 +276,13 @@ SHIM_EXPORT int ibv_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int 
 		return shim_errno(-EIO);
 	if (mask & IBV_QP_STATE && (attr->qp_state == IBV_QPS_RESET || attr->qp_state == IBV_QPS_ERR))
 		pmd_settle(ctx->engine);
-	err = nic_qp_modify(qp->nic, &nic_attr, (uint32_t)mask);
+	if (qp->remote_qpn)
+		err = shim_remote_modify(qp, &nic_attr, (uint32_t)mask);
+	else
+		err = nic_qp_modify(qp->nic, &nic_attr, (uint32_t)mask);
 	if (!err) {
-		ibv->state = (enum ibv_qp_state)nic_qp_state(qp->nic);
+		if (qp->nic)
+			ibv->state = (enum ibv_qp_state)nic_qp_state(qp->nic);
 		pmd_doorbell(ctx->engine); /* SQD to RTS, or a flush, may have created work for the engine */
 	}
 	shim_leave(ctx);
@@ -317,7 +324,8 @@ SHIM_EXPORT int ibv_query_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int m
 	struct shim_context *ctx = shim_ctx(ibv->context);
 	struct shim_qp *qp = qp_of(ibv);
 	struct nic_qp_attr nic_attr;
-	struct nic_qp_init nic_init;
+	struct nic_qp_init nic_init = {0};
+	int err = 0;
 
 	if (mask & ~(IBV_QP_RATE_LIMIT - 1)) /* reserved bits below RATE_LIMIT are ignored: pyverbs sets them */
 		return shim_errno(-EOPNOTSUPP);
@@ -325,10 +333,15 @@ SHIM_EXPORT int ibv_query_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int m
 		return shim_errno(-ENOENT);
 	if (!shim_enter(ctx))
 		return EIO;
-	nic_qp_query(qp->nic, &nic_attr, &nic_init);
-	if (mask & IBV_QP_STATE)
+	if (qp->remote_qpn)
+		err = shim_remote_query(qp, &nic_attr);
+	else
+		nic_qp_query(qp->nic, &nic_attr, &nic_init);
+	if (!err && mask & IBV_QP_STATE)
 		ibv->state = (enum ibv_qp_state)nic_attr.qp_state;
 	shim_leave(ctx);
+	if (err)
+		return shim_errno(err);
 	attr_fill(&nic_attr, attr);
 	cap_translate(&nic_init.cap, &attr->cap);
 	*init = (struct ibv_qp_init_attr){

@@ -14,7 +14,7 @@
  * - the lock of an extended QP's batch and that of an extended CQ's current completion, which stay locked between calls
  *   of the application;
  * - the engine lock;
- * - the lock of the device list, then that of a device; the lock of the files of XRC domains (xrc.c);
+ * - the lock of the device list, then that of a device; the locks of xrc.c and of xrc_share.c;
  * - the event lock of a context or channel.
  *
  * The mutexes inside the public structures guard the counts of acknowledged events; no other lock is taken while one of
@@ -240,6 +240,8 @@ struct shim_qp {
 	struct shim_event_source async;
 	struct shim_xrcd *xrcd;	     /* XRC targets; else NULL */
 	struct shim_qp *next_handle; /* XRC targets: a ring of the structures that share the NIC's QP; else NULL */
+	uint32_t remote_qpn;	     /* not 0: of an XRC target of another process; then `nic` is NULL */
+	struct shim_qp *next_remote; /* list of the structures of such targets in a domain */
 	bool extended, sq_sig_all;
 	bool no_atomics; /* this personality has atomics only on request, and this QP did not request them */
 	uint32_t max_atomic_arg;
@@ -272,15 +274,13 @@ static inline bool shim_is_closed(const struct shim_context *ctx)
 	return atomic_load_explicit(&ctx->closed, memory_order_relaxed);
 }
 
-/** Whether calls on the context's objects can reach its engine: the context is not closed, and was not inherited by a
- * forked child. */
+/** Whether calls on the context's objects reach its engine: it is not closed, nor inherited by a forked child. */
 static inline bool shim_alive(const struct shim_context *ctx)
 {
 	return !shim_is_inherited(ctx) && !shim_is_closed(ctx);
 }
 
-/** Take the engine lock for a call on one of the context's objects. @return false: the context is closed, or
- * was inherited by a forked child. */
+/** Take the engine lock for a call on one of the context's objects. @return false: !shim_alive(). */
 static inline bool shim_enter(const struct shim_context *ctx)
 {
 	if (!shim_alive(ctx))
@@ -450,7 +450,7 @@ struct ibv_qp *shim_create_qp_ex(struct ibv_context *context, struct ibv_qp_init
 int shim_post_srq_ops(struct ibv_srq *srq, struct ibv_ops_wr *wr, struct ibv_ops_wr **bad_wr);
 int shim_get_srq_num(struct ibv_srq *srq, uint32_t *num);
 int shim_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr);
-/** Post a list of receives. Engine lock held. @return 0, or an errno with *bad_wr set. */
+/** Post receives; a QP that is NULL refuses them. Engine lock held. @return 0, or an errno with *bad_wr set. */
 int shim_recv_list(struct shim_context *ctx, struct nic_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr);
 int shim_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr);
 /** Set up the ibv_wr_* operations of a QP. @return 0; EOPNOTSUPP: the QP's type lacks one of `send_ops`. */

@@ -1,103 +1,203 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * xrc.c - XRC domains and target QPs (IBTA A14). Within a process, descriptors of the same file open the same domain,
- * and a target QP can be opened by its number. Processes do not share domains or target QPs: each process has a NIC
- * function of its own, and a QP cannot reach the SRQs of another function.
+ * xrc.c - XRC domains (IBTA A14). Descriptors of the same file open the same domain. Each process has an object of its
+ * NIC for the domain; xrc_share.c makes these objects one domain. Target QPs: xrc_target.c.
+ *
+ * State: the files that name domains. A file is created, changed and destroyed with its engine's lock held. The list is
+ * common to all engines, so it has a lock of its own. That lock is not held during calls of the NIC, because these call
+ * us (xrc_share.c).
  */
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "child.h"
 #include "shim.h"
 #include "xrc.h"
 
-/* ---- domains ---------------------------------------------------------------------------------------------------- */
-
-/** A file that names a domain. */
-struct shim_xrc_file {
-	struct shim_xrc_file *next;
-	struct nic *nic;
-	dev_t dev;
-	ino_t ino;
-	int fd; /* keeps the inode's number from being used again when the file is removed */
-	struct nic_xrcd *xrcd;
-	unsigned opened; /* number of struct shim_xrcd that were opened with this file */
-};
-
 static pthread_mutex_t files_lock = PTHREAD_MUTEX_INITIALIZER; /* taken with an engine's lock held */
 static struct shim_xrc_file *files;
 
+/* ---- the list of files ------------------------------------------------------------------------------- */
+
 static struct shim_xrc_file *file_find(const struct nic *nic, const struct stat *st)
 {
-	for (struct shim_xrc_file *f = files; f; f = f->next)
+	struct shim_xrc_file *f;
+
+	pthread_mutex_lock(&files_lock);
+	for (f = files; f; f = f->next)
 		if (f->nic == nic && f->dev == st->st_dev && f->ino == st->st_ino)
-			return f;
-	return NULL;
+			break;
+	pthread_mutex_unlock(&files_lock);
+	return f;
 }
 
-/** Open or create the domain that a file names; oflags means the same as in open(2). @return 0, or a negative errno.
- * -EAGAIN: the domain does not exist, and O_CREAT is not set; -EINVAL: the domain exists, and O_EXCL is set. */
-static int file_open(struct nic *nic, int fd, const struct stat *st, int oflags, struct shim_xrc_file **out)
+struct shim_xrc_file *shim_xrc_file_of(const struct nic_xrcd *xrcd)
 {
-	struct shim_xrc_file *f = file_find(nic, st);
-	int err;
+	struct shim_xrc_file *f;
 
-	if (f) {
-		if (oflags & O_EXCL)
-			return -EINVAL;
-		f->opened++;
-		*out = f;
-		return 0;
-	}
-	if (!(oflags & O_CREAT))
-		return -EAGAIN;
-	f = calloc(1, sizeof(*f));
-	if (!f)
-		return -ENOMEM;
-	f->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
-	err = f->fd < 0 ? -errno : nic_xrcd_alloc(nic, &f->xrcd);
-	if (err) {
-		if (f->fd >= 0)
-			close(f->fd);
-		free(f);
-		return err;
-	}
-	f->nic = nic;
-	f->dev = st->st_dev;
-	f->ino = st->st_ino;
-	f->opened = 1;
-	f->next = files;
-	files = f;
-	*out = f;
-	return 0;
+	pthread_mutex_lock(&files_lock);
+	for (f = files; f && f->xrcd != xrcd; f = f->next)
+		;
+	pthread_mutex_unlock(&files_lock);
+	return f;
 }
 
-static void file_close(struct shim_xrc_file *file)
+static void file_link(struct shim_xrc_file *file)
 {
-	if (--file->opened)
-		return;
+	pthread_mutex_lock(&files_lock);
+	file->next = files;
+	files = file;
+	pthread_mutex_unlock(&files_lock);
+}
+
+static void file_unlink(const struct shim_xrc_file *file)
+{
+	pthread_mutex_lock(&files_lock);
 	for (struct shim_xrc_file **at = &files; *at; at = &(*at)->next) {
 		if (*at == file) {
 			*at = file->next;
 			break;
 		}
 	}
+	pthread_mutex_unlock(&files_lock);
+}
+
+/* Whether the descriptor still is the one that shim_share_lock() returned: the program may have closed it, and the
+ * number may be another file's. */
+static bool file_holds(const struct shim_xrc_file *file)
+{
+	struct stat now;
+	int flags = fcntl(file->fd, F_GETFL);
+
+	return flags != -1 && (flags & O_ACCMODE) == O_RDONLY && flags & O_NONBLOCK &&
+	       !syscall(SYS_fstat, file->fd, &now) && now.st_dev == file->dev && now.st_ino == file->ino;
+}
+
+/* In a forked child: close the descriptors that have locks. A lock lasts as long as a descriptor of its open file
+ * description, so an inherited one would keep the lock when the parent ends. All engines were locked during the fork,
+ * so the list is consistent. */
+static void fork_child(void)
+{
+	for (struct shim_xrc_file *f = files; f; f = f->next) {
+		if (!f->locked || f->fd < 0)
+			continue;
+		if (file_holds(f))
+			syscall(SYS_close, f->fd);
+		f->fd = -1;
+	}
+}
+
+void shim_xrc_fork(void)
+{
+	pthread_atfork(NULL, NULL, fork_child);
+}
+
+/* ---- domains ----------------------------------------------------------------------------------------- */
+
+/* Whether the flags, which mean the same as in open(2), allow to open a domain. @return 0, -EINVAL, -EAGAIN */
+static int check_flags(bool exists, int oflags)
+{
+	if (exists)
+		return oflags & O_EXCL ? -EINVAL : 0;
+	return oflags & O_CREAT ? 0 : -EAGAIN;
+}
+
+/* Tell other processes of us, and check the flags again: of two processes that create the domain at the same time, each
+ * sees the other's lock. If the file cannot be locked, or the NIC cannot be reached, the domain is private to the
+ * process. That is refused if other processes have the domain, since it would be another one. Programs that have a lock
+ * of their own on the file lose it when any descriptor of the file is closed, so flags that forbid the domain must have
+ * been noticed before. */
+static int file_lock(struct shim_xrc_file *file, int fd, const struct stat *st, int oflags)
+{
+	bool taken;
+	int err = 0;
+
+	file->fd = shim_share_lock(file->share, fd, st);
+	file->locked = file->fd >= 0;
+	if (file->locked) {
+		taken = shim_share_is_taken(file->share, file->fd);
+		err = check_flags(taken, oflags);
+	} else {
+		taken = shim_share_is_taken(file->share, fd);
+		file->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	}
+	if (file->fd < 0)
+		return -errno;
+	return !err && taken && !shim_share_reaches(file) ? -ENOLCK : err;
+}
+
+static int file_new(struct shim_xrc_share *share, struct nic *nic, int fd, const struct stat *st, int oflags,
+		    struct shim_xrc_file **out)
+{
+	int err = check_flags(shim_share_is_taken(share, fd), oflags);
+	struct shim_xrc_file *f = err ? NULL : calloc(1, sizeof(*f));
+
+	if (!f)
+		return err ? err : -ENOMEM;
+	f->share = share;
+	f->nic = nic;
+	f->dev = st->st_dev;
+	f->ino = st->st_ino;
+	err = file_lock(f, fd, st, oflags);
+	if (!err)
+		err = nic_xrcd_alloc(nic, &f->xrcd);
+	if (err) {
+		if (f->fd >= 0)
+			syscall(SYS_close, f->fd);
+		free(f);
+		return err;
+	}
+	f->opened = 1;
+	shim_share_ref(share);
+	file_link(f);
+	shim_share_domain(f);
+	*out = f;
+	return 0;
+}
+
+/* Open or create the domain that a file names. @return 0, or a negative errno. -EAGAIN: the domain does not exist, and
+ * O_CREAT is not set; -EINVAL: the domain exists, and O_EXCL is set. */
+static int file_open(struct shim_xrc_share *share, struct nic *nic, int fd, const struct stat *st, int oflags,
+		     struct shim_xrc_file **out)
+{
+	struct shim_xrc_file *f = file_find(nic, st);
+	int err;
+
+	if (!f)
+		return file_new(share, nic, fd, st, oflags, out);
+	err = check_flags(true, oflags);
+	if (err)
+		return err;
+	f->opened++;
+	*out = f;
+	return 0;
+}
+
+static void file_close(struct shim_context *ctx, struct shim_xrc_file *file)
+{
+	if (--file->opened)
+		return;
+	shim_targets_left_destroy(ctx, file);
+	file_unlink(file);
 	nic_xrcd_free(file->xrcd);
-	close(file->fd);
+	if (file->fd >= 0 && (!file->locked || file_holds(file)))
+		syscall(SYS_close, file->fd);
+	shim_share_unref(file->share);
 	free(file);
 }
 
-/** Get the NIC's object for a domain. Engine lock held. @param fd the file, whose status is `st`; -1: no file. */
-static int domain_open(struct shim_context *ctx, int fd, const struct stat *st, int oflags, struct shim_xrcd *xrcd)
+/* Get the NIC's object for a domain. Engine lock held. @param share NULL: no file names the domain */
+static int domain_open(struct shim_context *ctx, struct shim_xrc_share *share, const struct ibv_xrcd_init_attr *attr,
+		       const struct stat *st, struct shim_xrcd *xrcd)
 {
 	int err;
 
-	if (fd == -1)
+	if (!share)
 		return nic_xrcd_alloc(ctx->nic, &xrcd->nic);
-	pthread_mutex_lock(&files_lock);
-	err = file_open(ctx->nic, fd, st, oflags, &xrcd->file);
-	pthread_mutex_unlock(&files_lock);
+	err = file_open(share, ctx->nic, attr->fd, st, attr->oflags, &xrcd->file);
+	shim_share_unref(share);
 	if (!err)
 		xrcd->nic = xrcd->file->xrcd;
 	return err;
@@ -105,19 +205,17 @@ static int domain_open(struct shim_context *ctx, int fd, const struct stat *st, 
 
 void shim_xrcd_drop(struct shim_xrcd *xrcd)
 {
-	if (!xrcd->file) {
+	if (xrcd->file)
+		file_close(xrcd->link.ctx, xrcd->file);
+	else
 		nic_xrcd_free(xrcd->nic);
-		return;
-	}
-	pthread_mutex_lock(&files_lock);
-	file_close(xrcd->file);
-	pthread_mutex_unlock(&files_lock);
 }
 
 struct ibv_xrcd *shim_open_xrcd(struct ibv_context *context, struct ibv_xrcd_init_attr *attr)
 {
 	const uint32_t needed = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS;
 	struct shim_context *ctx = shim_ctx(shim_context_here(context));
+	struct shim_xrc_share *share = NULL;
 	struct shim_xrcd *xrcd;
 	struct stat st;
 	int err = -EIO;
@@ -131,13 +229,19 @@ struct ibv_xrcd *shim_open_xrcd(struct ibv_context *context, struct ibv_xrcd_ini
 	xrcd = calloc(1, sizeof(*xrcd));
 	if (!xrcd)
 		return shim_fail(ENOMEM);
+	if (attr->fd != -1 && !(share = shim_share_get(ctx))) {
+		free(xrcd);
+		return NULL;
+	}
 	if (shim_enter(ctx)) {
-		err = domain_open(ctx, attr->fd, &st, attr->oflags, xrcd);
+		err = domain_open(ctx, share, attr, &st, xrcd);
 		if (!err)
 			shim_object_add(ctx, SHIM_XRCD, &xrcd->link);
 		shim_leave(ctx);
 	}
 	if (err) {
+		if (share)
+			shim_share_end(ctx);
 		free(xrcd);
 		return shim_fail(-err);
 	}
@@ -157,109 +261,7 @@ int shim_close_xrcd(struct ibv_xrcd *ibv)
 	shim_object_remove(ctx, &xrcd->link);
 	shim_xrcd_drop(xrcd);
 	shim_leave(ctx);
+	shim_share_end(ctx);
 	free(xrcd);
 	return 0;
-}
-
-/* ---- target QPs ------------------------------------------------------------------------------------------------- */
-
-/** Create a struct shim_qp for a target QP of the NIC. @param get creates or finds the NIC's QP. */
-static struct ibv_qp *target_new(struct ibv_context *context, struct ibv_xrcd *ibv, void *qp_context,
-				 int (*get)(struct shim_qp *qp, uint32_t qpn), uint32_t qpn)
-{
-	struct shim_context *ctx = shim_ctx(context);
-	struct shim_qp *qp;
-	int err = -EIO;
-
-	if (!ibv || ibv->context != context)
-		return shim_fail(EINVAL);
-	qp = calloc(1, sizeof(*qp));
-	if (!qp)
-		return shim_fail(ENOMEM);
-	qp->xrcd = container_of(ibv, struct shim_xrcd, ibv);
-	qp->ibv.context = context;
-	qp->ibv.qp_context = qp_context;
-	qp->ibv.qp_type = IBV_QPT_XRC_RECV;
-	if (shim_enter(ctx)) {
-		err = get(qp, qpn);
-		if (!err) {
-			shim_object_add(ctx, SHIM_QP, &qp->link);
-			qp->ibv.qp_num = nic_qp_num(qp->nic);
-			qp->ibv.state = (enum ibv_qp_state)nic_qp_state(qp->nic);
-		}
-		shim_leave(ctx);
-	}
-	if (err) {
-		free(qp);
-		return shim_fail(-err);
-	}
-	qp->ibv.handle = qp->link.handle;
-	pthread_mutex_init(&qp->ibv.mutex, NULL);
-	pthread_cond_init(&qp->ibv.cond, NULL);
-	atomic_fetch_add(&qp->xrcd->users, 1);
-	return &qp->ibv;
-}
-
-static int target_create(struct shim_qp *qp, uint32_t qpn)
-{
-	struct nic_qp_init init = {.type = NIC_QPT_XRC_TGT, .xrcd = qp->xrcd->nic, .user = qp};
-
-	(void)qpn;
-	qp->next_handle = qp;
-	return nic_qp_create(shim_ctx(qp->ibv.context)->nic, &init, &qp->nic);
-}
-
-static int target_find(struct shim_qp *qp, uint32_t qpn)
-{
-	struct nic_qp_attr attr;
-	struct nic_qp_init init;
-	struct shim_qp *first;
-
-	qp->nic = nic_xrc_target(qp->xrcd->nic, qpn);
-	if (!qp->nic)
-		return -EINVAL;
-	nic_qp_query(qp->nic, &attr, &init);
-	first = init.user;
-	qp->next_handle = first->next_handle;
-	first->next_handle = qp;
-	return 0;
-}
-
-struct ibv_qp *shim_target_create(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr)
-{
-	struct ibv_qp *qp = target_new(context, attr->xrcd, attr->qp_context, target_create, 0);
-
-	if (!qp)
-		return NULL;
-	attr->cap = (struct ibv_qp_cap){0};
-	if (attr->comp_mask & IBV_QP_INIT_ATTR_PD) /* a target QP uses no PD, but librdmacm reads qp->pd */
-		qp->pd = attr->pd;
-	return qp;
-}
-
-struct ibv_qp *shim_open_qp(struct ibv_context *context, struct ibv_qp_open_attr *attr)
-{
-	const uint32_t needed = IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD | IBV_QP_OPEN_ATTR_TYPE;
-
-	if (attr->comp_mask >= IBV_QP_OPEN_ATTR_RESERVED)
-		return shim_fail(EOPNOTSUPP);
-	if ((attr->comp_mask & needed) != needed || attr->qp_type != IBV_QPT_XRC_RECV)
-		return shim_fail(EINVAL);
-	return target_new(shim_context_here(context), attr->xrcd,
-			  attr->comp_mask & IBV_QP_OPEN_ATTR_CONTEXT ? attr->qp_context : NULL, target_find,
-			  attr->qp_num);
-}
-
-bool shim_target_leave(struct shim_qp *qp)
-{
-	struct shim_qp *before = qp;
-
-	if (!qp->next_handle || qp->next_handle == qp)
-		return false;
-	while (before->next_handle != qp)
-		before = before->next_handle;
-	before->next_handle = qp->next_handle;
-	qp->next_handle = NULL;
-	nic_qp_set_user(qp->nic, before);
-	return true;
 }
