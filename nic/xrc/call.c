@@ -93,21 +93,12 @@ void call_failed(struct xrc_share *share, const void *bytes)
 		call_done(call, -ENODEV);
 }
 
-/** Whether QPs of this number are the other NIC's. */
-static bool is_owner(struct xrc_share *share, const struct nic_xrcd *xrcd, uint32_t qpn,
-		     const struct nic_rdm_peer *peer)
-{
-	struct nic_rdm_addr addr;
-
-	return share->init.find(share->init.ctx, xrcd, qpn, &addr) && nic_rdm_peer_find(share->rdm, &addr) == peer;
-}
-
 void call_event(struct xrc_share *share, struct nic_rdm_peer *peer, const void *bytes, uint32_t len)
 {
 	const struct xrc_event *event = bytes;
 	struct nic_xrcd *xrcd = xrc_domain(share, &event->domain, peer);
 
-	if (xrcd && event->type < 64 && RESP_EVENTS >> event->type & 1 && is_owner(share, xrcd, event->head.qpn, peer))
+	if (xrcd && event->type < 64 && RESP_EVENTS >> event->type & 1 && xrc_owns(share, xrcd, peer, event->head.qpn))
 		share->init.event(share->init.ctx, xrcd, event->head.qpn, (enum nic_event_type)event->type);
 	else
 		COUNT(share->nic, xrc_stale);

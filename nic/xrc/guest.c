@@ -267,14 +267,6 @@ static void guest_step(struct xrc_share *share, struct xrc_lent *lent)
 	give_back(share, lent);
 }
 
-/** Whether QPs of this number are the other NIC's. */
-static bool owns(struct xrc_share *share, const struct nic_xrcd *xrcd, const struct nic_rdm_peer *peer, uint32_t qpn)
-{
-	struct nic_rdm_addr addr;
-
-	return share->init.find(share->init.ctx, xrcd, qpn, &addr) && nic_rdm_peer_find(share->rdm, &addr) == peer;
-}
-
 /** Whether the state fits the receive that the guest has in use: a SEND in progress is one that this guest has begun,
  *  and has as much of it. */
 static bool continues(const struct nic_qp *qp, const struct resp_state *state)
@@ -324,7 +316,7 @@ void guest_lend(struct xrc_share *share, struct nic_rdm_peer *peer, const void *
 		refuse(share, peer, &lend->head, XRC_REFUSED);
 		return;
 	}
-	if (!lent && !owns(share, xrcd, peer, lend->head.qpn)) {
+	if (!lent && !xrc_owns(share, xrcd, peer, lend->head.qpn)) {
 		refuse(share, peer, &lend->head, XRC_REFUSED);
 		return;
 	}

@@ -56,6 +56,13 @@ struct nic_xrcd *xrc_domain(const struct xrc_share *share, const struct nic_xrc_
 	return NULL;
 }
 
+bool xrc_owns(const struct xrc_share *share, const struct nic_xrcd *xrcd, const struct nic_rdm_peer *peer, uint32_t qpn)
+{
+	struct nic_rdm_addr addr;
+
+	return share->init.find(share->init.ctx, xrcd, qpn, &addr) && nic_rdm_peer_find(share->rdm, &addr) == peer;
+}
+
 uint32_t xrc_packet_write(const struct packet *p, uint8_t to[XRC_PACKET_MAX])
 {
 	struct packet bare = *p;

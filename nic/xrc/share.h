@@ -206,6 +206,9 @@ void xrc_due(struct xrc_share *share, struct xrc_lent *lent);
 /** The domain of this name, if the other NIC shares it; NULL: none. */
 struct nic_xrcd *xrc_domain(const struct xrc_share *share, const struct nic_xrc_name *name,
 			    const struct nic_rdm_peer *peer);
+/** Whether QPs of this number are the other NIC's. */
+bool xrc_owns(const struct xrc_share *share, const struct nic_xrcd *xrcd, const struct nic_rdm_peer *peer,
+	      uint32_t qpn);
 /** Write the packet to `to`, from the BTH on. @return its length. */
 uint32_t xrc_packet_write(const struct packet *p, uint8_t to[XRC_PACKET_MAX]);
 /** Read such a packet. @return false: it is malformed. */
