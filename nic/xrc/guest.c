@@ -287,14 +287,19 @@ static bool had_lease(const struct xrc_lent *lent, const struct xrc_head *head)
 	return any && lent->incarnation == head->incarnation && head->lease <= lent->lease;
 }
 
-bool guest_owes(struct xrc_share *share, struct nic_rdm_peer *peer, const void *bytes)
+bool guest_owes(struct xrc_share *share, struct nic_rdm_peer *peer, const void *bytes, bool later)
 {
 	const struct xrc_return *ret = bytes;
 	struct xrc_lent *lent = guest_find(share, ret->head.qpn, peer);
 	struct nic_rdm_addr addr = nic_rdm_peer_address(peer);
 
-	return lent && lent->incarnation == ret->head.incarnation && lent->lease == ret->head.lease &&
-	       share->init.shares(share->init.ctx, lent->qp->xrcd, &addr);
+	if (ret->verdict != XRC_DONE)
+		return !later;
+	if (!lent || lent->incarnation != ret->head.incarnation || lent->lease != ret->head.lease ||
+	    !share->init.shares(share->init.ctx, lent->qp->xrcd, &addr))
+		return false;
+	lent->owes |= later;
+	return true;
 }
 
 void guest_lend(struct xrc_share *share, struct nic_rdm_peer *peer, const void *bytes, uint32_t len)

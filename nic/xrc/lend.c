@@ -157,6 +157,10 @@ bool lend_keep(struct nic_qp *qp, const struct packet *p)
 		if (peer_find(qp, lent->lent_srqn) != lent->borrower)
 			lost(lent);
 		lent->lent_ns = share->nic->now;
+		if (qp->state == NIC_QPS_ERR) {
+			qp->counters.dropped_rx++;
+			return true;
+		}
 	}
 	e = lent && lent->n_waiting < KEPT_MAX ? packet_copy_of(p) : NULL;
 	if (!e) {
@@ -191,6 +195,7 @@ static bool lend(struct xrc_share *share, struct xrc_lent *lent, const struct xr
 	msg->len = (uint32_t)sizeof(*lend) + xrc_packet_write(&e->p, msg->bytes + sizeof(*lend));
 	holder->has_guest = true;
 	lent->borrower = peer;
+	lent->resent = false;
 	lent->sent = 0;
 	lent->lent_ns = share->nic->now;
 	lent->lent_psn = e->p.psn;
@@ -273,7 +278,9 @@ void lend_response(struct xrc_share *share, struct nic_rdm_peer *peer, const voi
 	    op_is_response(p.op) && p.payload_len <= lent->qp->pmtu)
 		e = packet_copy_of(&p);
 	if (!e) {
-		COUNT(share->nic, xrc_unkept); /* the peer will ask again */
+		COUNT(share->nic, xrc_unkept); /* the peer will ask again, once the guest has had its credit back */
+		if (++lent->sent >= XRC_CREDITS / 4)
+			xrc_due(share, lent);
 		return;
 	}
 	list_append(&lent->responses, &e->node);
@@ -314,6 +321,10 @@ void lend_return(struct xrc_share *share, struct nic_rdm_peer *peer, const void 
 		COUNT(share->nic, xrc_stale);
 		return;
 	}
+	if (ret->verdict == XRC_NO_MEMORY && lent->resent) {
+		lent->resent = false; /* the LEND that was sent again may be executed: await its answer */
+		return;
+	}
 	if (ret->verdict == XRC_NO_MEMORY) {
 		lent->borrower = NULL;
 		COUNT(share->nic, xrc_unkept);
@@ -333,8 +344,11 @@ void lend_return(struct xrc_share *share, struct nic_rdm_peer *peer, const void 
 bool lend_is_out(struct xrc_share *share, struct nic_rdm_peer *peer, const void *bytes)
 {
 	const struct xrc_lend *lend = bytes;
+	struct xrc_lent *lent = lent_find(share, &lend->head, peer);
 
-	return lent_find(share, &lend->head, peer);
+	if (lent)
+		lent->resent = true;
+	return lent;
 }
 
 void lend_failed(struct xrc_share *share, struct nic_rdm_peer *peer, const void *bytes)

@@ -147,13 +147,14 @@ strange:
 /* A message was not delivered, or may not have been. */
 static void failed(struct xrc_share *share, struct xrc_msg *msg)
 {
-	static const bool repeats[XRC_KINDS] = {[XRC_RESPONSE] = true, [XRC_CREDIT] = true, [XRC_END] = true};
+	static const bool repeats[XRC_KINDS] = {
+		[XRC_RESPONSE] = true, [XRC_CREDIT] = true, [XRC_END] = true, [XRC_RESULT] = true};
 	bool again;
 	struct xrc_head head;
 
 	memcpy(&head, msg->bytes, sizeof(head));
-	if (head.kind == XRC_RETURN)
-		again = guest_owes(share, msg->peer, msg->bytes);
+	if (head.kind == XRC_RETURN) /* after the second time, guests_prune() sends it */
+		again = guest_owes(share, msg->peer, msg->bytes, msg->again) && !msg->again;
 	else if (head.kind == XRC_LEND)
 		again = !msg->again && lend_is_out(share, msg->peer, msg->bytes);
 	else
@@ -170,19 +171,25 @@ static void failed(struct xrc_share *share, struct xrc_msg *msg)
 	free(msg);
 }
 
-/* Send what is to be sent, as far as there is room. */
+/* Send what is to be sent, as far as there is room. A message may be done before nic_rdm_send() returns. */
 static void flush(struct xrc_share *share)
 {
 	while (!list_empty(&share->unsent)) {
-		struct xrc_msg *msg = list_entry(list_first(&share->unsent), struct xrc_msg, node);
+		struct xrc_msg *msg = list_entry(list_pop(&share->unsent), struct xrc_msg, node);
 		struct nic_iov iov = {msg->bytes, msg->len};
-		int err = nic_rdm_send(msg->peer, &(struct nic_rdm_send){.context = msg, .iov = &iov, .n_iov = 1});
+		int err;
 
-		if (err == -EAGAIN)
+		list_append(&share->sent, &msg->node);
+		err = nic_rdm_send(msg->peer, &(struct nic_rdm_send){.context = msg, .iov = &iov, .n_iov = 1});
+		if (err)
+			list_remove(&msg->node);
+		if (err == -EAGAIN) {
+			list_append(share->unsent.next, &msg->node); /* at the beginning */
 			return;
-		list_remove(&msg->node);
+		}
 		share->n_unsent--;
-		list_append(err ? &share->failed : &share->sent, &msg->node);
+		if (err)
+			list_append(&share->failed, &msg->node);
 	}
 }
 

@@ -163,6 +163,7 @@ struct xrc_lent {
 	uint32_t lent_psn, lent_srqn, known_srqn;
 	uint32_t sent; /* responses sent to the peer since the last CREDIT */
 	bool processing;
+	bool resent; /* the LEND was sent again, so that two answers may come */
 
 	/* borrower */
 	struct nic_rdm_peer *owner;
@@ -243,8 +244,8 @@ void guest_end(struct xrc_share *share, struct nic_rdm_peer *peer, const void *b
 void guests_prune(struct xrc_share *share);
 /** The number of guests in a domain. */
 unsigned guests_count(const struct xrc_share *share, const struct nic_xrcd *xrcd);
-/** Whether the owner may still wait for this RETURN. */
-bool guest_owes(struct xrc_share *share, struct nic_rdm_peer *peer, const void *bytes);
+/** Whether the owner may still wait for this RETURN. @param later let guests_prune() send it */
+bool guest_owes(struct xrc_share *share, struct nic_rdm_peer *peer, const void *bytes, bool later);
 /** Destroy the guests in a domain. @param xrcd NULL: in all domains */
 void guests_leave(struct xrc_share *share, const struct nic_xrcd *xrcd);
 
