@@ -19,10 +19,11 @@ struct nic_xrc_name {
 
 /** A verb on a target QP of another process. */
 enum nic_xrc_verb {
-	NIC_XRC_OPEN, /* become a user of the QP, as its creator is one: the QP lives as long as it has users */
+	NIC_XRC_OPEN, /* let this NIC be a user of the QP, as its creator is one: the QP lives as long as it has users
+		       */
 	NIC_XRC_QUERY,
 	NIC_XRC_MODIFY, /* as nic_qp_modify */
-	NIC_XRC_CLOSE,	/* cease to be a user of the QP */
+	NIC_XRC_CLOSE,	/* this NIC ceases to be a user of the QP */
 };
 
 /** A call of such a verb. The memory is the caller's, until `done` is set or the call is forgotten. */

@@ -342,7 +342,7 @@ static void hello(struct nic_rdm *ep, const struct nic_rdm_addr *from, const str
 		rdm_ask_who(ep, from, c, peer);
 		return;
 	}
-	if (!rdm_cm_expects(ep, from, c)) {
+	if (!rdm_cm_expects(ep, from, c) || (ep->cfg.admits && !ep->cfg.admits(ep->cfg.ctx, from))) {
 		COUNT(ep->nic, rdm_calls_ignored);
 		return;
 	}

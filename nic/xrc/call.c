@@ -122,7 +122,7 @@ void call_tell(struct xrc_share *share, struct xrc_lent *lent)
 		for (struct list *n = lent->holders.next; n != &lent->holders; n = n->next) {
 			struct xrc_holder *holder = list_entry(n, struct xrc_holder, node);
 			struct xrc_msg *msg =
-				holder->users ? xrc_msg_new(XRC_EVENT, lent->qp->qpn, sizeof(struct xrc_event)) : NULL;
+				holder->uses ? xrc_msg_new(XRC_EVENT, lent->qp->qpn, sizeof(struct xrc_event)) : NULL;
 			struct xrc_event *event;
 
 			if (!msg)
@@ -143,9 +143,9 @@ static bool has_users(struct xrc_share *share, struct xrc_lent *lent)
 		struct xrc_holder *holder = list_entry(n, struct xrc_holder, node);
 		struct nic_rdm_addr addr = nic_rdm_peer_address(holder->peer);
 
-		if (holder->users && !share->init.shares(share->init.ctx, lent->qp->xrcd, &addr))
-			holder->users = 0;
-		any |= holder->users > 0;
+		if (holder->uses && !share->init.shares(share->init.ctx, lent->qp->xrcd, &addr))
+			holder->uses = false;
+		any |= holder->uses;
 	}
 	return any;
 }
@@ -191,7 +191,7 @@ static int use(struct xrc_share *share, struct nic_qp *qp, struct nic_rdm_peer *
 
 	if (!holder)
 		return -ENOMEM;
-	holder->users++;
+	holder->uses = true;
 	qp->events.listener = raised;
 	return 0;
 }
@@ -200,9 +200,9 @@ static int unuse(struct xrc_share *share, struct nic_qp *qp, struct nic_rdm_peer
 {
 	struct xrc_holder *holder = qp->lent ? lend_holder(qp->lent, peer) : NULL;
 
-	if (!holder || !holder->users)
+	if (!holder || !holder->uses)
 		return -EINVAL;
-	holder->users--;
+	holder->uses = false;
 	if (!list_empty(&qp->lent->orphan) && !has_users(share, qp->lent))
 		nic_qp_destroy(qp);
 	return 0;

@@ -15,9 +15,6 @@
 #include "resp_tx.h"
 #include "source.h"
 
-static void guest_step(struct xrc_share *share, struct xrc_lent *lent);
-static void give_back(struct xrc_share *share, struct xrc_lent *lent);
-
 /* ---- life ----------------------------------------------------------------------------------------------- */
 
 static struct xrc_lent *guest_find(struct xrc_share *share, uint32_t qpn, const struct nic_rdm_peer *owner)
@@ -29,13 +26,42 @@ static struct xrc_lent *guest_find(struct xrc_share *share, uint32_t qpn, const 
 }
 
 /* The receive WQE of a message in progress is flushed. */
-static void guest_destroy(struct xrc_lent *lent)
+static void guest_end_qp(struct xrc_lent *lent)
 {
 	qp_enter_error(lent->qp);
 	nic_qp_destroy(lent->qp);
 	list_remove(&lent->guest);
 	list_remove(&lent->node);
+}
+
+static void guest_destroy(struct xrc_lent *lent)
+{
+	guest_end_qp(lent);
 	free(lent);
+}
+
+/* A guest that was destroyed before the owner had ended it. @return NULL: there was none */
+static struct xrc_lent *late_find(struct xrc_share *share, uint32_t qpn, const struct nic_rdm_peer *owner)
+{
+	for (struct list *n = share->late.next; n != &share->late; n = n->next) {
+		struct xrc_lent *lent = list_entry(n, struct xrc_lent, guest);
+
+		if (lent->last.head.qpn == qpn && lent->owner == owner)
+			return lent;
+	}
+	return NULL;
+}
+
+static void late_forget(struct xrc_lent *lent)
+{
+	list_remove(&lent->guest);
+	free(lent);
+}
+
+void guests_forget(struct xrc_share *share)
+{
+	while (!list_empty(&share->late))
+		free(list_entry(list_pop(&share->late), struct xrc_lent, guest));
 }
 
 void guests_prune(struct xrc_share *share)
@@ -47,10 +73,6 @@ void guests_prune(struct xrc_share *share)
 		next = n->next;
 		if (!share->init.shares(share->init.ctx, lent->qp->xrcd, &addr))
 			guest_destroy(lent);
-		else if (lent->owes)
-			give_back(share, lent);
-		else
-			guest_step(share, lent);
 	}
 }
 
@@ -69,8 +91,10 @@ void guests_leave(struct xrc_share *share, const struct nic_xrcd *xrcd)
 		struct xrc_lent *lent = list_entry(n, struct xrc_lent, guest);
 
 		next = n->next;
-		if (!xrcd || lent->qp->xrcd == xrcd)
-			guest_destroy(lent);
+		if (xrcd && lent->qp->xrcd != xrcd)
+			continue;
+		guest_end_qp(lent);
+		list_append(&share->late, &lent->guest);
 	}
 }
 
@@ -131,6 +155,7 @@ static struct xrc_lent *guest_create(struct xrc_share *share, struct nic_rdm_pee
 	lent->owner = owner;
 	lent->attr = lend->attr;
 	lent->incarnation = lend->head.incarnation;
+	lent->last.head.qpn = lend->head.qpn;
 	list_init(&lent->node);
 	list_append(&share->guests, &lent->guest);
 	xrc_watch(share);
@@ -188,9 +213,13 @@ static void refuse(struct xrc_share *share, struct nic_rdm_peer *owner, const st
 {
 	struct xrc_msg *msg = answer_new(XRC_RETURN, head, sizeof(struct xrc_return));
 
+	struct xrc_return *ret;
+
 	if (!msg)
-		return;
-	((struct xrc_return *)(void *)msg->bytes)->verdict = verdict;
+		return; /* the owner will ask again */
+	ret = (struct xrc_return *)(void *)msg->bytes;
+	ret->head.copy = head->copy;
+	ret->verdict = verdict;
 	xrc_post(share, owner, msg);
 }
 
@@ -235,14 +264,14 @@ static void give_back(struct xrc_share *share, struct xrc_lent *lent)
 {
 	struct xrc_msg *msg = xrc_msg_new(XRC_RETURN, lent->qp->qpn, sizeof(lent->last));
 
-	lent->owes = !msg;
 	if (!msg)
-		return;
+		return; /* the owner will ask again */
 	memcpy(msg->bytes, &lent->last, sizeof(lent->last));
 	xrc_post(share, lent->owner, msg);
 }
 
-/* Send the responses that are due, and after them the RETURN. What there is no memory for is sent by guests_prune(). */
+/* Send the responses that are due, and after them the RETURN. What there is no memory for is sent when the owner asks
+ * again. */
 static void guest_step(struct xrc_share *share, struct xrc_lent *lent)
 {
 	struct xrc_return *last = &lent->last;
@@ -287,19 +316,17 @@ static bool had_lease(const struct xrc_lent *lent, const struct xrc_head *head)
 	return any && lent->incarnation == head->incarnation && head->lease <= lent->lease;
 }
 
-bool guest_owes(struct xrc_share *share, struct nic_rdm_peer *peer, const void *bytes, bool later)
+/** Whether a guest that is gone has had this lease, or a later one. */
+static bool was_executed(struct xrc_share *share, const struct nic_rdm_peer *owner, const struct xrc_head *head)
 {
-	const struct xrc_return *ret = bytes;
-	struct xrc_lent *lent = guest_find(share, ret->head.qpn, peer);
-	struct nic_rdm_addr addr = nic_rdm_peer_address(peer);
+	struct xrc_lent *late = late_find(share, head->qpn, owner);
 
-	if (ret->verdict != XRC_DONE)
-		return !later;
-	if (!lent || lent->incarnation != ret->head.incarnation || lent->lease != ret->head.lease ||
-	    !share->init.shares(share->init.ctx, lent->qp->xrcd, &addr))
+	if (!late)
 		return false;
-	lent->owes |= later;
-	return true;
+	if (late->incarnation == head->incarnation && head->lease <= late->lease)
+		return true;
+	late_forget(late);
+	return false;
 }
 
 void guest_lend(struct xrc_share *share, struct nic_rdm_peer *peer, const void *bytes, uint32_t len)
@@ -311,7 +338,11 @@ void guest_lend(struct xrc_share *share, struct nic_rdm_peer *peer, const void *
 	bool is_new;
 
 	if (lent && had_lease(lent, &lend->head)) {
-		if (lend->head.lease == lent->lease && !lent->lends) /* else the answer is to come, or has come */
+		if (lend->head.lease != lent->lease) /* the answer has come */
+			COUNT(share->nic, xrc_stale);
+		else if (lent->lends)
+			guest_step(share, lent);
+		else
 			give_back(share, lent);
 		return;
 	}
@@ -321,11 +352,11 @@ void guest_lend(struct xrc_share *share, struct nic_rdm_peer *peer, const void *
 		refuse(share, peer, &lend->head, XRC_REFUSED);
 		return;
 	}
-	if (!lent && !xrc_owns(share, xrcd, peer, lend->head.qpn)) {
+	if (!lent && (was_executed(share, peer, &lend->head) || !xrc_owns(share, xrcd, peer, lend->head.qpn))) {
 		refuse(share, peer, &lend->head, XRC_REFUSED);
 		return;
 	}
-	lent = guest_get(share, peer, xrcd, lend);
+	lent = xrc_unsent(peer) < XRC_BUSY ? guest_get(share, peer, xrcd, lend) : NULL;
 	if (!lent) {
 		refuse(share, peer, &lend->head, XRC_NO_MEMORY);
 		return;
@@ -362,13 +393,26 @@ void guest_credit(struct xrc_share *share, struct nic_rdm_peer *peer, const void
 	guest_step(share, lent);
 }
 
+void guest_failed(struct xrc_share *share, struct nic_rdm_peer *peer, const void *bytes)
+{
+	const struct xrc_response *response = bytes;
+	struct xrc_lent *lent = guest_find(share, response->head.qpn, peer);
+
+	if (lent && lent->lends && lent->incarnation == response->head.incarnation &&
+	    lent->lease == response->head.lease && lent->credits < XRC_CREDITS)
+		lent->credits++; /* the peer will ask for it again */
+}
+
 void guest_end(struct xrc_share *share, struct nic_rdm_peer *peer, const void *bytes, uint32_t len)
 {
 	const struct xrc_end *end = bytes;
 	struct xrc_lent *lent = guest_find(share, end->head.qpn, peer);
+	struct xrc_lent *late = late_find(share, end->head.qpn, peer);
 
 	if (lent && lent->incarnation == end->head.incarnation)
 		guest_destroy(lent);
+	else if (late && late->incarnation == end->head.incarnation)
+		late_forget(late);
 	else
 		COUNT(share->nic, xrc_stale);
 }

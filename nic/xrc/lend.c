@@ -61,6 +61,7 @@ struct xrc_lent *lend_get(struct xrc_share *share, struct nic_qp *qp)
 	list_init(&lent->responses);
 	list_init(&lent->holders);
 	list_init(&lent->orphan);
+	list_init(&lent->out);
 	qp->lent = lent;
 	return lent;
 }
@@ -89,32 +90,38 @@ static bool is_own(const struct xrc_share *share, const struct nic_rdm_addr *add
 	return addr->port == share->init.addr.port && memcmp(&addr->gid, &share->init.addr.gid, sizeof(addr->gid)) == 0;
 }
 
-static struct nic_rdm_peer *peer_find(const struct nic_qp *qp, uint32_t srqn)
+/** Whether another NIC has this SRQ, and which. @param peer NULL: no memory */
+static bool peer_find(const struct nic_qp *qp, uint32_t srqn, struct nic_rdm_peer **peer)
 {
 	struct xrc_share *share = qp->nic->xrc_share;
 	struct nic_rdm_addr addr;
+	bool found = share->init.find(share->init.ctx, qp->xrcd, srqn, &addr) && !is_own(share, &addr) &&
+		     nic_rdm_peer_may_be(share->rdm, &addr);
 
-	if (!share->init.find(share->init.ctx, qp->xrcd, srqn, &addr) || is_own(share, &addr))
-		return NULL;
-	return nic_rdm_peer_get(share->rdm, &addr);
+	*peer = found ? nic_rdm_peer_get(share->rdm, &addr) : NULL;
+	return found;
 }
 
 /* As peer_find(), but the NIC that was found last is believed to be there still. */
-static struct nic_rdm_peer *peer_of(const struct nic_qp *qp, uint32_t srqn)
+static bool peer_of(const struct nic_qp *qp, uint32_t srqn, struct nic_rdm_peer **peer)
 {
 	struct xrc_lent *lent = qp->lent;
+	bool found;
 
-	if (lent && lent->known && lent->known_srqn == srqn)
-		return lent->known;
-	if (!lent)
-		return peer_find(qp, srqn);
-	lent->known_srqn = srqn;
-	lent->known = peer_find(qp, srqn);
-	return lent->known;
+	if (lent && lent->known && lent->known_srqn == srqn) {
+		*peer = lent->known;
+		return true;
+	}
+	found = peer_find(qp, srqn, peer);
+	if (lent) {
+		lent->known_srqn = srqn;
+		lent->known = *peer;
+	}
+	return found;
 }
 
-/** The NIC that has to execute this packet; NULL: this one. */
-static struct nic_rdm_peer *executor(const struct nic_qp *qp, const struct packet *p)
+/** Whether another NIC has to execute this packet, and which. @param peer NULL: no memory */
+static bool is_foreign(const struct nic_qp *qp, const struct packet *p, struct nic_rdm_peer **peer)
 {
 	const struct responder *resp = &qp->resp;
 	int32_t ahead = psn_diff(p->psn, resp->epsn);
@@ -123,10 +130,10 @@ static struct nic_rdm_peer *executor(const struct nic_qp *qp, const struct packe
 	uint32_t srqn = ahead == 0 && resp->open ? resp->srqn : p->xrc_srqn;
 
 	if (ahead > 0 || xrc_srq(qp->xrcd, srqn))
-		return NULL;
+		return false;
 	if (ahead < 0 && (p->op->kind == OP_SEND || p->op->kind == OP_WRITE))
-		return NULL; /* a duplicate: an ACK is the answer */
-	return peer_of(qp, srqn);
+		return false; /* a duplicate: an ACK is the answer */
+	return peer_of(qp, srqn, peer);
 }
 
 static bool is_busy(const struct xrc_lent *lent)
@@ -134,27 +141,44 @@ static bool is_busy(const struct xrc_lent *lent)
 	return lent->borrower || lent->qp->resp.foreign || !list_empty(&lent->waiting);
 }
 
+static bool borrower_is_there(const struct xrc_lent *lent)
+{
+	struct nic_rdm_peer *peer;
+
+	return peer_find(lent->qp, lent->lent_srqn, &peer) && (!peer || peer == lent->borrower);
+}
+
+static void take_back(struct xrc_lent *lent)
+{
+	lent->borrower = NULL;
+	list_remove(&lent->out);
+	free(lent->packet);
+	lent->packet = NULL;
+}
+
 /* The borrower is gone. It may have executed what was lent, so the connection ends; but not if that was a duplicate. */
 static void lost(struct xrc_lent *lent)
 {
-	lent->borrower = lent->known = NULL;
+	take_back(lent);
+	lent->known = NULL;
 	if (lent->lent_psn == lent->qp->resp.epsn)
-		resp_fail(lent->qp, ERR_xrc_srq, lent->lent_psn);
+		resp_fail(lent->qp, ERR_xrc_srq, lent->nak_psn);
 }
 
 bool lend_keep(struct nic_qp *qp, const struct packet *p)
 {
 	struct xrc_share *share = qp->nic->xrc_share;
 	struct xrc_lent *lent = qp->lent;
+	struct nic_rdm_peer *peer;
 	struct xrc_packet *e;
 
 	if (!share || (lent && (lent->is_guest || lent->processing)))
 		return false;
-	if (!(lent && is_busy(lent)) && !executor(qp, p))
+	if (!(lent && is_busy(lent)) && !is_foreign(qp, p, &peer))
 		return false;
 	lent = lend_get(share, qp);
 	if (lent && lent->borrower && share->nic->now - lent->lent_ns > LATE_NS) {
-		if (peer_find(qp, lent->lent_srqn) != lent->borrower)
+		if (!borrower_is_there(lent))
 			lost(lent);
 		lent->lent_ns = share->nic->now;
 		if (qp->state == NIC_QPS_ERR) {
@@ -176,44 +200,58 @@ bool lend_keep(struct nic_qp *qp, const struct packet *p)
 
 /* ---- lending -------------------------------------------------------------------------------------------- */
 
-static bool lend(struct xrc_share *share, struct xrc_lent *lent, const struct xrc_packet *e, struct nic_rdm_peer *peer)
+/* Send the latest copy of a LEND. @return false: no memory */
+static bool lend_send(struct xrc_share *share, struct xrc_lent *lent, struct nic_rdm_peer *peer,
+		      const struct xrc_packet *e)
 {
-	struct xrc_holder *holder = lend_holder(lent, peer);
 	struct xrc_msg *msg = xrc_msg_new(XRC_LEND, lent->qp->qpn, XRC_MSG_MAX);
 	struct xrc_lend *lend;
 
-	if (!msg || !holder) {
-		free(msg);
+	if (!msg)
 		return false;
-	}
 	lend = (struct xrc_lend *)(void *)msg->bytes;
+	lend->head.copy = lent->copy;
 	lend->head.incarnation = lent->incarnation;
-	lend->head.lease = ++lent->lease;
+	lend->head.lease = lent->lease;
 	lend->domain = lent->qp->xrcd->name;
 	lend->attr = lent->qp->attr;
 	resp_state_save(lent->qp, &lend->state);
 	msg->len = (uint32_t)sizeof(*lend) + xrc_packet_write(&e->p, msg->bytes + sizeof(*lend));
+	lent->asked_ns = share->nic->now;
+	xrc_post(share, peer, msg);
+	return true;
+}
+
+static bool lend(struct xrc_share *share, struct xrc_lent *lent, struct xrc_packet *e, struct nic_rdm_peer *peer)
+{
+	struct xrc_holder *holder = lend_holder(lent, peer);
+
+	lent->lease++;
+	lent->copy = 0;
+	if (!holder || !lend_send(share, lent, peer, e))
+		return false;
 	holder->has_guest = true;
 	lent->borrower = peer;
-	lent->resent = false;
+	lent->packet = e;
 	lent->sent = 0;
 	lent->lent_ns = share->nic->now;
-	lent->lent_psn = e->p.psn;
+	lent->lent_psn = lent->nak_psn = e->p.psn;
 	lent->lent_srqn = e->p.xrc_srqn;
+	list_append(&share->out, &lent->out);
+	xrc_watch(share);
 	COUNT(share->nic, xrc_lent);
-	xrc_post(share, peer, msg);
 	return true;
 }
 
 static void process(struct xrc_share *share, struct xrc_lent *lent, struct xrc_packet *e)
 {
-	struct nic_rdm_peer *peer = executor(lent->qp, &e->p);
+	struct nic_rdm_peer *peer;
 
-	if (!peer) {
+	if (!is_foreign(lent->qp, &e->p, &peer)) {
 		lent->processing = true;
 		resp_rx(lent->qp, &e->p);
 		lent->processing = false;
-	} else if (!lend(share, lent, e, peer)) {
+	} else if (!peer || !lend(share, lent, e, peer)) {
 		COUNT(share->nic, xrc_unkept);
 		lent->qp->counters.dropped_rx++;
 	}
@@ -243,7 +281,8 @@ void lend_step(struct xrc_share *share, struct xrc_lent *lent)
 
 		lent->n_waiting--;
 		process(share, lent, e);
-		free(e);
+		if (lent->packet != e)
+			free(e);
 	}
 	call_tell(share, lent);
 }
@@ -283,6 +322,8 @@ void lend_response(struct xrc_share *share, struct nic_rdm_peer *peer, const voi
 			xrc_due(share, lent);
 		return;
 	}
+	if (psn_diff(p.psn, lent->nak_psn) >= 0)
+		lent->nak_psn = psn_add(p.psn, 1);
 	list_append(&lent->responses, &e->node);
 	lent->qp->resp.foreign++;
 	lent->qp->resp.res_todo++;
@@ -311,6 +352,13 @@ void lend_respond(struct nic_qp *qp, struct nic_tx_frame *frame)
 		xrc_due(qp->nic->xrc_share, lent);
 }
 
+/** Whether the state can come from a borrower: a message in progress is not for an SRQ of this NIC, which has no
+ *  receive in use for it. */
+static bool is_borrowers(const struct nic_qp *qp, const struct resp_state *state)
+{
+	return state->open == RESP_NOT_OPEN || !xrc_srq(qp->xrcd, state->srqn);
+}
+
 void lend_return(struct xrc_share *share, struct nic_rdm_peer *peer, const void *bytes, uint32_t len)
 {
 	const struct xrc_return *ret = bytes;
@@ -321,34 +369,45 @@ void lend_return(struct xrc_share *share, struct nic_rdm_peer *peer, const void 
 		COUNT(share->nic, xrc_stale);
 		return;
 	}
-	if (ret->verdict == XRC_NO_MEMORY && lent->resent) {
-		lent->resent = false; /* the LEND that was sent again may be executed: await its answer */
-		return;
-	}
 	if (ret->verdict == XRC_NO_MEMORY) {
-		lent->borrower = NULL;
+		if (ret->head.copy != lent->copy)
+			return; /* a later copy may be executed */
+		take_back(lent);
 		COUNT(share->nic, xrc_unkept);
 	} else {
 		is_new = lent->lent_psn == lent->qp->resp.epsn; /* else the state is that of an earlier request */
 		accepted = is_new && ret->state.epsn != lent->qp->resp.epsn;
-		if (ret->verdict != XRC_DONE || (is_new && !resp_state_load(lent->qp, &ret->state))) {
+		if (ret->verdict != XRC_DONE ||
+		    (is_new && (!is_borrowers(lent->qp, &ret->state) || !resp_state_load(lent->qp, &ret->state)))) {
 			lost(lent);
 		} else {
-			lent->borrower = NULL;
+			take_back(lent);
 			resp_outcome_apply(lent->qp, &ret->outcome, accepted);
 		}
 	}
 	xrc_due(share, lent);
 }
 
-bool lend_is_out(struct xrc_share *share, struct nic_rdm_peer *peer, const void *bytes)
+/* ---- answers that are late, or do not come ------------------------------------------------------------- */
+
+/* @return false: there were too many copies */
+static bool next_copy(struct xrc_lent *lent)
 {
-	const struct xrc_lend *lend = bytes;
+	if (lent->copy == UINT16_MAX)
+		return false;
+	lent->copy++;
+	return true;
+}
+
+bool lend_renew(struct xrc_share *share, struct nic_rdm_peer *peer, void *bytes)
+{
+	struct xrc_lend *lend = bytes;
 	struct xrc_lent *lent = lent_find(share, &lend->head, peer);
 
-	if (lent)
-		lent->resent = true;
-	return lent;
+	if (!lent || !next_copy(lent))
+		return false;
+	lend->head.copy = lent->copy;
+	return true;
 }
 
 void lend_failed(struct xrc_share *share, struct nic_rdm_peer *peer, const void *bytes)
@@ -360,6 +419,22 @@ void lend_failed(struct xrc_share *share, struct nic_rdm_peer *peer, const void 
 		return;
 	lost(lent);
 	xrc_due(share, lent);
+}
+
+void lends_remind(struct xrc_share *share)
+{
+	for (struct list *n = share->out.next, *next; n != &share->out; n = next) {
+		struct xrc_lent *lent = list_entry(n, struct xrc_lent, out);
+
+		next = n->next;
+		xrc_due(share, lent); /* a CREDIT for which there was no memory */
+		if (share->nic->now - lent->asked_ns < XRC_WATCH_NS || xrc_unsent(lent->borrower))
+			continue;
+		if (!borrower_is_there(lent) || !next_copy(lent))
+			lost(lent);
+		else
+			lend_send(share, lent, lent->borrower, lent->packet); /* if there is no memory, later */
+	}
 }
 
 /* ---- the end of a connection ---------------------------------------------------------------------------- */
@@ -392,7 +467,7 @@ void lend_drop(struct nic_qp *qp)
 	lent->n_waiting = 0;
 	if (!qp->resp.foreign)
 		packets_free(&lent->responses);
-	lent->borrower = NULL;
+	take_back(lent);
 	lent->sent = 0;
 	if (qp->nic->xrc_share)
 		end_guests(qp->nic->xrc_share, lent);

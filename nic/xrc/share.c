@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * share.c - the endpoint by which NICs that share XRC domains talk; see share.h. Messages are handled, and sent, only
- * when the NIC settles: in the middle of a call they are queued.
+ * when the NIC settles: in the middle of a call they are queued (send.c).
  */
 #include "share.h"
 
@@ -12,27 +12,7 @@
 #include "trig.h"
 #include "xrc_nic.h"
 
-/* ---- messages ------------------------------------------------------------------------------------------- */
-
-struct xrc_msg *xrc_msg_new(enum xrc_kind kind, uint32_t qpn, size_t len)
-{
-	struct xrc_head head = {.version = XRC_VERSION, .kind = (uint8_t)kind, .qpn = qpn};
-	struct xrc_msg *msg = calloc(1, sizeof(*msg) + len);
-
-	if (!msg)
-		return NULL;
-	msg->len = (uint32_t)len;
-	memcpy(msg->bytes, &head, sizeof(head));
-	return msg;
-}
-
-void xrc_post(struct xrc_share *share, struct nic_rdm_peer *peer, struct xrc_msg *msg)
-{
-	msg->peer = peer;
-	list_append(&share->unsent, &msg->node);
-	share->n_unsent++;
-	share->nic->owners_due = true;
-}
+/* ---- domains -------------------------------------------------------------------------------------------- */
 
 void xrc_due(struct xrc_share *share, struct xrc_lent *lent)
 {
@@ -83,6 +63,20 @@ bool xrc_packet_read(const uint8_t *from, uint32_t len, struct packet *p)
 	return packet_parse(&frame, p) == PACKET_OK && p->op->service == OP_XRC;
 }
 
+/* Only NICs that share a domain may connect. */
+static bool admits(void *ctx, const struct nic_rdm_addr *from)
+{
+	const struct xrc_share *share = ctx;
+
+	for (struct list *n = share->nic->all_xrcds.next; n != &share->nic->all_xrcds; n = n->next) {
+		struct nic_xrcd *xrcd = list_entry(n, struct nic_xrcd, node);
+
+		if (xrcd->sharing && share->init.shares(share->init.ctx, xrcd, from))
+			return true;
+	}
+	return false;
+}
+
 /* ---- the endpoint --------------------------------------------------------------------------------------- */
 
 static void receive(struct xrc_share *share, struct xrc_buffer *buffer)
@@ -97,22 +91,18 @@ static void done(void *ctx, const struct nic_rdm_done *d)
 {
 	struct xrc_share *share = ctx;
 
+	share->nic->owners_due = true;
 	if (d->kind == NIC_RDM_RECV) {
 		struct xrc_buffer *buffer = d->context;
 
 		buffer->peer = d->status == NIC_RDM_OK ? d->peer : NULL; /* else: longer than any message */
 		buffer->len = (uint32_t)d->len;
 		list_append(&share->arrived, &buffer->node);
-	} else {
-		struct xrc_msg *msg = d->context;
-
-		list_remove(&msg->node);
-		if (d->status == NIC_RDM_OK)
-			free(msg);
-		else
-			list_append(&share->failed, &msg->node);
+	} else if (d->kind == NIC_RDM_SEND) {
+		xrc_sent(share, d->context, d->status == NIC_RDM_OK);
+	} else { /* the other NIC has done something by itself */
+		COUNT(share->nic, xrc_strange);
 	}
-	share->nic->owners_due = true;
 }
 
 static void handle(struct xrc_share *share, const struct xrc_buffer *buffer)
@@ -120,13 +110,14 @@ static void handle(struct xrc_share *share, const struct xrc_buffer *buffer)
 	static const struct {
 		void (*handle)(struct xrc_share *share, struct nic_rdm_peer *peer, const void *bytes, uint32_t len);
 		size_t min, max;
+		bool asks; /* the message asks for an answer */
 	} rows[XRC_KINDS] = {
-		[XRC_LEND] = {guest_lend, sizeof(struct xrc_lend) + 1, XRC_MSG_MAX},
+		[XRC_LEND] = {guest_lend, sizeof(struct xrc_lend) + 1, XRC_MSG_MAX, true},
 		[XRC_RESPONSE] = {lend_response, sizeof(struct xrc_response) + 1, XRC_MSG_MAX},
 		[XRC_CREDIT] = {guest_credit, sizeof(struct xrc_credit), sizeof(struct xrc_credit)},
 		[XRC_RETURN] = {lend_return, sizeof(struct xrc_return), sizeof(struct xrc_return)},
 		[XRC_END] = {guest_end, sizeof(struct xrc_end), sizeof(struct xrc_end)},
-		[XRC_CALL] = {call_arrived, sizeof(struct xrc_call), sizeof(struct xrc_call)},
+		[XRC_CALL] = {call_arrived, sizeof(struct xrc_call), sizeof(struct xrc_call), true},
 		[XRC_RESULT] = {call_result, sizeof(struct xrc_result), sizeof(struct xrc_result)},
 		[XRC_EVENT] = {call_event, sizeof(struct xrc_event), sizeof(struct xrc_event)},
 	};
@@ -138,65 +129,14 @@ static void handle(struct xrc_share *share, const struct xrc_buffer *buffer)
 	if (head.version != XRC_VERSION || head.kind >= XRC_KINDS || buffer->len < rows[head.kind].min ||
 	    buffer->len > rows[head.kind].max)
 		goto strange;
+	if (rows[head.kind].asks && xrc_unsent(buffer->peer) >= XRC_UNSENT_MAX) {
+		COUNT(share->nic, xrc_unheard);
+		return;
+	}
 	rows[head.kind].handle(share, buffer->peer, buffer->bytes, buffer->len);
 	return;
 strange:
 	COUNT(share->nic, xrc_strange);
-}
-
-/* A message was not delivered, or may not have been. */
-static void failed(struct xrc_share *share, struct xrc_msg *msg)
-{
-	static const bool repeats[XRC_KINDS] = {
-		[XRC_RESPONSE] = true, [XRC_CREDIT] = true, [XRC_END] = true, [XRC_RESULT] = true};
-	bool again;
-	struct xrc_head head;
-
-	memcpy(&head, msg->bytes, sizeof(head));
-	if (head.kind == XRC_RETURN) /* after the second time, guests_prune() sends it */
-		again = guest_owes(share, msg->peer, msg->bytes, msg->again) && !msg->again;
-	else if (head.kind == XRC_LEND)
-		again = !msg->again && lend_is_out(share, msg->peer, msg->bytes);
-	else
-		again = !msg->again && repeats[head.kind];
-	if (again) {
-		msg->again = true;
-		xrc_post(share, msg->peer, msg);
-		return;
-	}
-	if (head.kind == XRC_CALL)
-		call_failed(share, msg->bytes);
-	else if (head.kind == XRC_LEND || head.kind == XRC_CREDIT)
-		lend_failed(share, msg->peer, msg->bytes);
-	free(msg);
-}
-
-/* Send what is to be sent, as far as there is room. A message may be done before nic_rdm_send() returns. */
-static void flush(struct xrc_share *share)
-{
-	while (!list_empty(&share->unsent)) {
-		struct xrc_msg *msg = list_entry(list_pop(&share->unsent), struct xrc_msg, node);
-		struct nic_iov iov = {msg->bytes, msg->len};
-		int err;
-
-		list_append(&share->sent, &msg->node);
-		err = nic_rdm_send(msg->peer, &(struct nic_rdm_send){.context = msg, .iov = &iov, .n_iov = 1});
-		if (err)
-			list_remove(&msg->node);
-		if (err == -EAGAIN) {
-			list_append(share->unsent.next, &msg->node); /* at the beginning */
-			return;
-		}
-		share->n_unsent--;
-		if (err)
-			list_append(&share->failed, &msg->node);
-	}
-}
-
-/* Whether received messages must wait: too many of ours are unsent, because other NICs do not receive them. */
-static bool is_full(const struct xrc_share *share)
-{
-	return share->n_unsent >= XRC_UNSENT_MAX;
 }
 
 /* @return whether there was anything to do. */
@@ -205,17 +145,14 @@ static bool step(struct xrc_share *share)
 	struct list due;
 	bool had = false;
 
-	while (!list_empty(&share->arrived) && !is_full(share)) {
+	while (!list_empty(&share->arrived)) {
 		struct xrc_buffer *buffer = list_entry(list_pop(&share->arrived), struct xrc_buffer, node);
 
 		handle(share, buffer);
 		receive(share, buffer);
 		had = true;
 	}
-	while (!list_empty(&share->failed)) {
-		failed(share, list_entry(list_pop(&share->failed), struct xrc_msg, node));
-		had = true;
-	}
+	had |= xrc_send_failed(share);
 	list_init(&due);
 	list_append_all(&due, &share->due);
 	while (!list_empty(&due)) {
@@ -223,8 +160,7 @@ static bool step(struct xrc_share *share)
 		had = true;
 	}
 	nic_settle_failed_cqs(share->nic);
-	flush(share);
-	return had || !list_empty(&share->failed) || (!list_empty(&share->arrived) && !is_full(share));
+	return xrc_flush(share) || had || !list_empty(&share->arrived);
 }
 
 /* nic->settle_owners of a NIC that shares domains. */
@@ -246,15 +182,13 @@ static bool settle(struct nic *nic)
 
 /* ---- what other NICs leave behind ----------------------------------------------------------------------- */
 
-#define WATCH_NS 5000000000u
-
 void xrc_watch(struct xrc_share *share)
 {
 	struct nic *nic = share->nic;
 
 	if (nic->xrc_ns != TIME_NEVER)
 		return;
-	nic->xrc_ns = nic->now + WATCH_NS;
+	nic->xrc_ns = nic->now + XRC_WATCH_NS;
 	rare_update(nic);
 }
 
@@ -268,8 +202,10 @@ void xrc_timeout(struct nic *nic)
 	if (share) {
 		guests_prune(share);
 		orphans_prune(share);
-		if (!list_empty(&share->guests) || !list_empty(&share->orphans))
-			nic->xrc_ns = nic->now + WATCH_NS;
+		lends_remind(share);
+		if (!list_empty(&share->guests) || !list_empty(&share->orphans) || !list_empty(&share->out))
+			nic->xrc_ns = nic->now + XRC_WATCH_NS;
+		nic->owners_due = true; /* send what there was no memory for */
 	}
 	rare_update(nic);
 }
@@ -299,8 +235,12 @@ static void share_free(struct xrc_share *share)
 
 int nic_xrc_share_open(struct nic *nic, const struct nic_xrc_share_init *init)
 {
-	struct nic_rdm_init rdm = {
-		.addr = init->addr, .max_rx = XRC_BUFFERS, .max_unexpected = 65536, .strict = true, .done = done};
+	struct nic_rdm_init rdm = {.addr = init->addr,
+				   .max_rx = XRC_BUFFERS,
+				   .max_unexpected = 65536,
+				   .strict = true,
+				   .done = done,
+				   .admits = admits};
 	struct xrc_share *share;
 	int err;
 
@@ -312,11 +252,14 @@ int nic_xrc_share_open(struct nic *nic, const struct nic_xrc_share_init *init)
 	share->nic = nic;
 	share->init = *init;
 	list_init(&share->arrived);
-	list_init(&share->unsent);
+	list_init(&share->links);
+	list_init(&share->ready);
 	list_init(&share->sent);
 	list_init(&share->failed);
 	list_init(&share->due);
 	list_init(&share->guests);
+	list_init(&share->out);
+	list_init(&share->late);
 	list_init(&share->parked);
 	list_init(&share->orphans);
 	list_init(&share->calls);
@@ -342,12 +285,6 @@ unsigned nic_xrc_share_leave(struct nic *nic)
 	return nic->xrc_share ? nic_rdm_leave(nic->xrc_share->rdm) : 0;
 }
 
-static void free_all(struct list *msgs)
-{
-	while (!list_empty(msgs))
-		free(list_entry(list_pop(msgs), struct xrc_msg, node));
-}
-
 void nic_xrc_share_close(struct nic *nic)
 {
 	struct xrc_share *share = nic->xrc_share;
@@ -366,13 +303,14 @@ void nic_xrc_share_close(struct nic *nic)
 		list_pop(&share->due);
 	while (!list_empty(&share->orphans))
 		list_pop(&share->orphans);
+	while (!list_empty(&share->out))
+		list_pop(&share->out);
 	nic->settle_owners = rdm_settle;
 	nic->xrc_share = NULL;
 	nic_rdm_destroy(share->rdm); /* the messages in `sent` end without a completion */
 	share->rdm = NULL;
-	free_all(&share->sent);
-	free_all(&share->unsent);
-	free_all(&share->failed);
+	xrc_send_fini(share);
+	guests_forget(share);
 	share_free(share);
 }
 

@@ -3,7 +3,8 @@
  * share.h - XRC domains that several NICs share (nic_xrc_share.h): the messages between these NICs, and which file does
  * what. Private to nic/.
  *
- *   share.c  the endpoint, sending and receiving of messages
+ *   share.c  the endpoint, and the messages that it receives
+ *   send.c   messages to be sent
  *   lend.c   the owner of a target: keeps packets, lends them with the target's state, takes the state back
  *   guest.c  the borrower: a target QP of its own, the guest, executes the lent packet with the lent state
  *   call.c   verbs on targets of other NICs, and their events
@@ -21,11 +22,16 @@
  *     END -------------------------------------->  destroy the guest
  *
  * Only one NIC has the state at a time, and the endpoints deliver each message once and in order, so every request is
- * executed once. If the connection of the endpoints is lost, messages that may have been lost with it are sent again. A
- * borrower answers a LEND of a lease that it has had as before, and does not execute it again; the other messages have
- * no effect the second time. If that fails, too, the other NIC is gone, and the target's connection ends. Saved results
- * stay where the request was executed: duplicates of READs and atomics name the SRQ, too, and go the same way. The
- * owner acknowledges duplicates of other requests.
+ * executed once. If the connection of the endpoints is lost, messages that may have been lost with it are sent again,
+ * except CALL and EVENT, which must not be executed twice. If that fails, too, the other NIC is gone, and the target's
+ * connection ends.
+ *
+ * While an answer is late, for whatever reason, the owner sends further copies of the LEND. A borrower answers a lease
+ * that it has had as before, and does not execute it again; if its guest is gone, because the domain was closed, it
+ * refuses the lease. The other messages have no effect the second time.
+ *
+ * Saved results stay where the request was executed: duplicates of READs and atomics name the SRQ, too, and go the same
+ * way. The owner acknowledges duplicates of other requests.
  *
  * The messages are in host order: all NICs that share a domain are on one host. Lengths and values are checked.
  */
@@ -38,14 +44,14 @@
 #include "resp_move.h"
 #include "xrc.h"
 
-#define XRC_VERSION 1u
+#define XRC_VERSION 2u
 
 enum xrc_kind { XRC_LEND, XRC_RESPONSE, XRC_CREDIT, XRC_RETURN, XRC_END, XRC_CALL, XRC_RESULT, XRC_EVENT, XRC_KINDS };
 
 /** Every message begins with this. */
 struct xrc_head {
 	uint8_t version, kind;
-	uint8_t zero[2];
+	uint16_t copy;	      /* of a LEND, from 0 on, and in the RETURN that refuses it */
 	uint32_t qpn;	      /* the target */
 	uint64_t incarnation; /* of the target's connection, chosen by the owner; all but CALL, RESULT, EVENT */
 	uint64_t lease;	      /* which LEND of this connection; LEND, RESPONSE, CREDIT, RETURN */
@@ -69,8 +75,8 @@ struct xrc_credit {
 
 enum xrc_verdict {
 	XRC_DONE,      /* state and outcome are valid */
-	XRC_NO_MEMORY, /* not executed; the peer will send the request again */
-	XRC_REFUSED,   /* no such domain or no such message */
+	XRC_NO_MEMORY, /* not executed, if this is the latest copy; the peer will send the request again */
+	XRC_REFUSED,   /* no such domain, guest or message */
 };
 
 struct xrc_return {
@@ -110,15 +116,26 @@ struct xrc_event {
 #define XRC_MSG_MAX    (sizeof(struct xrc_lend) + XRC_PACKET_MAX)
 #define XRC_CREDITS    64u /* responses that a borrower may send before the owner has sent them to the peer */
 #define XRC_BUFFERS    32u
-#define XRC_UNSENT_MAX 16384u /* while so many messages are to be sent, none that arrive are handled */
+#define XRC_FLIGHT     32u /* messages to one NIC that may be in flight */
+/* While so many messages to one NIC are to be sent, because it does not receive them: */
+#define XRC_BUSY       4096u  /* its LENDs are answered by XRC_NO_MEMORY, and not executed */
+#define XRC_UNSENT_MAX 65536u /* its LENDs and CALLs are dropped: it does not wait for the answers that it asks for */
 
 /** A message to be sent. */
 struct xrc_msg {
 	struct list node;
 	struct nic_rdm_peer *peer;
 	uint32_t len;
-	bool again; /* it has been sent twice: the first connection was lost */
+	bool again; /* the last try: a connection was lost */
 	_Alignas(8) uint8_t bytes[];
+};
+
+/** The messages to another NIC. It is the user of the nic_rdm_peer. */
+struct xrc_link {
+	struct list node;   /* on share.links */
+	struct list ready;  /* on share.ready, if messages may be sent */
+	struct list unsent; /* struct xrc_msg */
+	uint32_t n_unsent, n_sent;
 };
 
 /** A receive buffer. */
@@ -140,8 +157,7 @@ struct xrc_packet {
 struct xrc_holder {
 	struct list node;
 	struct nic_rdm_peer *peer;
-	uint32_t users;
-	bool has_guest;
+	bool uses, has_guest;
 };
 
 /** What a NIC that shares a domain knows of a target QP, as its owner (lend.c) or as the borrower (guest.c). */
@@ -157,13 +173,16 @@ struct xrc_lent {
 	struct list orphan;	       /* on share.orphans: the creator has ceased to be a user */
 	struct nic_rdm_peer *borrower; /* the NIC that has the state; NULL: the owner */
 	struct nic_rdm_peer *known;    /* the NIC that has the SRQ known_srqn, or NULL */
-	uint64_t lent_ns;	       /* since when it is lent */
+	struct xrc_packet *packet;     /* what is lent */
+	struct list out;	       /* on share.out, while it is lent */
+	uint64_t lent_ns, asked_ns;    /* when it was lent, or lend_keep() looked; when the latest copy was sent */
 	uint64_t events;	       /* 1 << enum nic_event_type: to tell users of */
 	uint32_t n_waiting;
 	uint32_t lent_psn, lent_srqn, known_srqn;
-	uint32_t sent; /* responses sent to the peer since the last CREDIT */
+	uint32_t nak_psn; /* after the responses that the borrower has sent */
+	uint32_t sent;	  /* responses sent to the peer since the last CREDIT */
+	uint16_t copy;	  /* the latest of the LEND */
 	bool processing;
-	bool resent; /* the LEND was sent again, so that two answers may come */
 
 	/* borrower */
 	struct nic_rdm_peer *owner;
@@ -171,9 +190,8 @@ struct xrc_lent {
 	uint64_t raised;	 /* events that the guest raised during this lease */
 	uint32_t credits;
 	bool lends;		/* the guest has the state */
-	bool owes;		/* there was no memory for the RETURN */
 	struct xrc_return last; /* the latest RETURN */
-	struct list guest;	/* on share.guests */
+	struct list guest;	/* on share.guests, or share.late */
 
 	/* both */
 	uint64_t incarnation, lease;
@@ -185,23 +203,22 @@ struct xrc_share {
 	struct nic_pd *pd;
 	struct nic_rdm *rdm;
 	struct xrc_buffer *buffers;
-	struct list arrived;		  /* struct xrc_buffer: messages received */
-	struct list unsent, sent, failed; /* struct xrc_msg: to be sent; being sent; the other NIC is gone */
-	struct list due;		  /* struct xrc_lent with something to do */
-	struct list guests, parked;	  /* parked: see path_park() */
-	struct list orphans;		  /* targets that only other NICs use */
-	struct list calls;		  /* struct nic_xrc_call */
+	struct list arrived;	    /* struct xrc_buffer: messages received */
+	struct list links, ready;   /* struct xrc_link: all; those with messages that may be sent */
+	struct list sent, failed;   /* struct xrc_msg: in flight; not delivered, or perhaps not */
+	struct list due;	    /* struct xrc_lent with something to do */
+	struct list guests, parked; /* parked: see path_park() */
+	struct list late;	    /* what is known of guests that were destroyed before their owners had ended them */
+	struct list out;	    /* struct xrc_lent: targets that are lent to other NICs */
+	struct list orphans;	    /* targets that only other NICs use */
+	struct list calls;	    /* struct nic_xrc_call */
 	uint64_t calls_made;
-	uint32_t n_unsent;
 	bool busy;
+	bool landed; /* messages in flight have ended since xrc_flush() began */
 };
 
 /* ---- share.c -------------------------------------------------------------------------------------------- */
 
-/** Allocate a message, filled in up to its head. @return NULL: no memory. */
-struct xrc_msg *xrc_msg_new(enum xrc_kind kind, uint32_t qpn, size_t len);
-/** Send the message to another NIC once the NIC settles; messages to one NIC arrive in order. */
-void xrc_post(struct xrc_share *share, struct nic_rdm_peer *peer, struct xrc_msg *msg);
 /** Call lend_step() once the NIC settles. */
 void xrc_due(struct xrc_share *share, struct xrc_lent *lent);
 /** The domain of this name, if the other NIC shares it; NULL: none. */
@@ -215,8 +232,26 @@ uint32_t xrc_packet_write(const struct packet *p, uint8_t to[XRC_PACKET_MAX]);
 /** Read such a packet. @return false: it is malformed. */
 bool xrc_packet_read(const uint8_t *from, uint32_t len, struct packet *p);
 
-/** See to it that xrc_timeout() looks for what other NICs have left behind. */
+/** See to it that xrc_timeout() looks for what other NICs have left behind, or have not answered. */
+#define XRC_WATCH_NS 5000000000u
 void xrc_watch(struct xrc_share *share);
+
+/* ---- send.c --------------------------------------------------------------------------------------------- */
+
+/** Allocate a message, filled in up to its head. @return NULL: no memory. */
+struct xrc_msg *xrc_msg_new(enum xrc_kind kind, uint32_t qpn, size_t len);
+/** Send the message to another NIC once the NIC settles; messages to one NIC arrive in order. */
+void xrc_post(struct xrc_share *share, struct nic_rdm_peer *peer, struct xrc_msg *msg);
+/** How many messages to this NIC are to be sent. */
+uint32_t xrc_unsent(const struct nic_rdm_peer *peer);
+/** A message in flight has been delivered, or not. */
+void xrc_sent(struct xrc_share *share, struct xrc_msg *msg, bool delivered);
+/** Send what may be sent. @return whether more may be sent now, or something has failed. */
+bool xrc_flush(struct xrc_share *share);
+/** Act on messages that were not delivered. @return whether there were any. */
+bool xrc_send_failed(struct xrc_share *share);
+/** Free what was to be sent. After nic_rdm_destroy(). */
+void xrc_send_fini(struct xrc_share *share);
 
 /* ---- lend.c --------------------------------------------------------------------------------------------- */
 
@@ -228,11 +263,15 @@ void lend_respond(struct nic_qp *qp, struct nic_tx_frame *frame);
 void lend_drop(struct nic_qp *qp);
 void lend_destroy(struct nic_qp *qp);
 void lend_step(struct xrc_share *share, struct xrc_lent *lent);
-/** Handle the messages RESPONSE and RETURN, and a LEND that did not arrive; whether the answer to a LEND is awaited. */
+/** Handle the messages RESPONSE and RETURN. */
 void lend_response(struct xrc_share *share, struct nic_rdm_peer *peer, const void *bytes, uint32_t len);
 void lend_return(struct xrc_share *share, struct nic_rdm_peer *peer, const void *bytes, uint32_t len);
-bool lend_is_out(struct xrc_share *share, struct nic_rdm_peer *peer, const void *bytes);
+/** Make a LEND that may not have arrived the next copy. @return false: its answer is not awaited any more. */
+bool lend_renew(struct xrc_share *share, struct nic_rdm_peer *peer, void *bytes);
+/** A LEND or CREDIT did not arrive. */
 void lend_failed(struct xrc_share *share, struct nic_rdm_peer *peer, const void *bytes);
+/** Ask for answers that are late. */
+void lends_remind(struct xrc_share *share);
 
 /* ---- guest.c -------------------------------------------------------------------------------------------- */
 
@@ -240,14 +279,16 @@ void lend_failed(struct xrc_share *share, struct nic_rdm_peer *peer, const void 
 void guest_lend(struct xrc_share *share, struct nic_rdm_peer *peer, const void *bytes, uint32_t len);
 void guest_credit(struct xrc_share *share, struct nic_rdm_peer *peer, const void *bytes, uint32_t len);
 void guest_end(struct xrc_share *share, struct nic_rdm_peer *peer, const void *bytes, uint32_t len);
-/** Destroy the guests whose owners have ended, and give back what could not be given back before. */
+/** A RESPONSE did not arrive. */
+void guest_failed(struct xrc_share *share, struct nic_rdm_peer *peer, const void *bytes);
+/** Destroy the guests whose owners have ended. */
 void guests_prune(struct xrc_share *share);
 /** The number of guests in a domain. */
 unsigned guests_count(const struct xrc_share *share, const struct nic_xrcd *xrcd);
-/** Whether the owner may still wait for this RETURN. @param later let guests_prune() send it */
-bool guest_owes(struct xrc_share *share, struct nic_rdm_peer *peer, const void *bytes, bool later);
 /** Destroy the guests in a domain. @param xrcd NULL: in all domains */
 void guests_leave(struct xrc_share *share, const struct nic_xrcd *xrcd);
+/** Forget the guests that were destroyed. */
+void guests_forget(struct xrc_share *share);
 
 /* ---- call.c --------------------------------------------------------------------------------------------- */
 

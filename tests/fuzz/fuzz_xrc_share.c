@@ -501,7 +501,7 @@ static void expect_packet(struct resp_state *state, const uint8_t *packet)
 
 static uint32_t lend(uint8_t *bytes)
 {
-	struct xrc_lend m = {.head = {XRC_VERSION, XRC_LEND, {0}, lent_qpn(), 5, ++other.lease},
+	struct xrc_lend m = {.head = {XRC_VERSION, XRC_LEND, 0, lent_qpn(), 5, ++other.lease},
 			     .domain = name,
 			     .attr = attr_of_target()};
 	uint8_t bits = byte();
@@ -572,7 +572,7 @@ static uint32_t call_verb(uint8_t *bytes)
 static uint32_t small_message(uint8_t *bytes, uint8_t choice)
 {
 	struct xrc_credit credit = {.head = head_of(XRC_CREDIT, XRC_RESPONSE), .responses = byte() % 66};
-	struct xrc_end end = {.head = {XRC_VERSION, XRC_END, {0}, lent_qpn(), 5, 0}};
+	struct xrc_end end = {.head = {XRC_VERSION, XRC_END, 0, lent_qpn(), 5, 0}};
 	struct xrc_event event = {.head = {.version = XRC_VERSION, .kind = XRC_EVENT, .qpn = RANGE(OTHER) | 1},
 				  .domain = name,
 				  .type = byte()};

@@ -175,6 +175,7 @@ static void xrc_call__events_reach_those_who_opened_the_target(void **state)
 	}
 }
 
+/** A NIC is one user, however often it has opened the target. */
 static void xrc_call__a_target_lives_as_long_as_it_is_open(void **state)
 {
 	(void)state;
@@ -188,7 +189,7 @@ static void xrc_call__a_target_lives_as_long_as_it_is_open(void **state)
 		assert_int_equal(nic_xrc_target_leave(o->qp), times > 0);
 		if (!times)
 			assert_int_equal(nic_qp_destroy(o->qp), 0);
-		for (unsigned k = 0; k < times; k++) {
+		if (times) {
 			assert_true(target_exists(rig, qpn));
 			send_one(rig, G);
 			send_one(rig, O);

@@ -8,6 +8,7 @@
 
 #include <stdlib.h>
 
+#include "core.h"
 #include "event.h"
 #include "opcode.h"
 #include "share.h"
@@ -141,6 +142,28 @@ static void xrc_share__strangers_cannot_repeat_messages(void **state)
 	free(before);
 }
 
+/** A WRITE with immediate data, the only other request that an endpoint reports. */
+static void xrc_share__writes_do_nothing(void **state)
+{
+	const struct nic_rdm_remote remote = {0};
+	const struct nic_rdm_rma rma = {.flags = NIC_RDM_DATA, .remote = &remote, .n_remote = 1, .data = 7};
+
+	(void)state;
+	for (unsigned member = 0; member < 2; member++) {
+		struct share_rig *rig = share_create(1, false);
+		struct nic *g = rig->node[G].nic;
+
+		rig->node[S].member = member;
+		assert_int_equal(nic_rdm_rma(nic_rdm_peer_get(rig->node[S].ep, &rig->node[G].addr), &rma), 0);
+		share_run(rig, SHARE_SECOND);
+		assert_int_equal(g->counters[NIC_CNT_xrc_strange], member);
+		if (!member) /* the calls of others are ignored: they cannot connect */
+			assert_true(g->counters[NIC_CNT_rdm_calls_ignored] > 0);
+		check_works(rig);
+		share_destroy(rig);
+	}
+}
+
 static void xrc_share__nonsense_in_messages_crashes_nothing(void **state)
 {
 	(void)state;
@@ -204,7 +227,7 @@ static void lend(struct share_rig *rig, uint32_t qpn, enum op_pos pos, const str
 	p.xrc_srqn = nic_srq_num(g->srq);
 	p.payload = payload;
 	p.payload_len = sizeof(payload);
-	out.m = (struct xrc_lend){.head = {XRC_VERSION, XRC_LEND, {0}, qpn, 5, state->epsn},
+	out.m = (struct xrc_lend){.head = {XRC_VERSION, XRC_LEND, 0, qpn, 5, state->epsn},
 				  .domain = g->xrcd->name,
 				  .state = *state,
 				  .attr = rig->attr};
@@ -245,6 +268,86 @@ static void xrc_share__a_member_cannot_write_to_a_receive_that_is_over(void **st
 	lend(rig, qpn, OP_MIDDLE, &s);
 	for (unsigned b = SHARE_MTU; b < 6 * 1024; b++)
 		assert_int_equal(g->arena[BUFFER + 2 * 1024 + b], 0);
+	share_destroy(rig);
+}
+
+/** Let I's next request be lent to S, which receives the LEND. */
+static void lend_to_member(struct share_rig *rig, struct xrc_lend *lend)
+{
+	static uint8_t room[XRC_MSG_MAX];
+	const struct nic_iov iov = {room, sizeof(room)};
+	struct nic_send_wr wr = share_wr(rig, O, NIC_WR_SEND, 0, 100, 0);
+
+	wr.srqn = nic_srq_num(rig->node[O].srq) + ((S - O) << 16);
+	assert_int_equal(
+		nic_rdm_recv(rig->node[S].ep, &(struct nic_rdm_recv){.context = room, .iov = &iov, .n_iov = 1}), 0);
+	assert_int_equal(nic_post_send(rig->node[I].qp, &wr), 0);
+	share_run(rig, SHARE_SECOND / 100);
+	memcpy(lend, room, sizeof(*lend));
+	assert_int_equal(lend->head.kind, XRC_LEND);
+}
+
+/** A state with a SEND in progress to the owner's SRQ would have the owner write to its last receive again. */
+static void xrc_share__a_member_cannot_return_a_receive_of_the_owner(void **state)
+{
+	struct share_rig *rig = create_with_member();
+	struct share_node *o = &rig->node[O];
+	struct xrc_return ret = {.verdict = XRC_DONE};
+	struct xrc_lend lend;
+
+	(void)state;
+	share_recv(o, 1, BUFFER, 1024);
+	share_post(rig, O, NIC_WR_SEND, 0, 100, 0);
+	share_expect(&rig->node[I], NIC_WC_SUCCESS);
+	share_expect(o, NIC_WC_SUCCESS);
+	lend_to_member(rig, &lend);
+	ret.head = lend.head;
+	ret.head.kind = XRC_RETURN;
+	ret.state = lend.state;
+	ret.state.epsn++;
+	ret.state.open = op_find(OP_XRC, OP_SEND, OP_FIRST, OP_PLAIN)->value;
+	ret.state.srqn = nic_srq_num(o->srq);
+	ret.state.received = 300;
+	tell(rig, O, &ret, sizeof(ret), 0);
+	share_expect(&rig->node[I], NIC_WC_REM_INV_REQ_ERR);
+	assert_int_equal(nic_qp_state(o->qp), NIC_QPS_ERR);
+	share_destroy(rig);
+}
+
+/** The owner asks again, and a member that does not answer then keeps only its own request from being executed. */
+static void xrc_share__a_member_that_does_not_answer_is_asked_again(void **state)
+{
+	struct share_rig *rig = create_with_member();
+	struct share_node *o = &rig->node[O];
+	struct xrc_return ret = {.verdict = XRC_NO_MEMORY};
+	struct xrc_lend lend, again;
+
+	(void)state;
+	rig->attr.timeout = 0;
+	share_connect(rig, 5, 7);
+	lend_to_member(rig, &lend);
+	assert_int_equal(lend.head.copy, 0);
+	share_run(rig, SHARE_SECOND);
+	{
+		static uint8_t room[XRC_MSG_MAX];
+		const struct nic_iov iov = {room, sizeof(room)};
+
+		nic_rdm_recv(rig->node[S].ep, &(struct nic_rdm_recv){.context = room, .iov = &iov, .n_iov = 1});
+		share_run(rig, 10 * SHARE_SECOND);
+		memcpy(&again, room, sizeof(again));
+	}
+	assert_true(again.head.copy > 0);
+	again.head.copy = 0;
+	assert_memory_equal(&again, &lend, sizeof(lend));
+	ret.head = lend.head;
+	ret.head.kind = XRC_RETURN;
+	tell(rig, O, &ret, sizeof(ret), 0);
+	share_run(rig, SHARE_SECOND / 100);
+	assert_non_null(o->qp->lent->borrower); /* this was the answer to the first copy */
+	ret.head.copy = o->qp->lent->copy;
+	tell(rig, O, &ret, sizeof(ret), 0);
+	share_run(rig, SHARE_SECOND / 100);
+	assert_null(o->qp->lent->borrower);
 	share_destroy(rig);
 }
 
@@ -292,15 +395,78 @@ static void xrc_share__a_member_tells_only_events_of_its_targets(void **state)
 	share_destroy(rig);
 }
 
+/** S has no room for messages from now on. */
+static void stop_receiving(struct share_rig *rig)
+{
+	struct share_node *s = &rig->node[S];
+	const struct nic_rdm_init init = {
+		.pd = s->pd, .addr = s->addr, .max_unexpected = 1, .done = rig_done, .ctx = rig};
+
+	nic_rdm_destroy(s->ep);
+	assert_int_equal(nic_rdm_create(s->nic, &init, &s->ep), 0);
+}
+
+/** S makes calls about O's target. */
+static void ask(struct share_rig *rig, unsigned n)
+{
+	static struct xrc_call out;
+
+	out = (struct xrc_call){
+		.head = {.version = XRC_VERSION, .kind = XRC_CALL, .qpn = rig->target},
+		.domain = rig->node[O].xrcd->name,
+		.verb = NIC_XRC_QUERY,
+	};
+	for (unsigned k = 0; k < n; k++)
+		tell(rig, O, &out, sizeof(out), 0);
+}
+
+static void xrc_share__a_member_that_does_not_receive_holds_up_nobody(void **state)
+{
+	struct share_rig *rig = create_with_member();
+	uint64_t begun;
+
+	(void)state;
+	stop_receiving(rig);
+	ask(rig, 4000); /* more than the endpoint can have in flight */
+	begun = rig->now;
+	check_works(rig);
+	assert_true(rig->now - begun < SHARE_SECOND); /* long before the connection to S is given up */
+	assert_true(xrc_unsent(nic_rdm_peer_find(rig->node[O].nic->xrc_share->rdm, &rig->node[S].addr)) > 1000);
+	share_destroy(rig);
+}
+
+static void xrc_share__a_member_that_does_not_receive_is_not_heard_for_ever(void **state)
+{
+	struct share_rig *rig = create_with_member();
+	const struct nic *o = rig->node[O].nic;
+
+	(void)state;
+	stop_receiving(rig);
+	ask(rig, XRC_UNSENT_MAX + 2000);
+	assert_true(o->counters[NIC_CNT_xrc_unheard] > 500);
+	check_works(rig);
+	assert_true(xrc_unsent(nic_rdm_peer_find(o->xrc_share->rdm, &rig->node[S].addr)) <= XRC_UNSENT_MAX);
+	rig->node[S].deaf = true;
+	share_run(rig, 40 * SHARE_SECOND); /* the connection is lost twice */
+	assert_int_equal(xrc_unsent(nic_rdm_peer_find(o->xrc_share->rdm, &rig->node[S].addr)), 0);
+	check_works(rig);
+	share_destroy(rig);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(xrc_share__nonsense_from_strangers_does_nothing),
 		cmocka_unit_test(xrc_share__strangers_cannot_repeat_messages),
+		cmocka_unit_test(xrc_share__writes_do_nothing),
 		cmocka_unit_test(xrc_share__nonsense_in_messages_crashes_nothing),
 		cmocka_unit_test(xrc_share__a_member_cannot_write_to_a_receive_that_is_over),
+		cmocka_unit_test(xrc_share__a_member_cannot_return_a_receive_of_the_owner),
+		cmocka_unit_test(xrc_share__a_member_that_does_not_answer_is_asked_again),
 		cmocka_unit_test(xrc_share__a_member_cannot_take_the_qpns_of_others),
 		cmocka_unit_test(xrc_share__a_member_tells_only_events_of_its_targets),
+		cmocka_unit_test(xrc_share__a_member_that_does_not_receive_holds_up_nobody),
+		cmocka_unit_test(xrc_share__a_member_that_does_not_receive_is_not_heard_for_ever),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -8,6 +8,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "core.h"
+#include "share.h"
+
 #define PAIRS	 4u
 #define EACH	 60u /* requests of an initiator */
 #define SERIES	 100u
@@ -213,6 +216,80 @@ static void xrc_share__a_network_may_part_and_join(void **state)
 	}
 }
 
+/** The connection is lost, and then the guest has no memory for some time: the request is executed in the end. */
+static void xrc_share__a_lost_request_may_be_refused_for_memory(void **state)
+{
+	struct share_rig *rig = share_create(1, false);
+	struct nic *g = rig->node[G].nic;
+	uint32_t max_qp = g->cfg.limits.max_qp;
+
+	(void)state;
+	rig->attr.timeout = 21;
+	share_connect(rig, 5, 7);
+	share_drop(&rig->node[G], true);
+	share_post(rig, G, NIC_WR_RDMA_READ, FROM, 100, WORD);
+	share_run(rig, 10 * SHARE_SECOND + SHARE_SECOND / 2);
+	g->cfg.limits.max_qp = g->n_qp + 1;
+	share_drop(&rig->node[G], false);
+	share_run(rig, SHARE_SECOND);
+	g->cfg.limits.max_qp = max_qp;
+	assert_true(share_await(rig, rig->node[I].cq, 1, 200 * SHARE_SECOND));
+	share_expect(&rig->node[I], NIC_WC_SUCCESS);
+	share_destroy(rig);
+}
+
+/** While the owner's process is stopped, all responses that the guest may send are lost with two connections. */
+static void xrc_share__responses_may_be_lost(void **state)
+{
+	struct share_rig *rig = share_create(1, false);
+	struct xrc_share *share = rig->node[G].nic->xrc_share;
+	struct nic *o = rig->node[O].nic;
+
+	(void)state;
+	rig->attr.timeout = 21;
+	share_connect(rig, 5, 7);
+	share_post(rig, G, NIC_WR_RDMA_READ, FROM, 30000, WORD);
+	while (list_empty(&share->guests))
+		share_step(rig);
+	rig->node[O].nic = NULL;
+	share_run(rig, 25 * SHARE_SECOND);
+	rig->node[O].nic = o;
+	assert_true(share_await(rig, rig->node[I].cq, 1, 600 * SHARE_SECOND));
+	share_expect(&rig->node[I], NIC_WC_SUCCESS);
+	share_run(rig, SHARE_SECOND);
+	assert_int_equal(try_one(rig, G, 5), NIC_WC_SUCCESS);
+	share_destroy(rig);
+}
+
+/** The guest's process closes the domain while a request is lent to it, and opens it again. What was executed is not
+ *  executed again. */
+static void xrc_share__a_domain_may_be_opened_again(void **state)
+{
+	struct share_rig *rig = share_create(1, false);
+	struct share_node *g = &rig->node[G];
+	struct xrc_share *share = g->nic->xrc_share;
+	const struct nic_xrc_name name = g->xrcd->name;
+
+	(void)state;
+	rig->attr.timeout = 0;
+	share_connect(rig, 5, 7);
+	share_post(rig, G, NIC_WR_RDMA_READ, FROM, 30000, WORD);
+	while (list_empty(&share->guests))
+		share_step(rig);
+	assert_int_equal(nic_srq_destroy(g->srq), 0);
+	assert_int_equal(nic_xrcd_free(g->xrcd), 0);
+	assert_int_equal(nic_xrcd_alloc(g->nic, &g->xrcd), 0);
+	nic_xrcd_share(g->xrcd, &name);
+	assert_int_equal(nic_srq_create_xrc(g->pd, g->xrcd, g->cq, 64, 4, 0, NULL, &g->srq), 0);
+	assert_true(share_await(rig, rig->node[I].cq, 1, 60 * SHARE_SECOND));
+	share_expect(&rig->node[I], NIC_WC_REM_INV_REQ_ERR);
+	share_connect(rig, 8, 9);
+	share_run(rig, SHARE_SECOND);
+	assert_true(list_empty(&share->late));
+	assert_int_equal(try_one(rig, G, 5), NIC_WC_SUCCESS);
+	share_destroy(rig);
+}
+
 static void xrc_share__a_guest_may_begin_anew(void **state)
 {
 	(void)state;
@@ -336,6 +413,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_teardown(xrc_share__nics_lend_to_each_other, teardown),
 		cmocka_unit_test(xrc_share__a_network_may_part_and_join),
+		cmocka_unit_test(xrc_share__a_lost_request_may_be_refused_for_memory),
+		cmocka_unit_test(xrc_share__responses_may_be_lost),
+		cmocka_unit_test(xrc_share__a_domain_may_be_opened_again),
 		cmocka_unit_test(xrc_share__a_guest_may_begin_anew),
 		cmocka_unit_test(xrc_share__an_owner_may_begin_anew),
 		cmocka_unit_test(xrc_share__an_overflowed_cq_ends_the_connection),

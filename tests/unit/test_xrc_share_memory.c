@@ -8,12 +8,15 @@
 
 #include <stdlib.h>
 
+#include "share.h"
+
 #define WORD	32768u
 #define BUFFER	65536u
 #define LONGEST 4096u
 #define SERIES	200u
 
 static uint32_t one_of; /* how seldom allocations fail; 0: never */
+static size_t none_of;	/* allocations of this size fail; 0: none */
 static uint64_t failures, number;
 
 void *__real_calloc(size_t n, size_t size);
@@ -37,6 +40,8 @@ static bool fails(void)
 
 void *__wrap_calloc(size_t n, size_t size)
 {
+	if (none_of && n * size == none_of)
+		return NULL;
 	return fails() ? NULL : __real_calloc(n, size);
 }
 
@@ -125,10 +130,31 @@ static void xrc_share__without_memory_requests_fail_and_nothing_else(void **stat
 	assert_true(failures > SERIES);
 }
 
+/** For a refusal there is no memory: the owner asks again. The peer sends its request once only. */
+static void xrc_share__a_refusal_without_memory_follows(void **state)
+{
+	struct share_rig *rig = share_create(1, false);
+
+	(void)state;
+	rig->attr.timeout = 0;
+	share_connect(rig, 3, 4);
+	rig->node[O].banned = true;
+	none_of = sizeof(struct xrc_msg) + sizeof(struct xrc_return);
+	share_recv(&rig->node[G], 1, BUFFER, LONGEST);
+	share_post(rig, G, NIC_WR_SEND, 0, 100, 0);
+	share_run(rig, SHARE_SECOND);
+	assert_int_equal(nic_cq_count(rig->node[I].cq), 0);
+	none_of = 0;
+	share_run(rig, 10 * SHARE_SECOND);
+	share_expect(&rig->node[I], NIC_WC_REM_INV_REQ_ERR);
+	share_destroy(rig);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(xrc_share__without_memory_requests_fail_and_nothing_else),
+		cmocka_unit_test(xrc_share__a_refusal_without_memory_follows),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -77,9 +77,9 @@ static void remotes_remove(const struct shim_qp *qp)
 	}
 }
 
-/* Open a target QP of another process. The process is one user of that QP, however many structures it has: the first
- * opens the QP, and the last closes it. The structure is in the list before the call is done, so that another thread
- * that opens the QP meanwhile is not the first as well. Engine lock held; it is released meanwhile. */
+/* Open a target QP of another process. The process is one user of that QP, however many structures it has, until the
+ * last of them closes it. The structure is in the list before the call is done, so that another thread that closes the
+ * QP meanwhile does not think that its structure is the last. Engine lock held; it is released meanwhile. */
 static int remote_open(struct shim_qp *qp, uint32_t qpn)
 {
 	struct shim_xrc_file *file = qp->xrcd->file;
@@ -88,8 +88,6 @@ static int remote_open(struct shim_qp *qp, uint32_t qpn)
 
 	if (!file || !file->shared || !qpn)
 		return -EINVAL;
-	if (is_open(file, qpn))
-		call.verb = NIC_XRC_QUERY;
 	qp->remote_qpn = qpn;
 	qp->next_remote = file->remotes;
 	file->remotes = qp;
@@ -100,7 +98,7 @@ static int remote_open(struct shim_qp *qp, uint32_t qpn)
 		return 0;
 	}
 	remotes_remove(qp);
-	if (err == -ETIMEDOUT && !is_open(file, qpn))
+	if ((err == -ETIMEDOUT || err == -ENODEV) && !is_open(file, qpn))
 		call_close(qp); /* it may have been opened nevertheless */
 	return err;
 }

@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * send.c - the messages of a NIC to others that share its XRC domains; see share.h. Each other NIC has a queue of its
+ * own, and only so many messages to it are in flight: a process that is stopped holds up the messages to itself only.
+ */
+#include "share.h"
+
+struct xrc_msg *xrc_msg_new(enum xrc_kind kind, uint32_t qpn, size_t len)
+{
+	struct xrc_head head = {.version = XRC_VERSION, .kind = (uint8_t)kind, .qpn = qpn};
+	struct xrc_msg *msg = calloc(1, sizeof(*msg) + len);
+
+	if (!msg)
+		return NULL;
+	msg->len = (uint32_t)len;
+	memcpy(msg->bytes, &head, sizeof(head));
+	return msg;
+}
+
+/* ---- links ---------------------------------------------------------------------------------------------- */
+
+static struct xrc_link *link_of(const struct nic_rdm_peer *peer)
+{
+	uint64_t user = nic_rdm_peer_user(peer);
+
+	return user == UINT64_MAX ? NULL : (struct xrc_link *)(uintptr_t)user;
+}
+
+static struct xrc_link *link_get(struct xrc_share *share, struct nic_rdm_peer *peer)
+{
+	struct xrc_link *link = link_of(peer);
+
+	if (link)
+		return link;
+	link = calloc(1, sizeof(*link));
+	if (!link)
+		return NULL;
+	list_init(&link->ready);
+	list_init(&link->unsent);
+	list_append(&share->links, &link->node);
+	nic_rdm_peer_set_user(peer, (uintptr_t)link);
+	return link;
+}
+
+uint32_t xrc_unsent(const struct nic_rdm_peer *peer)
+{
+	const struct xrc_link *link = link_of(peer);
+
+	return link ? link->n_unsent : 0;
+}
+
+static void note_ready(struct xrc_share *share, struct xrc_link *link)
+{
+	if (list_empty(&link->ready) && !list_empty(&link->unsent) && link->n_sent < XRC_FLIGHT)
+		list_append(&share->ready, &link->ready);
+}
+
+/* Put the message into its link's queue, before the node `place`, or if that is NULL, at the end. */
+static void enqueue(struct xrc_share *share, struct xrc_link *link, struct list *place, struct xrc_msg *msg)
+{
+	list_append(place ? place : &link->unsent, &msg->node);
+	link->n_unsent++;
+	note_ready(share, link);
+}
+
+void xrc_post(struct xrc_share *share, struct nic_rdm_peer *peer, struct xrc_msg *msg)
+{
+	struct xrc_link *link = link_get(share, peer);
+
+	msg->peer = peer;
+	if (link)
+		enqueue(share, link, NULL, msg);
+	else
+		list_append(&share->failed, &msg->node);
+	share->nic->owners_due = true;
+}
+
+/* ---- sending -------------------------------------------------------------------------------------------- */
+
+void xrc_sent(struct xrc_share *share, struct xrc_msg *msg, bool delivered)
+{
+	struct xrc_link *link = link_of(msg->peer);
+
+	share->landed = true;
+	list_remove(&msg->node);
+	link->n_sent--;
+	note_ready(share, link);
+	if (delivered)
+		free(msg);
+	else
+		list_append(&share->failed, &msg->node);
+}
+
+/* Send the first message to another NIC. It may be done before nic_rdm_send() returns. @return false: not now. */
+static bool send_first(struct xrc_share *share, struct xrc_link *link)
+{
+	struct xrc_msg *msg = list_entry(list_pop(&link->unsent), struct xrc_msg, node);
+	struct nic_iov iov = {msg->bytes, msg->len};
+	int err;
+
+	link->n_unsent--;
+	link->n_sent++;
+	list_append(&share->sent, &msg->node);
+	err = nic_rdm_send(msg->peer, &(struct nic_rdm_send){.context = msg, .iov = &iov, .n_iov = 1});
+	if (!err)
+		return true;
+	list_remove(&msg->node);
+	link->n_sent--;
+	enqueue(share, link, link->unsent.next, msg);
+	if (err == -ENOMEM)
+		xrc_watch(share);
+	return false;
+}
+
+bool xrc_flush(struct xrc_share *share)
+{
+	struct list ready;
+
+	share->landed = false;
+	list_init(&ready);
+	list_append_all(&ready, &share->ready);
+	while (!list_empty(&ready)) {
+		struct xrc_link *link = list_entry(list_pop(&ready), struct xrc_link, ready);
+
+		while (!list_empty(&link->unsent) && link->n_sent < XRC_FLIGHT)
+			if (!send_first(share, link))
+				break;
+	}
+	return !list_empty(&share->failed) || (share->landed && !list_empty(&share->ready));
+}
+
+/* ---- messages that were not delivered, or may not have been -------------------------------------------- */
+
+static bool sends_again(struct xrc_share *share, struct xrc_msg *msg)
+{
+	static const bool repeats[XRC_KINDS] = {
+		[XRC_RESPONSE] = true, [XRC_CREDIT] = true, [XRC_RETURN] = true, [XRC_END] = true, [XRC_RESULT] = true};
+	struct xrc_head head;
+
+	memcpy(&head, msg->bytes, sizeof(head));
+	if (head.kind == XRC_LEND)
+		return !msg->again && lend_renew(share, msg->peer, msg->bytes);
+	return !msg->again && repeats[head.kind];
+}
+
+static void give_up(struct xrc_share *share, struct xrc_msg *msg)
+{
+	struct xrc_head head;
+
+	memcpy(&head, msg->bytes, sizeof(head));
+	if (head.kind == XRC_CALL)
+		call_failed(share, msg->bytes);
+	else if (head.kind == XRC_LEND || head.kind == XRC_CREDIT)
+		lend_failed(share, msg->peer, msg->bytes);
+	else if (head.kind == XRC_RESPONSE)
+		guest_failed(share, msg->peer, msg->bytes);
+	free(msg);
+}
+
+/* The second connection was lost, too: what was to be sent after it is not tried. */
+static void give_up_unsent(struct xrc_share *share, struct xrc_link *link)
+{
+	for (struct list *n = link->unsent.next; n != &link->unsent; n = n->next)
+		list_entry(n, struct xrc_msg, node)->again = true;
+	list_append_all(&share->failed, &link->unsent);
+	link->n_unsent = 0;
+	list_remove(&link->ready);
+}
+
+bool xrc_send_failed(struct xrc_share *share)
+{
+	bool had = !list_empty(&share->failed);
+
+	while (!list_empty(&share->failed)) { /* the last first: each goes before what was not sent */
+		struct xrc_msg *msg = list_entry(share->failed.prev, struct xrc_msg, node);
+		struct xrc_link *link = link_get(share, msg->peer);
+
+		list_remove(&msg->node);
+		if (link && msg->again)
+			give_up_unsent(share, link);
+		if (!link || !sends_again(share, msg)) {
+			give_up(share, msg);
+			continue;
+		}
+		msg->again = true;
+		enqueue(share, link, link->unsent.next, msg);
+	}
+	return had;
+}
+
+static void free_all(struct list *msgs)
+{
+	while (!list_empty(msgs))
+		free(list_entry(list_pop(msgs), struct xrc_msg, node));
+}
+
+void xrc_send_fini(struct xrc_share *share)
+{
+	while (!list_empty(&share->links)) {
+		struct xrc_link *link = list_entry(list_pop(&share->links), struct xrc_link, node);
+
+		free_all(&link->unsent);
+		free(link);
+	}
+	free_all(&share->sent);
+	free_all(&share->failed);
+}
