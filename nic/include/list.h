@@ -65,4 +65,15 @@ static inline struct list *list_pop(struct list *head)
 	return first;
 }
 
+/** Remove the last node of a list that is not empty. */
+static inline struct list *list_pop_last(struct list *head)
+{
+	struct list *last = head->prev;
+
+	head->prev = last->prev;
+	last->prev->next = head;
+	list_init(last);
+	return last;
+}
+
 #endif

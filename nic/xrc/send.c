@@ -172,10 +172,9 @@ bool xrc_send_failed(struct xrc_share *share)
 	bool had = !list_empty(&share->failed);
 
 	while (!list_empty(&share->failed)) { /* the last first: each goes before what was not sent */
-		struct xrc_msg *msg = list_entry(share->failed.prev, struct xrc_msg, node);
+		struct xrc_msg *msg = list_entry(list_pop_last(&share->failed), struct xrc_msg, node);
 		struct xrc_link *link = link_get(share, msg->peer);
 
-		list_remove(&msg->node);
 		if (link && msg->again)
 			give_up_unsent(share, link);
 		if (!link || !sends_again(share, msg)) {
