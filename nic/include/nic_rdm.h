@@ -103,8 +103,8 @@ struct nic_rdm_done {
 			  * nic_rdm_flags: DATA of a RECV or REMOTE_WRITE, MULTI, OPERATED */
 	uint32_t status; /* enum nic_rdm_status or enum nic_wc_status */
 	uint32_t vendor_err;
-	struct nic_rdm_peer *peer; /* the request's target, or the message's sender; NULL: a RECV that failed without
-				    * a message */
+	struct nic_rdm_peer *peer; /* the request's target, or the message's sender, valid as long as the endpoint;
+				    * NULL: a RECV that failed without a message */
 	void *buf;		   /* RECV: where the message is */
 	uint64_t len;		   /* bytes transferred */
 	uint64_t overflow;	   /* RECV: how many bytes of the message did not fit in the buffer */
