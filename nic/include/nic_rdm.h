@@ -170,7 +170,7 @@ struct nic_rdm_init {
 	 *  memory. A request can set both. A request with several segments, or larger than a packet, is reported
 	 *  more than once. Same rules as `done`. */
 	void (*served)(void *ctx, struct nic_rdm_peer *peer, uint32_t rkey, bool read, bool write);
-	/** NULL, or called when an endpoint at this address connects: whether it may. Same rules as `done`. */
+	/** NULL, or called when an endpoint at this address connects. Same rules as `done`. @return whether it may */
 	bool (*admits)(void *ctx, const struct nic_rdm_addr *from);
 	/** Not NULL: the endpoint has a single peer, which the nic_rdm_cm_ functions connect, and this callback
 	 *  receives the connection events. Same rules as `done`. */

@@ -19,8 +19,7 @@ struct nic_xrc_name {
 
 /** A verb on a target QP of another process. */
 enum nic_xrc_verb {
-	NIC_XRC_OPEN, /* let this NIC be a user of the QP, as its creator is one: the QP lives as long as it has users
-		       */
+	NIC_XRC_OPEN, /* this NIC becomes a user of the QP, as its creator is: the QP lives as long as it has users */
 	NIC_XRC_QUERY,
 	NIC_XRC_MODIFY, /* as nic_qp_modify */
 	NIC_XRC_CLOSE,	/* this NIC ceases to be a user of the QP */

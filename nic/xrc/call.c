@@ -38,7 +38,7 @@ void nic_xrc_call(struct nic_xrcd *xrcd, struct nic_xrc_call *call)
 	if (share && xrcd->sharing && share->init.find(share->init.ctx, xrcd, call->qpn, &addr))
 		peer = nic_rdm_peer_get(share->rdm, &addr);
 	call->peer = peer;
-	msg = peer ? xrc_msg_new(XRC_CALL, call->qpn, sizeof(*out)) : NULL;
+	msg = peer && xrc_link_have(share, peer) ? xrc_msg_new(XRC_CALL, call->qpn, sizeof(*out)) : NULL;
 	if (!msg) {
 		call_done(call, peer ? -ENOMEM : -EINVAL);
 		return;

@@ -40,7 +40,7 @@ static void guest_destroy(struct xrc_lent *lent)
 	free(lent);
 }
 
-/* A guest that was destroyed before the owner had ended it. @return NULL: there was none */
+/* A guest that was destroyed before its owner sent END. @return NULL: there was none */
 static struct xrc_lent *late_find(struct xrc_share *share, uint32_t qpn, const struct nic_rdm_peer *owner)
 {
 	for (struct list *n = share->late.next; n != &share->late; n = n->next) {
@@ -73,6 +73,14 @@ void guests_prune(struct xrc_share *share)
 		next = n->next;
 		if (!share->init.shares(share->init.ctx, lent->qp->xrcd, &addr))
 			guest_destroy(lent);
+	}
+	for (struct list *n = share->late.next, *next; n != &share->late; n = next) {
+		struct xrc_lent *lent = list_entry(n, struct xrc_lent, guest);
+		struct nic_rdm_addr addr = nic_rdm_peer_address(lent->owner);
+
+		next = n->next;
+		if (!xrc_is_member(share, &addr))
+			late_forget(lent);
 	}
 }
 
@@ -212,7 +220,6 @@ static void refuse(struct xrc_share *share, struct nic_rdm_peer *owner, const st
 		   enum xrc_verdict verdict)
 {
 	struct xrc_msg *msg = answer_new(XRC_RETURN, head, sizeof(struct xrc_return));
-
 	struct xrc_return *ret;
 
 	if (!msg)

@@ -2,7 +2,7 @@
 /*
  * lend.c - the owner of an XRC target: keeps the target's packets while another NIC has the target's state, or while
  * responses that another NIC made wait to be sent, and lends the state with the packets that are for SRQs of other
- * NICs; see share.h.
+ * NICs (route.c); see share.h.
  */
 #include "share.h"
 
@@ -83,58 +83,7 @@ struct xrc_holder *lend_holder(struct xrc_lent *lent, struct nic_rdm_peer *peer)
 	return holder;
 }
 
-/* ---- which packets other NICs execute ------------------------------------------------------------------- */
-
-static bool is_own(const struct xrc_share *share, const struct nic_rdm_addr *addr)
-{
-	return addr->port == share->init.addr.port && memcmp(&addr->gid, &share->init.addr.gid, sizeof(addr->gid)) == 0;
-}
-
-/** Whether another NIC has this SRQ, and which. @param peer NULL: no memory */
-static bool peer_find(const struct nic_qp *qp, uint32_t srqn, struct nic_rdm_peer **peer)
-{
-	struct xrc_share *share = qp->nic->xrc_share;
-	struct nic_rdm_addr addr;
-	bool found = share->init.find(share->init.ctx, qp->xrcd, srqn, &addr) && !is_own(share, &addr) &&
-		     nic_rdm_peer_may_be(share->rdm, &addr);
-
-	*peer = found ? nic_rdm_peer_get(share->rdm, &addr) : NULL;
-	return found;
-}
-
-/* As peer_find(), but the NIC that was found last is believed to be there still. */
-static bool peer_of(const struct nic_qp *qp, uint32_t srqn, struct nic_rdm_peer **peer)
-{
-	struct xrc_lent *lent = qp->lent;
-	bool found;
-
-	if (lent && lent->known && lent->known_srqn == srqn) {
-		*peer = lent->known;
-		return true;
-	}
-	found = peer_find(qp, srqn, peer);
-	if (lent) {
-		lent->known_srqn = srqn;
-		lent->known = *peer;
-	}
-	return found;
-}
-
-/** Whether another NIC has to execute this packet, and which. @param peer NULL: no memory */
-static bool is_foreign(const struct nic_qp *qp, const struct packet *p, struct nic_rdm_peer **peer)
-{
-	const struct responder *resp = &qp->resp;
-	int32_t ahead = psn_diff(p->psn, resp->epsn);
-
-	/* If another SRQ is named in the middle of a message, its first SRQ's NIC has the receive, and refuses that. */
-	uint32_t srqn = ahead == 0 && resp->open ? resp->srqn : p->xrc_srqn;
-
-	if (ahead > 0 || xrc_srq(qp->xrcd, srqn))
-		return false;
-	if (ahead < 0 && (p->op->kind == OP_SEND || p->op->kind == OP_WRITE))
-		return false; /* a duplicate: an ACK is the answer */
-	return peer_of(qp, srqn, peer);
-}
+/* ---- keeping packets ------------------------------------------------------------------------------------ */
 
 static bool is_busy(const struct xrc_lent *lent)
 {
@@ -145,7 +94,7 @@ static bool borrower_is_there(const struct xrc_lent *lent)
 {
 	struct nic_rdm_peer *peer;
 
-	return peer_find(lent->qp, lent->lent_srqn, &peer) && (!peer || peer == lent->borrower);
+	return route_find(lent->qp, lent->lent_srqn, &peer) && (!peer || peer == lent->borrower);
 }
 
 static void take_back(struct xrc_lent *lent)
@@ -174,7 +123,7 @@ bool lend_keep(struct nic_qp *qp, const struct packet *p)
 
 	if (!share || (lent && (lent->is_guest || lent->processing)))
 		return false;
-	if (!(lent && is_busy(lent)) && !is_foreign(qp, p, &peer))
+	if (!(lent && is_busy(lent)) && !route_is_foreign(qp, p, &peer))
 		return false;
 	lent = lend_get(share, qp);
 	if (lent && lent->borrower && share->nic->now - lent->lent_ns > LATE_NS) {
@@ -218,6 +167,7 @@ static bool lend_send(struct xrc_share *share, struct xrc_lent *lent, struct nic
 	resp_state_save(lent->qp, &lend->state);
 	msg->len = (uint32_t)sizeof(*lend) + xrc_packet_write(&e->p, msg->bytes + sizeof(*lend));
 	lent->asked_ns = share->nic->now;
+	lent->on_its_way = true;
 	xrc_post(share, peer, msg);
 	return true;
 }
@@ -228,7 +178,7 @@ static bool lend(struct xrc_share *share, struct xrc_lent *lent, struct xrc_pack
 
 	lent->lease++;
 	lent->copy = 0;
-	if (!holder || !lend_send(share, lent, peer, e))
+	if (!holder || !xrc_link_have(share, peer) || !lend_send(share, lent, peer, e))
 		return false;
 	holder->has_guest = true;
 	lent->borrower = peer;
@@ -236,7 +186,7 @@ static bool lend(struct xrc_share *share, struct xrc_lent *lent, struct xrc_pack
 	lent->sent = 0;
 	lent->lent_ns = share->nic->now;
 	lent->lent_psn = lent->nak_psn = e->p.psn;
-	lent->lent_srqn = e->p.xrc_srqn;
+	lent->lent_srqn = route_srqn(lent->qp, &e->p);
 	list_append(&share->out, &lent->out);
 	xrc_watch(share);
 	COUNT(share->nic, xrc_lent);
@@ -247,7 +197,7 @@ static void process(struct xrc_share *share, struct xrc_lent *lent, struct xrc_p
 {
 	struct nic_rdm_peer *peer;
 
-	if (!is_foreign(lent->qp, &e->p, &peer)) {
+	if (!route_is_foreign(lent->qp, &e->p, &peer)) {
 		lent->processing = true;
 		resp_rx(lent->qp, &e->p);
 		lent->processing = false;
@@ -352,11 +302,11 @@ void lend_respond(struct nic_qp *qp, struct nic_tx_frame *frame)
 		xrc_due(qp->nic->xrc_share, lent);
 }
 
-/** Whether the state can come from a borrower: a message in progress is not for an SRQ of this NIC, which has no
- *  receive in use for it. */
-static bool is_borrowers(const struct nic_qp *qp, const struct resp_state *state)
+/** Whether the borrower may return this state: with no message in progress, or one for its own SRQ. For another, this
+ *  NIC or a third one would write to a receive that is not in use. */
+static bool may_return(const struct xrc_lent *lent, const struct resp_state *state)
 {
-	return state->open == RESP_NOT_OPEN || !xrc_srq(qp->xrcd, state->srqn);
+	return state->open == RESP_NOT_OPEN || state->srqn == lent->lent_srqn;
 }
 
 void lend_return(struct xrc_share *share, struct nic_rdm_peer *peer, const void *bytes, uint32_t len)
@@ -378,7 +328,7 @@ void lend_return(struct xrc_share *share, struct nic_rdm_peer *peer, const void 
 		is_new = lent->lent_psn == lent->qp->resp.epsn; /* else the state is that of an earlier request */
 		accepted = is_new && ret->state.epsn != lent->qp->resp.epsn;
 		if (ret->verdict != XRC_DONE ||
-		    (is_new && (!is_borrowers(lent->qp, &ret->state) || !resp_state_load(lent->qp, &ret->state)))) {
+		    (is_new && (!may_return(lent, &ret->state) || !resp_state_load(lent->qp, &ret->state)))) {
 			lost(lent);
 		} else {
 			take_back(lent);
@@ -397,6 +347,15 @@ static bool next_copy(struct xrc_lent *lent)
 		return false;
 	lent->copy++;
 	return true;
+}
+
+void lend_delivered(struct xrc_share *share, struct nic_rdm_peer *peer, const void *bytes)
+{
+	const struct xrc_lend *lend = bytes;
+	struct xrc_lent *lent = lent_find(share, &lend->head, peer);
+
+	if (lent)
+		lent->on_its_way = false;
 }
 
 bool lend_renew(struct xrc_share *share, struct nic_rdm_peer *peer, void *bytes)
@@ -428,12 +387,12 @@ void lends_remind(struct xrc_share *share)
 
 		next = n->next;
 		xrc_due(share, lent); /* a CREDIT for which there was no memory */
-		if (share->nic->now - lent->asked_ns < XRC_WATCH_NS || xrc_unsent(lent->borrower))
+		if (share->nic->now - lent->asked_ns < XRC_WATCH_NS || lent->on_its_way)
 			continue;
 		if (!borrower_is_there(lent) || !next_copy(lent))
 			lost(lent);
 		else
-			lend_send(share, lent, lent->borrower, lent->packet); /* if there is no memory, later */
+			lend_send(share, lent, lent->borrower, lent->packet); /* on failure, at the next timeout */
 	}
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * send.c - the messages of a NIC to others that share its XRC domains; see share.h. Each other NIC has a queue of its
- * own, and only so many messages to it are in flight: a process that is stopped holds up the messages to itself only.
+ * own, and at most XRC_FLIGHT messages to it are in flight: a process that is stopped holds up the messages to itself
+ * only.
  */
 #include "share.h"
 
@@ -26,20 +27,20 @@ static struct xrc_link *link_of(const struct nic_rdm_peer *peer)
 	return user == UINT64_MAX ? NULL : (struct xrc_link *)(uintptr_t)user;
 }
 
-static struct xrc_link *link_get(struct xrc_share *share, struct nic_rdm_peer *peer)
+bool xrc_link_have(struct xrc_share *share, struct nic_rdm_peer *peer)
 {
-	struct xrc_link *link = link_of(peer);
+	struct xrc_link *link;
 
-	if (link)
-		return link;
+	if (link_of(peer))
+		return true;
 	link = calloc(1, sizeof(*link));
 	if (!link)
-		return NULL;
+		return false;
 	list_init(&link->ready);
 	list_init(&link->unsent);
 	list_append(&share->links, &link->node);
 	nic_rdm_peer_set_user(peer, (uintptr_t)link);
-	return link;
+	return true;
 }
 
 uint32_t xrc_unsent(const struct nic_rdm_peer *peer)
@@ -65,13 +66,8 @@ static void enqueue(struct xrc_share *share, struct xrc_link *link, struct list 
 
 void xrc_post(struct xrc_share *share, struct nic_rdm_peer *peer, struct xrc_msg *msg)
 {
-	struct xrc_link *link = link_get(share, peer);
-
 	msg->peer = peer;
-	if (link)
-		enqueue(share, link, NULL, msg);
-	else
-		list_append(&share->failed, &msg->node);
+	enqueue(share, link_of(peer), NULL, msg);
 	share->nic->owners_due = true;
 }
 
@@ -85,13 +81,17 @@ void xrc_sent(struct xrc_share *share, struct xrc_msg *msg, bool delivered)
 	list_remove(&msg->node);
 	link->n_sent--;
 	note_ready(share, link);
-	if (delivered)
-		free(msg);
-	else
+	if (!delivered) {
 		list_append(&share->failed, &msg->node);
+		return;
+	}
+	if (((struct xrc_head *)(void *)msg->bytes)->kind == XRC_LEND)
+		lend_delivered(share, msg->peer, msg->bytes);
+	free(msg);
 }
 
-/* Send the first message to another NIC. It may be done before nic_rdm_send() returns. @return false: not now. */
+/* Send the first message to another NIC. The send may complete before nic_rdm_send() returns. @return false: not now.
+ */
 static bool send_first(struct xrc_share *share, struct xrc_link *link)
 {
 	struct xrc_msg *msg = list_entry(list_pop(&link->unsent), struct xrc_msg, node);
@@ -157,7 +157,7 @@ static void give_up(struct xrc_share *share, struct xrc_msg *msg)
 	free(msg);
 }
 
-/* The second connection was lost, too: what was to be sent after it is not tried. */
+/* The second connection was lost, too: do not try the queued messages. */
 static void give_up_unsent(struct xrc_share *share, struct xrc_link *link)
 {
 	for (struct list *n = link->unsent.next; n != &link->unsent; n = n->next)
@@ -169,15 +169,24 @@ static void give_up_unsent(struct xrc_share *share, struct xrc_link *link)
 
 bool xrc_send_failed(struct xrc_share *share)
 {
-	bool had = !list_empty(&share->failed);
+	struct list failed;
+	bool had;
 
-	while (!list_empty(&share->failed)) { /* the last first: each goes before what was not sent */
-		struct xrc_msg *msg = list_entry(list_pop_last(&share->failed), struct xrc_msg, node);
-		struct xrc_link *link = link_get(share, msg->peer);
+	for (struct list *n = share->failed.next; n != &share->failed; n = n->next) {
+		struct xrc_msg *msg = list_entry(n, struct xrc_msg, node);
 
-		if (link && msg->again)
-			give_up_unsent(share, link);
-		if (!link || !sends_again(share, msg)) {
+		if (msg->again)
+			give_up_unsent(share, link_of(msg->peer));
+	}
+	list_init(&failed);
+	list_append_all(&failed,
+			&share->failed); /* giving these up may post messages, which are not given up with them */
+	had = !list_empty(&failed);
+	while (!list_empty(&failed)) { /* the last first: each goes before what was not sent */
+		struct xrc_msg *msg = list_entry(list_pop_last(&failed), struct xrc_msg, node);
+		struct xrc_link *link = link_of(msg->peer);
+
+		if (!sends_again(share, msg)) {
 			give_up(share, msg);
 			continue;
 		}

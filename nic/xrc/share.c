@@ -36,6 +36,17 @@ struct nic_xrcd *xrc_domain(const struct xrc_share *share, const struct nic_xrc_
 	return NULL;
 }
 
+bool xrc_is_member(const struct xrc_share *share, const struct nic_rdm_addr *addr)
+{
+	for (struct list *n = share->nic->all_xrcds.next; n != &share->nic->all_xrcds; n = n->next) {
+		struct nic_xrcd *xrcd = list_entry(n, struct nic_xrcd, node);
+
+		if (xrcd->sharing && share->init.shares(share->init.ctx, xrcd, addr))
+			return true;
+	}
+	return false;
+}
+
 bool xrc_owns(const struct xrc_share *share, const struct nic_xrcd *xrcd, const struct nic_rdm_peer *peer, uint32_t qpn)
 {
 	struct nic_rdm_addr addr;
@@ -63,21 +74,12 @@ bool xrc_packet_read(const uint8_t *from, uint32_t len, struct packet *p)
 	return packet_parse(&frame, p) == PACKET_OK && p->op->service == OP_XRC;
 }
 
-/* Only NICs that share a domain may connect. */
+/* ---- the endpoint --------------------------------------------------------------------------------------- */
+
 static bool admits(void *ctx, const struct nic_rdm_addr *from)
 {
-	const struct xrc_share *share = ctx;
-
-	for (struct list *n = share->nic->all_xrcds.next; n != &share->nic->all_xrcds; n = n->next) {
-		struct nic_xrcd *xrcd = list_entry(n, struct nic_xrcd, node);
-
-		if (xrcd->sharing && share->init.shares(share->init.ctx, xrcd, from))
-			return true;
-	}
-	return false;
+	return xrc_is_member(ctx, from);
 }
-
-/* ---- the endpoint --------------------------------------------------------------------------------------- */
 
 static void receive(struct xrc_share *share, struct xrc_buffer *buffer)
 {
@@ -129,7 +131,8 @@ static void handle(struct xrc_share *share, const struct xrc_buffer *buffer)
 	if (head.version != XRC_VERSION || head.kind >= XRC_KINDS || buffer->len < rows[head.kind].min ||
 	    buffer->len > rows[head.kind].max)
 		goto strange;
-	if (rows[head.kind].asks && xrc_unsent(buffer->peer) >= XRC_UNSENT_MAX) {
+	if (!xrc_link_have(share, buffer->peer) ||
+	    (rows[head.kind].asks && xrc_unsent(buffer->peer) >= XRC_UNSENT_MAX)) {
 		COUNT(share->nic, xrc_unheard);
 		return;
 	}
@@ -203,7 +206,8 @@ void xrc_timeout(struct nic *nic)
 		guests_prune(share);
 		orphans_prune(share);
 		lends_remind(share);
-		if (!list_empty(&share->guests) || !list_empty(&share->orphans) || !list_empty(&share->out))
+		if (!list_empty(&share->guests) || !list_empty(&share->late) || !list_empty(&share->orphans) ||
+		    !list_empty(&share->out))
 			nic->xrc_ns = nic->now + XRC_WATCH_NS;
 		nic->owners_due = true; /* send what there was no memory for */
 	}
@@ -236,6 +240,7 @@ static void share_free(struct xrc_share *share)
 int nic_xrc_share_open(struct nic *nic, const struct nic_xrc_share_init *init)
 {
 	struct nic_rdm_init rdm = {.addr = init->addr,
+				   .max_tx = 32768, /* the most: for 1024 NICs that do not receive */
 				   .max_rx = XRC_BUFFERS,
 				   .max_unexpected = 65536,
 				   .strict = true,

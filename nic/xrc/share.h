@@ -6,6 +6,7 @@
  *   share.c  the endpoint, and the messages that it receives
  *   send.c   messages to be sent
  *   lend.c   the owner of a target: keeps packets, lends them with the target's state, takes the state back
+ *   route.c  which NIC executes a packet
  *   guest.c  the borrower: a target QP of its own, the guest, executes the lent packet with the lent state
  *   call.c   verbs on targets of other NICs, and their events
  *
@@ -23,12 +24,12 @@
  *
  * Only one NIC has the state at a time, and the endpoints deliver each message once and in order, so every request is
  * executed once. If the connection of the endpoints is lost, messages that may have been lost with it are sent again,
- * except CALL and EVENT, which must not be executed twice. If that fails, too, the other NIC is gone, and the target's
- * connection ends.
+ * except CALL and EVENT, which must not be executed twice. If that fails, too, the other NIC is considered gone, and
+ * the target's connection ends.
  *
- * While an answer is late, for whatever reason, the owner sends further copies of the LEND. A borrower answers a lease
- * that it has had as before, and does not execute it again; if its guest is gone, because the domain was closed, it
- * refuses the lease. The other messages have no effect the second time.
+ * While the answer to a LEND is late, for whatever reason, the owner sends further copies, one at a time. If a borrower
+ * has already seen a lease, it repeats its answer and does not execute the request again; if its guest is gone, because
+ * the domain was closed, it refuses the lease. The other messages have no effect the second time.
  *
  * Saved results stay where the request was executed: duplicates of READs and atomics name the SRQ, too, and go the same
  * way. The owner acknowledges duplicates of other requests.
@@ -51,7 +52,7 @@ enum xrc_kind { XRC_LEND, XRC_RESPONSE, XRC_CREDIT, XRC_RETURN, XRC_END, XRC_CAL
 /** Every message begins with this. */
 struct xrc_head {
 	uint8_t version, kind;
-	uint16_t copy;	      /* of a LEND, from 0 on, and in the RETURN that refuses it */
+	uint16_t copy;	      /* number of this copy of the LEND, from 0; echoed in a refusing RETURN */
 	uint32_t qpn;	      /* the target */
 	uint64_t incarnation; /* of the target's connection, chosen by the owner; all but CALL, RESULT, EVENT */
 	uint64_t lease;	      /* which LEND of this connection; LEND, RESPONSE, CREDIT, RETURN */
@@ -117,9 +118,10 @@ struct xrc_event {
 #define XRC_CREDITS    64u /* responses that a borrower may send before the owner has sent them to the peer */
 #define XRC_BUFFERS    32u
 #define XRC_FLIGHT     32u /* messages to one NIC that may be in flight */
-/* While so many messages to one NIC are to be sent, because it does not receive them: */
-#define XRC_BUSY       4096u  /* its LENDs are answered by XRC_NO_MEMORY, and not executed */
-#define XRC_UNSENT_MAX 65536u /* its LENDs and CALLs are dropped: it does not wait for the answers that it asks for */
+/* Limits on unsent messages to one NIC, which does not receive them. Beyond the first, its LENDs are answered with
+ * XRC_NO_MEMORY and not executed; beyond the second, its LENDs and CALLs are dropped. */
+#define XRC_BUSY       4096u
+#define XRC_UNSENT_MAX 65536u
 
 /** A message to be sent. */
 struct xrc_msg {
@@ -130,7 +132,7 @@ struct xrc_msg {
 	_Alignas(8) uint8_t bytes[];
 };
 
-/** The messages to another NIC. It is the user of the nic_rdm_peer. */
+/** The messages to another NIC. Stored as the nic_rdm_peer's user value. */
 struct xrc_link {
 	struct list node;   /* on share.links */
 	struct list ready;  /* on share.ready, if messages may be sent */
@@ -179,9 +181,10 @@ struct xrc_lent {
 	uint64_t events;	       /* 1 << enum nic_event_type: to tell users of */
 	uint32_t n_waiting;
 	uint32_t lent_psn, lent_srqn, known_srqn;
-	uint32_t nak_psn; /* after the responses that the borrower has sent */
+	uint32_t nak_psn; /* the PSN that follows the responses received from the borrower */
 	uint32_t sent;	  /* responses sent to the peer since the last CREDIT */
 	uint16_t copy;	  /* the latest of the LEND */
+	bool on_its_way;  /* that copy has been neither delivered nor given up */
 	bool processing;
 
 	/* borrower */
@@ -208,7 +211,7 @@ struct xrc_share {
 	struct list sent, failed;   /* struct xrc_msg: in flight; not delivered, or perhaps not */
 	struct list due;	    /* struct xrc_lent with something to do */
 	struct list guests, parked; /* parked: see path_park() */
-	struct list late;	    /* what is known of guests that were destroyed before their owners had ended them */
+	struct list late;	    /* struct xrc_lent of guests that were destroyed before their owners sent END */
 	struct list out;	    /* struct xrc_lent: targets that are lent to other NICs */
 	struct list orphans;	    /* targets that only other NICs use */
 	struct list calls;	    /* struct nic_xrc_call */
@@ -224,6 +227,8 @@ void xrc_due(struct xrc_share *share, struct xrc_lent *lent);
 /** The domain of this name, if the other NIC shares it; NULL: none. */
 struct nic_xrcd *xrc_domain(const struct xrc_share *share, const struct nic_xrc_name *name,
 			    const struct nic_rdm_peer *peer);
+/** Whether the NIC at this address shares any domain with this one. */
+bool xrc_is_member(const struct xrc_share *share, const struct nic_rdm_addr *addr);
 /** Whether QPs of this number are the other NIC's. */
 bool xrc_owns(const struct xrc_share *share, const struct nic_xrcd *xrcd, const struct nic_rdm_peer *peer,
 	      uint32_t qpn);
@@ -240,7 +245,9 @@ void xrc_watch(struct xrc_share *share);
 
 /** Allocate a message, filled in up to its head. @return NULL: no memory. */
 struct xrc_msg *xrc_msg_new(enum xrc_kind kind, uint32_t qpn, size_t len);
-/** Send the message to another NIC once the NIC settles; messages to one NIC arrive in order. */
+/** Have what xrc_post() needs to send messages to this NIC. @return false: no memory. */
+bool xrc_link_have(struct xrc_share *share, struct nic_rdm_peer *peer);
+/** Send the message to another NIC once the NIC settles; messages to one NIC arrive in order. After xrc_link_have(). */
 void xrc_post(struct xrc_share *share, struct nic_rdm_peer *peer, struct xrc_msg *msg);
 /** How many messages to this NIC are to be sent. */
 uint32_t xrc_unsent(const struct nic_rdm_peer *peer);
@@ -266,12 +273,23 @@ void lend_step(struct xrc_share *share, struct xrc_lent *lent);
 /** Handle the messages RESPONSE and RETURN. */
 void lend_response(struct xrc_share *share, struct nic_rdm_peer *peer, const void *bytes, uint32_t len);
 void lend_return(struct xrc_share *share, struct nic_rdm_peer *peer, const void *bytes, uint32_t len);
-/** Make a LEND that may not have arrived the next copy. @return false: its answer is not awaited any more. */
+/** The latest copy of a LEND was delivered. */
+void lend_delivered(struct xrc_share *share, struct nic_rdm_peer *peer, const void *bytes);
+/** Renumber a LEND that may not have been delivered as the next copy. @return false: no answer is awaited any more. */
 bool lend_renew(struct xrc_share *share, struct nic_rdm_peer *peer, void *bytes);
 /** A LEND or CREDIT did not arrive. */
 void lend_failed(struct xrc_share *share, struct nic_rdm_peer *peer, const void *bytes);
 /** Ask for answers that are late. */
 void lends_remind(struct xrc_share *share);
+
+/* ---- route.c -------------------------------------------------------------------------------------------- */
+
+/** The SRQ whose NIC executes this packet. */
+uint32_t route_srqn(const struct nic_qp *qp, const struct packet *p);
+/** Whether another NIC has this SRQ, and which. @param peer NULL: no memory */
+bool route_find(const struct nic_qp *qp, uint32_t srqn, struct nic_rdm_peer **peer);
+/** Whether another NIC has to execute this packet, and which. @param peer NULL: no memory */
+bool route_is_foreign(const struct nic_qp *qp, const struct packet *p, struct nic_rdm_peer **peer);
 
 /* ---- guest.c -------------------------------------------------------------------------------------------- */
 
@@ -281,7 +299,7 @@ void guest_credit(struct xrc_share *share, struct nic_rdm_peer *peer, const void
 void guest_end(struct xrc_share *share, struct nic_rdm_peer *peer, const void *bytes, uint32_t len);
 /** A RESPONSE did not arrive. */
 void guest_failed(struct xrc_share *share, struct nic_rdm_peer *peer, const void *bytes);
-/** Destroy the guests whose owners have ended. */
+/** Destroy the guests whose owners have ended, and forget those that were destroyed before. */
 void guests_prune(struct xrc_share *share);
 /** The number of guests in a domain. */
 unsigned guests_count(const struct xrc_share *share, const struct nic_xrcd *xrcd);

@@ -238,6 +238,69 @@ static void xrc_share__a_lost_request_may_be_refused_for_memory(void **state)
 	share_destroy(rig);
 }
 
+/** Copies of a request are lost with a connection, and the guest has no memory for one of those that follow: none is
+ *  executed after another. */
+static void xrc_share__copies_are_executed_once(void **state)
+{
+	struct share_rig *rig = share_create(1, false);
+	struct nic *g = rig->node[G].nic;
+	uint32_t max_qp = g->cfg.limits.max_qp;
+	struct nic_send_wr wr = share_wr(rig, G, NIC_WR_ATOMIC_FETCH_AND_ADD, FROM, 8, WORD);
+	uint64_t until;
+
+	(void)state;
+	rig->attr.timeout = 19;
+	share_connect(rig, 5, 7);
+	share_drop(&rig->node[G], true);
+	wr.atomic.compare_add = 1;
+	assert_int_equal(nic_post_send(rig->node[I].qp, &wr), 0);
+	share_run(rig, 10 * SHARE_SECOND + SHARE_SECOND / 2);
+	g->cfg.limits.max_qp = g->n_qp + 1; /* for the connection */
+	share_drop(&rig->node[G], false);
+	until = rig->now + 100 * SHARE_SECOND;
+	while (!nic_cq_count(rig->node[I].cq) && share_turn(rig, until))
+		if (!list_empty(&g->xrc_share->sent)) /* a refusal */
+			g->cfg.limits.max_qp = max_qp;
+	share_expect(&rig->node[I], NIC_WC_SUCCESS);
+	assert_int_equal(g->cfg.limits.max_qp, max_qp);
+	assert_int_equal(share_word(&rig->node[G], WORD), 1);
+	share_destroy(rig);
+}
+
+/** The guest's process is stopped until the owner has given it up: it ends its guests as soon as it goes on. */
+static void xrc_share__guests_end_when_they_were_given_up(void **state)
+{
+	(void)state;
+	for (unsigned n = 1; n <= PAIRS; n++) {
+		struct share_rig *rig = share_create(n, false);
+		struct share_node *node = &rig->node[G];
+		struct list *guests = &node->nic->xrc_share->guests;
+		struct nic_qp *target[PAIRS], *initiator[PAIRS];
+		struct nic_send_wr wr = share_wr(rig, G, NIC_WR_RDMA_READ, FROM, 8, WORD);
+		struct nic *g = node->nic;
+
+		rig->attr.timeout = 21;
+		for (unsigned k = 0; k < n; k++) {
+			target[k] = share_target(&rig->node[O]);
+			initiator[k] = share_initiator(&rig->node[I]);
+			share_connect_pair(rig, O, target[k], initiator[k], 5, 7);
+			assert_int_equal(nic_post_send(initiator[k], &wr), 0);
+			share_run(rig, SHARE_SECOND / 10);
+		}
+		assert_false(list_empty(guests));
+		node->nic = NULL;
+		for (unsigned k = 0; k < n; k++)
+			assert_int_equal(nic_post_send(initiator[k], &wr), 0);
+		share_run(rig, 20 * SHARE_SECOND);
+		for (unsigned k = 0; k < n; k++)
+			assert_int_equal(nic_qp_state(target[k]), NIC_QPS_ERR);
+		node->nic = g;
+		share_run(rig, 30 * SHARE_SECOND);
+		assert_true(list_empty(guests));
+		share_destroy(rig);
+	}
+}
+
 /** While the owner's process is stopped, all responses that the guest may send are lost with two connections. */
 static void xrc_share__responses_may_be_lost(void **state)
 {
@@ -414,6 +477,8 @@ int main(void)
 		cmocka_unit_test_teardown(xrc_share__nics_lend_to_each_other, teardown),
 		cmocka_unit_test(xrc_share__a_network_may_part_and_join),
 		cmocka_unit_test(xrc_share__a_lost_request_may_be_refused_for_memory),
+		cmocka_unit_test(xrc_share__copies_are_executed_once),
+		cmocka_unit_test(xrc_share__guests_end_when_they_were_given_up),
 		cmocka_unit_test(xrc_share__responses_may_be_lost),
 		cmocka_unit_test(xrc_share__a_domain_may_be_opened_again),
 		cmocka_unit_test(xrc_share__a_guest_may_begin_anew),

@@ -17,6 +17,7 @@
 
 static uint32_t one_of; /* how seldom allocations fail; 0: never */
 static size_t none_of;	/* allocations of this size fail; 0: none */
+static unsigned none;	/* how many of them */
 static uint64_t failures, number;
 
 void *__real_calloc(size_t n, size_t size);
@@ -40,8 +41,10 @@ static bool fails(void)
 
 void *__wrap_calloc(size_t n, size_t size)
 {
-	if (none_of && n * size == none_of)
+	if (none_of && n * size == none_of) {
+		none++;
 		return NULL;
+	}
 	return fails() ? NULL : __real_calloc(n, size);
 }
 
@@ -137,16 +140,38 @@ static void xrc_share__a_refusal_without_memory_follows(void **state)
 
 	(void)state;
 	rig->attr.timeout = 0;
+	share_recv(&rig->node[G], 2, BUFFER, LONGEST);
+	share_post(rig, G, NIC_WR_SEND, 0, 100, 0); /* the NICs connect */
+	share_expect(&rig->node[I], NIC_WC_SUCCESS);
 	share_connect(rig, 3, 4);
 	rig->node[O].banned = true;
+	none = 0;
 	none_of = sizeof(struct xrc_msg) + sizeof(struct xrc_return);
 	share_recv(&rig->node[G], 1, BUFFER, LONGEST);
 	share_post(rig, G, NIC_WR_SEND, 0, 100, 0);
 	share_run(rig, SHARE_SECOND);
 	assert_int_equal(nic_cq_count(rig->node[I].cq), 0);
 	none_of = 0;
+	assert_int_equal(none, 1);
 	share_run(rig, 10 * SHARE_SECOND);
 	share_expect(&rig->node[I], NIC_WC_REM_INV_REQ_ERR);
+	share_destroy(rig);
+}
+
+/** For the first message to a NIC there is no memory: the peer sends its request again. */
+static void xrc_share__a_link_without_memory_follows(void **state)
+{
+	struct share_rig *rig = share_create(1, false);
+
+	(void)state;
+	none = 0;
+	none_of = sizeof(struct xrc_link);
+	share_recv(&rig->node[G], 1, BUFFER, LONGEST);
+	share_post(rig, G, NIC_WR_SEND, 0, 100, 0);
+	share_run(rig, SHARE_SECOND / 1000);
+	none_of = 0;
+	assert_true(none > 0);
+	share_expect(&rig->node[I], NIC_WC_SUCCESS);
 	share_destroy(rig);
 }
 
@@ -155,6 +180,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(xrc_share__without_memory_requests_fail_and_nothing_else),
 		cmocka_unit_test(xrc_share__a_refusal_without_memory_follows),
+		cmocka_unit_test(xrc_share__a_link_without_memory_follows),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
