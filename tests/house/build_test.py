@@ -128,6 +128,18 @@ def lines_in_a_log(_, work):
     check(lines[-1] == "building: 2 of 2", f"the last line is not the end: {lines}")
 
 
+def news_in_a_log(_, work):
+    """What PROGRESS_NEWS passes is printed while the command runs: the command waits until it is there."""
+    out, log = os.path.join(work, "out"), os.path.join(work, "log")
+    code, said = bash('job() { echo good; echo bad; until grep -q bad "$1"; do sleep 0.05; done; echo worse; }\n'
+                      'news() { grep --line-buffered -v good; }\n'
+                      'PROGRESS_NEWS=news progress_run building "$2" progress_of_build job "$1" >"$1"', out, log)
+    check((code, said) == (0, ""), f"the command fails: {code}, {said}")
+    with open(out, encoding="utf-8") as f:
+        lines = f.read().splitlines()
+    check([line for line in lines if ":" not in line] == ["bad", "worse"], f"other news: {lines}")
+
+
 def readers(_, work):
     path = os.path.join(work, "log")
     for reader, text, want in (
@@ -187,7 +199,8 @@ def main():
     for name in (signal.SIGHUP, signal.SIGINT):
         signal.signal(name, signal.SIG_DFL)  # a shell cannot catch what was ignored when it started
     with tempfile.TemporaryDirectory() as work:
-        for case in (without_tests, gets_tests_later, failing_build, lines_in_a_log, readers, signals):
+        for case in (without_tests, gets_tests_later, failing_build, lines_in_a_log, news_in_a_log, readers,
+                     signals):
             try:
                 case(sys.argv[1], work)
                 print("ok", case.__name__, flush=True)
