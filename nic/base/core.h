@@ -88,7 +88,7 @@ struct nic {
 	bool (*settle_owners)(struct nic *nic); /* let owners of QPs act on completions; @return whether any acted */
 	bool trig_due;				/* trig_run may have something to do */
 	struct trig trig;
-	uint64_t xrc_ns;  /* when to look for what other NICs have left behind in shared XRC domains (xrc/share.c) */
+	uint64_t xrc_ns;  /* when to call xrc_timeout() (xrc/xrc_nic.h) */
 	uint64_t rare_ns; /* the earliest of trig.retry_ns, moderated_ns and xrc_ns: one deadline to look at in each
 			     step */
 

@@ -325,6 +325,8 @@ enum error_id rdm_arrive(struct nic_qp *qp, const struct packet *p)
 		}
 		if (h->kind == RDM_OPERATE && !rdm_operate_makes_sense(h))
 			return ERR_opcode_unsupported;
+		if (peer->ep->cfg.plain && (h->kind == RDM_OFFER || h->kind == RDM_OPERATE))
+			return ERR_opcode_unsupported;
 		if (h->kind == RDM_EAGER && op_ends(p->op))
 			return arrive_whole(peer, h, p->payload + prefix, p->payload_len - prefix);
 		begin(peer, h);

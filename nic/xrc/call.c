@@ -198,7 +198,7 @@ static int use(struct xrc_share *share, struct nic_qp *qp, struct nic_rdm_peer *
 
 static int unuse(struct xrc_share *share, struct nic_qp *qp, struct nic_rdm_peer *peer)
 {
-	struct xrc_holder *holder = qp->lent ? lend_holder(qp->lent, peer) : NULL;
+	struct xrc_holder *holder = qp->lent ? lend_holder_find(qp->lent, peer) : NULL;
 
 	if (!holder || !holder->uses)
 		return -EINVAL;

@@ -26,17 +26,17 @@ static struct xrc_lent *guest_find(struct xrc_share *share, uint32_t qpn, const 
 }
 
 /* The receive WQE of a message in progress is flushed. */
-static void guest_end_qp(struct xrc_lent *lent)
+static void guest_end_qp(struct xrc_share *share, struct xrc_lent *lent)
 {
 	qp_enter_error(lent->qp);
 	nic_qp_destroy(lent->qp);
 	list_remove(&lent->guest);
-	list_remove(&lent->node);
+	share->n_guests--;
 }
 
-static void guest_destroy(struct xrc_lent *lent)
+static void guest_destroy(struct xrc_share *share, struct xrc_lent *lent)
 {
-	guest_end_qp(lent);
+	guest_end_qp(share, lent);
 	free(lent);
 }
 
@@ -72,7 +72,7 @@ void guests_prune(struct xrc_share *share)
 
 		next = n->next;
 		if (!share->init.shares(share->init.ctx, lent->qp->xrcd, &addr))
-			guest_destroy(lent);
+			guest_destroy(share, lent);
 	}
 	for (struct list *n = share->late.next, *next; n != &share->late; n = next) {
 		struct xrc_lent *lent = list_entry(n, struct xrc_lent, guest);
@@ -101,7 +101,7 @@ void guests_leave(struct xrc_share *share, const struct nic_xrcd *xrcd)
 		next = n->next;
 		if (xrcd && lent->qp->xrcd != xrcd)
 			continue;
-		guest_end_qp(lent);
+		guest_end_qp(share, lent);
 		list_append(&share->late, &lent->guest);
 	}
 }
@@ -133,6 +133,7 @@ static int connect(struct nic_qp *qp, const struct nic_qp_attr *target)
 	return nic_qp_modify(qp, &attr, NIC_QP_STATE | NIC_QP_TIMEOUT | NIC_QP_SQ_PSN);
 }
 
+/* Guests may take half of the QPs: the program needs the others. @return NULL: no memory, or too many guests */
 static struct xrc_lent *guest_create(struct xrc_share *share, struct nic_rdm_peer *owner, struct nic_xrcd *xrcd,
 				     const struct xrc_lend *lend)
 {
@@ -143,8 +144,9 @@ static struct xrc_lent *guest_create(struct xrc_share *share, struct nic_rdm_pee
 	if (!lent)
 		return NULL;
 	if (qp && qp->lent && qp->lent->is_guest)
-		guest_destroy(qp->lent); /* of a NIC that had these QPNs before */
-	if (qp_create_at(share->nic, &init, lend->head.qpn, &qp)) {
+		guest_destroy(share, qp->lent); /* of a NIC that had these QPNs before */
+	if (share->n_guests >= share->nic->cfg.limits.max_qp / 2 ||
+	    qp_create_at(share->nic, &init, lend->head.qpn, &qp)) {
 		free(lent);
 		return NULL;
 	}
@@ -164,8 +166,8 @@ static struct xrc_lent *guest_create(struct xrc_share *share, struct nic_rdm_pee
 	lent->attr = lend->attr;
 	lent->incarnation = lend->head.incarnation;
 	lent->last.head.qpn = lend->head.qpn;
-	list_init(&lent->node);
 	list_append(&share->guests, &lent->guest);
+	share->n_guests++;
 	xrc_watch(share);
 	return lent;
 }
@@ -187,7 +189,7 @@ static struct xrc_lent *guest_get(struct xrc_share *share, struct nic_rdm_peer *
 	struct xrc_lent *lent = guest_find(share, lend->head.qpn, owner);
 
 	if (lent && !fits(lent, lend, xrcd)) {
-		guest_destroy(lent);
+		guest_destroy(share, lent);
 		lent = NULL;
 	}
 	if (!lent)
@@ -283,10 +285,10 @@ static void guest_step(struct xrc_share *share, struct xrc_lent *lent)
 {
 	struct xrc_return *last = &lent->last;
 
-	while (lent->lends && lent->qp->resp.res_todo && lent->credits)
+	while (lent->has_state && lent->qp->resp.res_todo && lent->credits)
 		if (!respond(share, lent))
 			return;
-	if (!lent->lends || lent->qp->resp.res_todo)
+	if (!lent->has_state || lent->qp->resp.res_todo)
 		return;
 	*last = (struct xrc_return){
 		.head = {.version = XRC_VERSION,
@@ -299,7 +301,7 @@ static void guest_step(struct xrc_share *share, struct xrc_lent *lent)
 	resp_state_save(lent->qp, &last->state);
 	resp_outcome_take(lent->qp, &last->outcome);
 	last->outcome.events = lent->raised;
-	lent->lends = false;
+	lent->has_state = false;
 	give_back(share, lent);
 }
 
@@ -318,7 +320,7 @@ static bool continues(const struct nic_qp *qp, const struct resp_state *state)
 /** Whether the guest has had this lease, or a later one. */
 static bool had_lease(const struct xrc_lent *lent, const struct xrc_head *head)
 {
-	bool any = lent->lends || lent->last.head.kind == XRC_RETURN;
+	bool any = lent->has_state || lent->last.head.kind == XRC_RETURN;
 
 	return any && lent->incarnation == head->incarnation && head->lease <= lent->lease;
 }
@@ -347,7 +349,7 @@ void guest_lend(struct xrc_share *share, struct nic_rdm_peer *peer, const void *
 	if (lent && had_lease(lent, &lend->head)) {
 		if (lend->head.lease != lent->lease) /* the answer has come */
 			COUNT(share->nic, xrc_stale);
-		else if (lent->lends)
+		else if (lent->has_state)
 			guest_step(share, lent);
 		else
 			give_back(share, lent);
@@ -374,7 +376,7 @@ void guest_lend(struct xrc_share *share, struct nic_rdm_peer *peer, const void *
 		return;
 	}
 	lent->lease = lend->head.lease;
-	lent->lends = true;
+	lent->has_state = true;
 	lent->credits = XRC_CREDITS;
 	lent->raised = 0;
 	if (is_new || psn_diff(p.psn, lent->qp->resp.epsn) < 0)
@@ -388,7 +390,6 @@ void guest_credit(struct xrc_share *share, struct nic_rdm_peer *peer, const void
 {
 	const struct xrc_credit *credit = bytes;
 	struct xrc_lent *lent = guest_find(share, credit->head.qpn, peer);
-
 	uint32_t most;
 
 	if (!lent || lent->incarnation != credit->head.incarnation || lent->lease != credit->head.lease) {
@@ -405,7 +406,7 @@ void guest_failed(struct xrc_share *share, struct nic_rdm_peer *peer, const void
 	const struct xrc_response *response = bytes;
 	struct xrc_lent *lent = guest_find(share, response->head.qpn, peer);
 
-	if (lent && lent->lends && lent->incarnation == response->head.incarnation &&
+	if (lent && lent->has_state && lent->incarnation == response->head.incarnation &&
 	    lent->lease == response->head.lease && lent->credits < XRC_CREDITS)
 		lent->credits++; /* the peer will ask for it again */
 }
@@ -417,7 +418,7 @@ void guest_end(struct xrc_share *share, struct nic_rdm_peer *peer, const void *b
 	struct xrc_lent *late = late_find(share, end->head.qpn, peer);
 
 	if (lent && lent->incarnation == end->head.incarnation)
-		guest_destroy(lent);
+		guest_destroy(share, lent);
 	else if (late && late->incarnation == end->head.incarnation)
 		late_forget(late);
 	else

@@ -66,15 +66,23 @@ struct xrc_lent *lend_get(struct xrc_share *share, struct nic_qp *qp)
 	return lent;
 }
 
-struct xrc_holder *lend_holder(struct xrc_lent *lent, struct nic_rdm_peer *peer)
+struct xrc_holder *lend_holder_find(const struct xrc_lent *lent, const struct nic_rdm_peer *peer)
 {
-	struct xrc_holder *holder;
+	for (const struct list *n = lent->holders.next; n != &lent->holders; n = n->next) {
+		struct xrc_holder *holder = list_entry(n, struct xrc_holder, node);
 
-	for (struct list *n = lent->holders.next; n != &lent->holders; n = n->next) {
-		holder = list_entry(n, struct xrc_holder, node);
 		if (holder->peer == peer)
 			return holder;
 	}
+	return NULL;
+}
+
+struct xrc_holder *lend_holder(struct xrc_lent *lent, struct nic_rdm_peer *peer)
+{
+	struct xrc_holder *holder = lend_holder_find(lent, peer);
+
+	if (holder)
+		return holder;
 	holder = calloc(1, sizeof(*holder));
 	if (!holder)
 		return NULL;
@@ -387,9 +395,13 @@ void lends_remind(struct xrc_share *share)
 
 		next = n->next;
 		xrc_due(share, lent); /* a CREDIT for which there was no memory */
-		if (share->nic->now - lent->asked_ns < XRC_WATCH_NS || lent->on_its_way)
+		if (share->nic->now - lent->asked_ns < XRC_WATCH_NS)
 			continue;
-		if (!borrower_is_there(lent) || !next_copy(lent))
+		if (!borrower_is_there(lent))
+			lost(lent);
+		else if (lent->on_its_way)
+			continue;
+		else if (!next_copy(lent))
 			lost(lent);
 		else
 			lend_send(share, lent, lent->borrower, lent->packet); /* on failure, at the next timeout */
@@ -412,6 +424,7 @@ static void end_guests(struct xrc_share *share, struct xrc_lent *lent)
 			continue; /* the guest ends with the next connection, or with its domain */
 		((struct xrc_end *)(void *)msg->bytes)->head.incarnation = lent->incarnation;
 		xrc_post(share, holder->peer, msg);
+		xrc_flush_soon(share);
 	}
 }
 
@@ -423,6 +436,7 @@ void lend_drop(struct nic_qp *qp)
 		return;
 	packets_free(&lent->waiting);
 	COUNT_BY(qp->nic, xrc_unkept, lent->n_waiting);
+	qp->counters.dropped_rx += lent->n_waiting;
 	lent->n_waiting = 0;
 	if (!qp->resp.foreign)
 		packets_free(&lent->responses);

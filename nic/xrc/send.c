@@ -18,6 +18,11 @@ struct xrc_msg *xrc_msg_new(enum xrc_kind kind, uint32_t qpn, size_t len)
 	return msg;
 }
 
+static enum xrc_kind kind_of(const struct xrc_msg *msg)
+{
+	return ((const struct xrc_head *)(const void *)msg->bytes)->kind;
+}
+
 /* ---- links ---------------------------------------------------------------------------------------------- */
 
 static struct xrc_link *link_of(const struct nic_rdm_peer *peer)
@@ -77,7 +82,6 @@ void xrc_sent(struct xrc_share *share, struct xrc_msg *msg, bool delivered)
 {
 	struct xrc_link *link = link_of(msg->peer);
 
-	share->landed = true;
 	list_remove(&msg->node);
 	link->n_sent--;
 	note_ready(share, link);
@@ -85,7 +89,7 @@ void xrc_sent(struct xrc_share *share, struct xrc_msg *msg, bool delivered)
 		list_append(&share->failed, &msg->node);
 		return;
 	}
-	if (((struct xrc_head *)(void *)msg->bytes)->kind == XRC_LEND)
+	if (kind_of(msg) == XRC_LEND)
 		lend_delivered(share, msg->peer, msg->bytes);
 	free(msg);
 }
@@ -116,7 +120,6 @@ bool xrc_flush(struct xrc_share *share)
 {
 	struct list ready;
 
-	share->landed = false;
 	list_init(&ready);
 	list_append_all(&ready, &share->ready);
 	while (!list_empty(&ready)) {
@@ -126,33 +129,43 @@ bool xrc_flush(struct xrc_share *share)
 			if (!send_first(share, link))
 				break;
 	}
-	return !list_empty(&share->failed) || (share->landed && !list_empty(&share->ready));
+	return !list_empty(&share->failed);
 }
 
 /* ---- messages that were not delivered, or may not have been -------------------------------------------- */
 
-static bool sends_again(struct xrc_share *share, struct xrc_msg *msg)
+static bool calls(const struct xrc_msg *msg, enum nic_xrc_verb verb)
 {
-	static const bool repeats[XRC_KINDS] = {
-		[XRC_RESPONSE] = true, [XRC_CREDIT] = true, [XRC_RETURN] = true, [XRC_END] = true, [XRC_RESULT] = true};
-	struct xrc_head head;
+	return kind_of(msg) == XRC_CALL && ((const struct xrc_call *)(const void *)msg->bytes)->verb == verb;
+}
 
-	memcpy(&head, msg->bytes, sizeof(head));
-	if (head.kind == XRC_LEND)
-		return !msg->again && lend_renew(share, msg->peer, msg->bytes);
-	return !msg->again && repeats[head.kind];
+/* Whether the message may be sent again after it was perhaps delivered. */
+static bool repeats(struct xrc_share *share, struct xrc_msg *msg)
+{
+	if (kind_of(msg) == XRC_LEND)
+		return lend_renew(share, msg->peer, msg->bytes);
+	return kind_of(msg) != XRC_EVENT && !calls(msg, NIC_XRC_MODIFY);
+}
+
+/* Whether the message is to be sent until it is delivered: without it, a guest, or a target that nobody uses any more,
+ * would stay as long as the domain. */
+static bool must_arrive(const struct xrc_share *share, const struct xrc_msg *msg)
+{
+	struct nic_rdm_addr addr = nic_rdm_peer_address(msg->peer);
+
+	return (kind_of(msg) == XRC_END || calls(msg, NIC_XRC_CLOSE)) && xrc_unsent(msg->peer) < XRC_UNSENT_MAX &&
+	       xrc_is_member(share, &addr);
 }
 
 static void give_up(struct xrc_share *share, struct xrc_msg *msg)
 {
-	struct xrc_head head;
+	enum xrc_kind kind = kind_of(msg);
 
-	memcpy(&head, msg->bytes, sizeof(head));
-	if (head.kind == XRC_CALL)
+	if (kind == XRC_CALL)
 		call_failed(share, msg->bytes);
-	else if (head.kind == XRC_LEND || head.kind == XRC_CREDIT)
+	else if (kind == XRC_LEND || kind == XRC_CREDIT)
 		lend_failed(share, msg->peer, msg->bytes);
-	else if (head.kind == XRC_RESPONSE)
+	else if (kind == XRC_RESPONSE)
 		guest_failed(share, msg->peer, msg->bytes);
 	free(msg);
 }
@@ -179,18 +192,20 @@ bool xrc_send_failed(struct xrc_share *share)
 			give_up_unsent(share, link_of(msg->peer));
 	}
 	list_init(&failed);
-	list_append_all(&failed,
-			&share->failed); /* giving these up may post messages, which are not given up with them */
+	list_append_all(&failed, &share->failed); /* give_up() may post messages, which have not failed */
 	had = !list_empty(&failed);
 	while (!list_empty(&failed)) { /* the last first: each goes before what was not sent */
 		struct xrc_msg *msg = list_entry(list_pop_last(&failed), struct xrc_msg, node);
 		struct xrc_link *link = link_of(msg->peer);
 
-		if (!sends_again(share, msg)) {
+		if (!msg->again && repeats(share, msg)) {
+			msg->again = true;
+		} else if (must_arrive(share, msg)) {
+			msg->again = false;
+		} else {
 			give_up(share, msg);
 			continue;
 		}
-		msg->again = true;
 		enqueue(share, link, link->unsent.next, msg);
 	}
 	return had;

@@ -97,7 +97,9 @@ static void done(void *ctx, const struct nic_rdm_done *d)
 	if (d->kind == NIC_RDM_RECV) {
 		struct xrc_buffer *buffer = d->context;
 
-		buffer->peer = d->status == NIC_RDM_OK ? d->peer : NULL; /* else: longer than any message */
+		buffer->peer = d->status == NIC_RDM_OK ? d->peer : NULL;
+		if (d->status != NIC_RDM_OK && d->status != NIC_RDM_PEER_LOST) /* longer than any message */
+			COUNT(share->nic, xrc_strange);
 		buffer->len = (uint32_t)d->len;
 		list_append(&share->arrived, &buffer->node);
 	} else if (d->kind == NIC_RDM_SEND) {
@@ -125,7 +127,9 @@ static void handle(struct xrc_share *share, const struct xrc_buffer *buffer)
 	};
 	struct xrc_head head;
 
-	if (!buffer->peer || buffer->len < sizeof(head))
+	if (!buffer->peer)
+		return;
+	if (buffer->len < sizeof(head))
 		goto strange;
 	memcpy(&head, buffer->bytes, sizeof(head));
 	if (head.version != XRC_VERSION || head.kind >= XRC_KINDS || buffer->len < rows[head.kind].min ||
@@ -195,6 +199,12 @@ void xrc_watch(struct xrc_share *share)
 	rare_update(nic);
 }
 
+void xrc_flush_soon(struct xrc_share *share)
+{
+	share->nic->xrc_ns = share->nic->now;
+	rare_update(share->nic);
+}
+
 void xrc_timeout(struct nic *nic)
 {
 	struct xrc_share *share = nic->xrc_share;
@@ -244,6 +254,7 @@ int nic_xrc_share_open(struct nic *nic, const struct nic_xrc_share_init *init)
 				   .max_rx = XRC_BUFFERS,
 				   .max_unexpected = 65536,
 				   .strict = true,
+				   .plain = true,
 				   .done = done,
 				   .admits = admits};
 	struct xrc_share *share;

@@ -24,8 +24,9 @@
  *
  * Only one NIC has the state at a time, and the endpoints deliver each message once and in order, so every request is
  * executed once. If the connection of the endpoints is lost, messages that may have been lost with it are sent again,
- * except CALL and EVENT, which must not be executed twice. If that fails, too, the other NIC is considered gone, and
- * the target's connection ends.
+ * except EVENT and the CALL of MODIFY, which must not be executed twice. If that fails, too, the other NIC is
+ * considered gone, and the target's connection ends. But its process may only be stopped: END and the CALL of CLOSE are
+ * sent until it has received them or no longer shares a domain.
  *
  * While the answer to a LEND is late, for whatever reason, the owner sends further copies, one at a time. If a borrower
  * has already seen a lease, it repeats its answer and does not execute the request again; if its guest is gone, because
@@ -165,10 +166,10 @@ struct xrc_holder {
 /** What a NIC that shares a domain knows of a target QP, as its owner (lend.c) or as the borrower (guest.c). */
 struct xrc_lent {
 	struct nic_qp *qp;
-	struct list node; /* on share.due, or empty */
 	bool is_guest;
 
 	/* owner */
+	struct list node;      /* on share.due, or empty */
 	struct list waiting;   /* requests that have arrived, oldest first */
 	struct list responses; /* as many as qp->resp.foreign counts */
 	struct list holders;
@@ -183,7 +184,7 @@ struct xrc_lent {
 	uint32_t lent_psn, lent_srqn, known_srqn;
 	uint32_t nak_psn; /* the PSN that follows the responses received from the borrower */
 	uint32_t sent;	  /* responses sent to the peer since the last CREDIT */
-	uint16_t copy;	  /* the latest of the LEND */
+	uint16_t copy;	  /* number of the latest copy of the LEND */
 	bool on_its_way;  /* that copy has been neither delivered nor given up */
 	bool processing;
 
@@ -192,7 +193,7 @@ struct xrc_lent {
 	struct nic_qp_attr attr; /* the target's, as last seen */
 	uint64_t raised;	 /* events that the guest raised during this lease */
 	uint32_t credits;
-	bool lends;		/* the guest has the state */
+	bool has_state;
 	struct xrc_return last; /* the latest RETURN */
 	struct list guest;	/* on share.guests, or share.late */
 
@@ -216,8 +217,8 @@ struct xrc_share {
 	struct list orphans;	    /* targets that only other NICs use */
 	struct list calls;	    /* struct nic_xrc_call */
 	uint64_t calls_made;
+	uint32_t n_guests;
 	bool busy;
-	bool landed; /* messages in flight have ended since xrc_flush() began */
 };
 
 /* ---- share.c -------------------------------------------------------------------------------------------- */
@@ -240,6 +241,8 @@ bool xrc_packet_read(const uint8_t *from, uint32_t len, struct packet *p);
 /** See to it that xrc_timeout() looks for what other NICs have left behind, or have not answered. */
 #define XRC_WATCH_NS 5000000000u
 void xrc_watch(struct xrc_share *share);
+/** The NIC may not settle after the current call: let its next timeout send what has been posted, at once. */
+void xrc_flush_soon(struct xrc_share *share);
 
 /* ---- send.c --------------------------------------------------------------------------------------------- */
 
@@ -253,7 +256,7 @@ void xrc_post(struct xrc_share *share, struct nic_rdm_peer *peer, struct xrc_msg
 uint32_t xrc_unsent(const struct nic_rdm_peer *peer);
 /** A message in flight has been delivered, or not. */
 void xrc_sent(struct xrc_share *share, struct xrc_msg *msg, bool delivered);
-/** Send what may be sent. @return whether more may be sent now, or something has failed. */
+/** Send what may be sent. @return whether something has failed. */
 bool xrc_flush(struct xrc_share *share);
 /** Act on messages that were not delivered. @return whether there were any. */
 bool xrc_send_failed(struct xrc_share *share);
@@ -264,6 +267,9 @@ void xrc_send_fini(struct xrc_share *share);
 
 /** The owner's state of a target; NULL: no memory. */
 struct xrc_lent *lend_get(struct xrc_share *share, struct nic_qp *qp);
+/** What another NIC has of the target; NULL: nothing. */
+struct xrc_holder *lend_holder_find(const struct xrc_lent *lent, const struct nic_rdm_peer *peer);
+/** The same, made if there is none; NULL: no memory. */
 struct xrc_holder *lend_holder(struct xrc_lent *lent, struct nic_rdm_peer *peer);
 bool lend_keep(struct nic_qp *qp, const struct packet *p);
 void lend_respond(struct nic_qp *qp, struct nic_tx_frame *frame);

@@ -5,7 +5,8 @@
 
 struct nic;
 
-/** If it is time (nic->xrc_ns), look for guests whose owners have ended, and for targets without users. */
+/** If it is time (nic->xrc_ns), look for guests whose owners have ended, for targets without users, and for late
+ *  answers, and send what is to be sent. */
 void xrc_timeout(struct nic *nic);
 
 #endif

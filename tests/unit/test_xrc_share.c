@@ -369,6 +369,25 @@ static void xrc_share__nobody_waits_for_a_guest_that_is_gone(void **state)
 	}
 }
 
+/** The owner asks itself, if no further request makes it. */
+static void xrc_share__an_owner_notices_that_a_guest_is_gone(void **state)
+{
+	struct share_rig *rig = share_create(1, false);
+	struct share_node *g = &rig->node[G];
+
+	(void)state;
+	rig->attr.timeout = 0;
+	share_connect(rig, 5, 7);
+	send_one(rig, G, 700, 1);
+	share_drop(g, true);
+	share_post(rig, G, NIC_WR_SEND, FROM, 700, 0);
+	share_run(rig, SHARE_SECOND / 50);
+	g->hidden = true;
+	assert_true(share_await(rig, rig->node[I].cq, 1, 12 * SHARE_SECOND));
+	share_expect(&rig->node[I], NIC_WC_REM_INV_REQ_ERR);
+	share_destroy(rig);
+}
+
 /* ---- a target that changes while a request is lent ----------------------------------------------------------------
  */
 
@@ -435,6 +454,30 @@ static void xrc_share__a_target_may_change_while_a_request_is_lent(void **state)
 		change_target((enum phase)(k / 6), k % 3, k % 6 / 3);
 }
 
+/** The guest waits for the rest of a message: it hears at once that there will be none, even if the owner's NIC has
+ *  nothing else to do. */
+static void xrc_share__the_end_of_a_target_is_told_at_once(void **state)
+{
+	(void)state;
+	for (unsigned how = 0; how < 2; how++) {
+		struct share_rig *rig = share_create(how, false);
+		struct share_node *o = &rig->node[O];
+
+		lend(rig, HALF);
+		share_run(rig, 20 * SHARE_SECOND);
+		nic_timeout(o->nic, rig->now);
+		assert_true(nic_next_deadline(o->nic) > rig->now);
+		if (how)
+			share_modify(o->qp, &rig->attr, NIC_QPS_RESET, true);
+		else
+			assert_int_equal(nic_qp_destroy(o->qp), 0);
+		assert_true(nic_next_deadline(o->nic) <= rig->now);
+		share_run(rig, SHARE_SECOND / 10);
+		share_expect(&rig->node[G], NIC_WC_WR_FLUSH_ERR);
+		share_destroy(rig);
+	}
+}
+
 /* ---- ends ---------------------------------------------------------------------------------------------------------
  */
 
@@ -481,7 +524,9 @@ int main(void)
 		cmocka_unit_test(xrc_share__errors_are_the_same_at_the_guest),
 		cmocka_unit_test(xrc_share__an_srq_of_no_shared_domain_is_refused),
 		cmocka_unit_test(xrc_share__nobody_waits_for_a_guest_that_is_gone),
+		cmocka_unit_test(xrc_share__an_owner_notices_that_a_guest_is_gone),
 		cmocka_unit_test(xrc_share__a_target_may_change_while_a_request_is_lent),
+		cmocka_unit_test(xrc_share__the_end_of_a_target_is_told_at_once),
 		cmocka_unit_test(xrc_share__nics_may_end_in_any_order_at_any_time),
 	};
 

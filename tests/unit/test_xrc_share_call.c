@@ -311,6 +311,35 @@ static void xrc_call__a_call_ends_if_the_owner_is_gone(void **state)
 	}
 }
 
+/** The owner's process is stopped for a time in which one connection to it is lost, or many: it hears of the CLOSE when
+ *  it goes on, and as nobody uses the target any more, destroys it. */
+static void xrc_call__an_owner_may_be_stopped_during_a_close(void **state)
+{
+	static const unsigned seconds[] = {1, 8, 20, 100};
+
+	(void)state;
+	for (unsigned k = 0; k < 4; k++) {
+		struct share_rig *rig = share_create(k, false);
+		struct nic_xrc_call c = {.verb = NIC_XRC_CLOSE, .qpn = rig->target};
+		uint32_t qpn = rig->target;
+		struct nic *o = rig->node[O].nic;
+
+		assert_int_equal(verb(rig, NIC_XRC_OPEN).error, 0);
+		assert_true(nic_xrc_target_leave(rig->node[O].qp));
+		rig->node[O].nic = NULL;
+		nic_xrc_call(rig->node[G].xrcd, &c);
+		share_run(rig, 2 * SHARE_SECOND);
+		assert_false(c.done);
+		nic_xrc_forget(&c);
+		share_run(rig, seconds[k] * SHARE_SECOND);
+		rig->node[O].nic = o;
+		share_run(rig, 30 * SHARE_SECOND);
+		assert_false(target_exists(rig, qpn));
+		rig->node[O].qp = NULL;
+		share_destroy(rig);
+	}
+}
+
 /** The owner may have taken the call, and then nothing says that no answer comes. */
 static void xrc_call__an_owner_may_end_before_the_answer(void **state)
 {
@@ -454,6 +483,7 @@ int main(void)
 		cmocka_unit_test(xrc_call__a_target_that_was_left_may_be_joined_again),
 		cmocka_unit_test(xrc_call__a_process_may_leave_and_come_back),
 		cmocka_unit_test(xrc_call__a_call_ends_if_the_owner_is_gone),
+		cmocka_unit_test(xrc_call__an_owner_may_be_stopped_during_a_close),
 		cmocka_unit_test(xrc_call__an_owner_may_end_before_the_answer),
 		cmocka_unit_test(xrc_call__a_forgotten_call_is_not_touched),
 		cmocka_unit_test(xrc_call__any_number_of_calls_may_wait),

@@ -435,6 +435,43 @@ static void xrc_share__a_member_that_does_not_receive_holds_up_nobody(void **sta
 	share_destroy(rig);
 }
 
+/** A message that is to be fetched would hold a receive until the sender lets it go. */
+static void xrc_share__a_member_cannot_hold_the_receives(void **state)
+{
+	static uint8_t data[LONGEST];
+	struct share_rig *rig = create_with_member();
+	uint64_t begun;
+
+	(void)state;
+	tell(rig, O, data, 1, 0);
+	share_run(rig, SHARE_SECOND); /* the NICs connect */
+	rig->node[S].deaf = true;
+	for (unsigned k = 0; k < 2 * XRC_BUFFERS; k++)
+		tell(rig, O, data, sizeof(data), 0);
+	share_run(rig, SHARE_SECOND / 1000);
+	begun = rig->now;
+	check_works(rig);
+	assert_true(rig->now - begun < SHARE_SECOND);
+	share_destroy(rig);
+}
+
+/** A member has as many QPNs as it lends targets; each takes a QP of the guest's NIC, which needs some itself. */
+static void xrc_share__a_member_cannot_take_all_qps(void **state)
+{
+	struct share_rig *rig = create_with_member();
+	struct nic *g = rig->node[G].nic;
+	const struct resp_state s = {.epsn = 5, .srqn = nic_srq_num(rig->node[G].srq), .open = RESP_NOT_OPEN};
+	uint32_t qpn = nic_qp_num(rig->node[O].qp) + ((S - O) << 16);
+
+	(void)state;
+	g->cfg.limits.max_qp = 20;
+	for (unsigned k = 0; k < 30; k++)
+		lend(rig, qpn + k, OP_FIRST, &s);
+	assert_int_equal(g->xrc_share->n_guests, 10);
+	assert_true(g->n_qp < 20);
+	share_destroy(rig);
+}
+
 static void xrc_share__a_member_that_does_not_receive_is_not_heard_for_ever(void **state)
 {
 	struct share_rig *rig = create_with_member();
@@ -465,6 +502,8 @@ int main(void)
 		cmocka_unit_test(xrc_share__a_member_that_does_not_answer_is_asked_again),
 		cmocka_unit_test(xrc_share__a_member_cannot_take_the_qpns_of_others),
 		cmocka_unit_test(xrc_share__a_member_tells_only_events_of_its_targets),
+		cmocka_unit_test(xrc_share__a_member_cannot_hold_the_receives),
+		cmocka_unit_test(xrc_share__a_member_cannot_take_all_qps),
 		cmocka_unit_test(xrc_share__a_member_that_does_not_receive_holds_up_nobody),
 		cmocka_unit_test(xrc_share__a_member_that_does_not_receive_is_not_heard_for_ever),
 	};

@@ -267,38 +267,69 @@ static void xrc_share__copies_are_executed_once(void **state)
 	share_destroy(rig);
 }
 
-/** The guest's process is stopped until the owner has given it up: it ends its guests as soon as it goes on. */
+/** The guest's process is stopped until the owner has given it up, or has reset the targets: it ends its guests as soon
+ *  as it goes on. */
+static void guests_end(unsigned n, bool reset, unsigned seconds)
+{
+	struct share_rig *rig = share_create(n, false);
+	struct share_node *node = &rig->node[G];
+	struct list *guests = &node->nic->xrc_share->guests;
+	struct nic_qp *target[PAIRS], *initiator[PAIRS];
+	struct nic_send_wr wr = share_wr(rig, G, NIC_WR_RDMA_READ, FROM, 8, WORD);
+	struct nic *g = node->nic;
+
+	rig->attr.timeout = 21;
+	for (unsigned k = 0; k < n; k++) {
+		target[k] = share_target(&rig->node[O]);
+		initiator[k] = share_initiator(&rig->node[I]);
+		share_connect_pair(rig, O, target[k], initiator[k], 5, 7);
+		assert_int_equal(nic_post_send(initiator[k], &wr), 0);
+		share_run(rig, SHARE_SECOND / 10);
+	}
+	assert_false(list_empty(guests));
+	node->nic = NULL;
+	for (unsigned k = 0; k < n; k++)
+		if (reset)
+			share_modify(target[k], &rig->attr, NIC_QPS_RESET, true);
+		else
+			assert_int_equal(nic_post_send(initiator[k], &wr), 0);
+	share_run(rig, seconds * SHARE_SECOND);
+	for (unsigned k = 0; k < n; k++)
+		assert_int_equal(nic_qp_state(target[k]), reset ? NIC_QPS_RESET : NIC_QPS_ERR);
+	node->nic = g;
+	share_run(rig, 30 * SHARE_SECOND);
+	assert_true(list_empty(guests));
+	assert_int_equal(node->nic->xrc_share->n_guests, 0);
+	share_destroy(rig);
+}
+
 static void xrc_share__guests_end_when_they_were_given_up(void **state)
 {
 	(void)state;
 	for (unsigned n = 1; n <= PAIRS; n++) {
-		struct share_rig *rig = share_create(n, false);
-		struct share_node *node = &rig->node[G];
-		struct list *guests = &node->nic->xrc_share->guests;
-		struct nic_qp *target[PAIRS], *initiator[PAIRS];
-		struct nic_send_wr wr = share_wr(rig, G, NIC_WR_RDMA_READ, FROM, 8, WORD);
-		struct nic *g = node->nic;
-
-		rig->attr.timeout = 21;
-		for (unsigned k = 0; k < n; k++) {
-			target[k] = share_target(&rig->node[O]);
-			initiator[k] = share_initiator(&rig->node[I]);
-			share_connect_pair(rig, O, target[k], initiator[k], 5, 7);
-			assert_int_equal(nic_post_send(initiator[k], &wr), 0);
-			share_run(rig, SHARE_SECOND / 10);
-		}
-		assert_false(list_empty(guests));
-		node->nic = NULL;
-		for (unsigned k = 0; k < n; k++)
-			assert_int_equal(nic_post_send(initiator[k], &wr), 0);
-		share_run(rig, 20 * SHARE_SECOND);
-		for (unsigned k = 0; k < n; k++)
-			assert_int_equal(nic_qp_state(target[k]), NIC_QPS_ERR);
-		node->nic = g;
-		share_run(rig, 30 * SHARE_SECOND);
-		assert_true(list_empty(guests));
-		share_destroy(rig);
+		guests_end(n, false, 20);
+		guests_end(n, false, 100);
+		guests_end(n, true, 20);
+		guests_end(n, true, 100);
 	}
+}
+
+/** Messages that must arrive are not kept for a process that does not share the domain any more. */
+static void xrc_share__nothing_is_kept_for_a_process_that_has_ended(void **state)
+{
+	struct share_rig *rig = share_create(1, false);
+	struct share_node *g = &rig->node[G];
+
+	(void)state;
+	assert_int_equal(try_one(rig, G, 1), NIC_WC_SUCCESS);
+	share_drop(g, true);
+	share_modify(rig->node[O].qp, &rig->attr, NIC_QPS_RESET, true);
+	share_run(rig, 40 * SHARE_SECOND);
+	g->banned = true;
+	share_run(rig, 40 * SHARE_SECOND);
+	assert_true(list_empty(&rig->node[O].nic->xrc_share->sent));
+	assert_int_equal(xrc_unsent(nic_rdm_peer_find(rig->node[O].nic->xrc_share->rdm, &g->addr)), 0);
+	share_destroy(rig);
 }
 
 /** While the owner's process is stopped, all responses that the guest may send are lost with two connections. */
@@ -479,6 +510,7 @@ int main(void)
 		cmocka_unit_test(xrc_share__a_lost_request_may_be_refused_for_memory),
 		cmocka_unit_test(xrc_share__copies_are_executed_once),
 		cmocka_unit_test(xrc_share__guests_end_when_they_were_given_up),
+		cmocka_unit_test(xrc_share__nothing_is_kept_for_a_process_that_has_ended),
 		cmocka_unit_test(xrc_share__responses_may_be_lost),
 		cmocka_unit_test(xrc_share__a_domain_may_be_opened_again),
 		cmocka_unit_test(xrc_share__a_guest_may_begin_anew),

@@ -98,8 +98,8 @@ static int remote_open(struct shim_qp *qp, uint32_t qpn)
 		return 0;
 	}
 	remotes_remove(qp);
-	if ((err == -ETIMEDOUT || err == -ENODEV) && !is_open(file, qpn))
-		call_close(qp); /* it may have been opened nevertheless */
+	if (err != -EINVAL && !is_open(file, qpn))
+		call_close(qp); /* it may have been opened nevertheless, also by a QP that was closed meanwhile */
 	return err;
 }
 
@@ -130,7 +130,7 @@ void shim_remote_leave(struct shim_qp *qp, bool wait)
 	if (is_open(qp->xrcd->file, qp->remote_qpn))
 		return;
 	if (wait)
-		call_wait(qp, &call); /* if it fails, the QP has gone with its process */
+		call_wait(qp, &call); /* if it fails, the process has ended, or will receive the call when it can */
 	else
 		call_close(qp);
 }
