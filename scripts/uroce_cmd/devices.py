@@ -218,9 +218,15 @@ class Daemons:
                 device.refused = isinstance(self.problems[process], Refused)
 
 
-def find(look=True, patience=PATIENCE):
-    """All devices; with their functions' status if `look`. @param patience: seconds for all answers"""
+def names_of(key):
+    """The same, of one device."""
     addresses, functions, guards = names()
+    return addresses & {key}, {function for function in functions if function[0] == key}, guards & {key}
+
+
+def find(look=True, patience=PATIENCE, key=None):
+    """All devices, or one; with their functions' status if `look`. @param patience: seconds for all answers"""
+    addresses, functions, guards = names_of(key) if key else names()
     devices = {}
     for key in {key for key, _ in functions}:
         devices[key] = Device(key)
@@ -273,6 +279,11 @@ def still_there(function):
 
 def choose(wanted, look=True, patience=PATIENCE):
     """@return the devices that the user means: one, or all if none is named."""
+    key = wanted and gid_text(wanted)
+    if key:  # most often a device's first address: processes of other devices, which may be slow, are not asked
+        devices = find(look, patience, key)
+        if len(devices) == 1 and devices[0].key == key and devices[0].daemon:
+            return devices
     devices = find(look, patience)
     if wanted is None:
         return devices

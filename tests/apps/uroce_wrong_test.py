@@ -38,6 +38,27 @@ def another_version(tally):
     uroce("down", ADDRESS)
 
 
+def others_are_not_asked(tally):
+    """Commands about one device do not wait for the processes of others, which may be stopped."""
+    other, asked = ADDRESS[:-1] + "9", []
+
+    def listener(request):
+        asked.append(request)
+        yield None
+    uroce("up", ADDRESS)
+    keep = harness.Process(["ibv_asyncwatch"], SIDES[0])
+    harness.until(20, functions)
+    with fake.listening(listener, other, f"{other}/1"):
+        for argv in (("status", ADDRESS), ("status", ADDRESS, "--qps"), ("stat", ADDRESS), ("fault", ADDRESS, "clear")):
+            code, out, err = uroce(*argv)
+            tally.result(f"{' '.join(argv)}: no other device is asked", code == 0 and not asked,
+                         f"exit code {code}, {asked}", out + err)
+        uroce("status")
+        tally.result("status: all devices are asked", len(asked) == 2, str(asked))
+    keep.kill()
+    uroce("down", ADDRESS)
+
+
 def answers_of_another_version(tally):
     """A process of another release, whose protocol is another one, answers tools all the same: it is used as any."""
     from uroce_cmd.proto import Connection
@@ -300,6 +321,7 @@ def main():
     harness.own_namespace()
     tally = harness.Tally("uroce_wrong")
     another_version(tally)
+    others_are_not_asked(tally)
     with tempfile.TemporaryDirectory() as folder:
         counted_captures(tally, folder)
         wrong_answers(tally, folder)

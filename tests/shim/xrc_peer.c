@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -174,6 +175,7 @@ struct peer peer_start(int fd)
 	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets), 0);
 	peer.pid = fork();
 	if (!peer.pid) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL); /* the test may fail while the child is stopped */
 		signal(SIGSEGV, SIG_DFL); /* cmocka's handler would run the next test in the child */
 		setenv("CMOCKA_TEST_ABORT", "1", 1);
 		close(sockets[0]);

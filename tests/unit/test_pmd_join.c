@@ -12,6 +12,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -48,6 +49,7 @@ static void daemon_run(const struct attempt *a, int ready_fd)
 	PROTO_MSG(m);
 	int fd;
 
+	prctl(PR_SET_PDEATHSIG, SIGKILL); /* also while it is stopped */
 	pmd_name_daemon(&a->device.gid, &name);
 	p.fd = proto_listen(&name);
 	if (p.fd < 0 || write(ready_fd, "", 1) != 1 || poll(&p, 1, WAIT_MS) != 1)
