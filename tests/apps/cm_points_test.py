@@ -174,7 +174,7 @@ class Points:
         return self.place.client(PINGS, port=UNSERVED_PORT)
 
     def give_up(self):
-        os.kill(self.place.server.pid, signal.SIGSTOP)
+        harness.stop(self.place.server.pid)
         client = self.place.client(PINGS)
         if not harness.until(PATIENCE_S, lambda: "req-sent" in cm.states(self.place.client_side, client.pid)):
             raise Failure("a client has not sent its request")

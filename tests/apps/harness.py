@@ -259,6 +259,15 @@ class KeptDevice:
         return process.wait(end - time.monotonic())
 
 
+def stop(pid):
+    """Stop a process; returns once each of its threads has stopped: until then they may go on."""
+    def stopped(task):
+        with open(f"/proc/{pid}/task/{task}/stat", encoding="ascii", errors="replace") as file:
+            return file.read().rpartition(")")[2].split()[0] == "T"
+    os.kill(pid, signal.SIGSTOP)
+    until(20, lambda: all(stopped(task) for task in os.listdir(f"/proc/{pid}/task")))
+
+
 @contextlib.contextmanager
 def kept_device(tally, name, address, faults=()):
     """A device that `uroce up` keeps until the test is done with it, for whatever reason. With `faults`, which lose

@@ -228,7 +228,7 @@ def daemon_killed_and_process_stopped(tally):
     stopped, other = opener(device), opener(device)
     wait_for(lambda: len(functions(device.address)) == 2)
     number = {f["pid"]: f["number"] for f in functions(device.address)}
-    os.kill(stopped.pid, signal.SIGSTOP)
+    harness.stop(stopped.pid)
     device.kill_daemon()
     ok, reason, a, b = device.pair(["ibv_rc_pingpong", "-g", "0", "-p", "PORT"])
     tally.result("a stopped process: others open the device", ok, reason, a, b)
@@ -241,7 +241,7 @@ def daemon_killed_and_process_stopped(tally):
                  str(functions(device.address)))
     other.kill()
     wait_for(lambda: len(functions(device.address)) == 1)
-    os.kill(stopped.pid, signal.SIGSTOP)
+    harness.stop(stopped.pid)
     device.kill_daemon()
     late = device.run("ibv_devinfo")
     code = late.wait(30)
@@ -282,7 +282,7 @@ def stopped_under_traffic(tally, seconds):
         wait_for(lambda: len(functions(device.address)) == 2)
     time.sleep(0.5)
     for server, _ in pairs:
-        os.kill(server.pid, signal.SIGSTOP)
+        harness.stop(server.pid)
     time.sleep(seconds)
     there = [client.popen.poll() is None for _, client in pairs]
     for server, _ in pairs:

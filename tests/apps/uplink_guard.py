@@ -82,7 +82,7 @@ def serving(tally, side):
     if said is not None:
         tally.result("another user is told whose the device is", "is a device of user root" in said, "", said)
     pid = uplinks.daemon(side)
-    os.kill(pid, signal.SIGSTOP)
+    harness.stop(pid)
     try:
         done = [harness.uroce(*words, side=side) for words in (("status",), ("up", side.devices))]
     finally:

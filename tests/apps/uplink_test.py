@@ -146,7 +146,7 @@ def driver_losses(tally, spaces):
                      str(counted))
         spaces[1].run("ip", "link", "set", "ub", "up")
         before, pid = uplinks.counters(sides[0]), uplinks.daemon(sides[0])
-        os.kill(pid, signal.SIGSTOP)
+        harness.stop(pid)
         try:
             spaces[1].run("python3", "-c", FLOOD)
         finally:

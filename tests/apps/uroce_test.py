@@ -183,9 +183,11 @@ def other_users(tally):
         code, text = foreigner(*argv)
         tally.result(f"an allowed user may not: {argv[0]}", code == 1 and words in text, f"exit code {code}", text)
     pid = uroce_json("status", ADDRESS)["devices"][0]["daemon"]["pid"]
-    os.kill(pid, signal.SIGSTOP)
-    code, text, _ = uroce("status", ADDRESS)
-    os.kill(pid, signal.SIGCONT)
+    harness.stop(pid)
+    try:
+        code, text, _ = uroce("status", ADDRESS)
+    finally:
+        os.kill(pid, signal.SIGCONT)
     tally.result("a stopped daemon is not taken for none", code == 0 and "does not answer" in text
                  and "none" not in text,
                  f"exit code {code}", text)
@@ -243,7 +245,7 @@ def looks(tally):
         code, text, _ = uroce("stat", "--qp", hex(one ^ 1), ADDRESS)
         tally.result("stat of a QP that does not exist", code == 3, f"exit code {code}", text)
 
-        pair.client.popen.send_signal(signal.SIGSTOP)
+        harness.stop(pair.client.pid)
         code, text, _ = uroce("status", ADDRESS)
         pair.client.popen.send_signal(signal.SIGCONT)
         tally.result("status: a process that is stopped", code == 0 and text.count("does not answer") == 1

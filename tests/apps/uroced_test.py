@@ -842,15 +842,6 @@ class Interface:
         wait_for(lambda: not os.path.exists(f"/proc/{pid}/fd") or not os.access(f"/proc/{pid}/exe", os.R_OK))
 
 
-def stop(pid):
-    """Stop a process; returns once each of its threads has stopped."""
-    def stopped(task):
-        with open(f"/proc/{pid}/task/{task}/stat", encoding="ascii", errors="replace") as file:
-            return file.read().rpartition(")")[2].split()[0] == "T"
-    os.kill(pid, signal.SIGSTOP)
-    wait_for(lambda: all(stopped(task) for task in os.listdir(f"/proc/{pid}/task")))
-
-
 def places_kept(tally):
     """GIDs are used by their index: a new daemon leaves each in its place, with empty entries between them."""
     device = Interface()
@@ -891,7 +882,7 @@ def slow_function(tally):
     device = Interface()
     device.address("add", "10.98.0.2")
     device.wait_gids({"10.98.0.1": 0, "10.98.0.2": 1})
-    stop(device.process.pid)
+    harness.stop(device.process.pid)
     device.address("del", "10.98.0.2")
     device.wait_gids({"10.98.0.1": 0})
     device.address("add", "10.98.0.2")

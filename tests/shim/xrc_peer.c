@@ -207,6 +207,12 @@ struct peer_answer peer_do(const struct peer *peer, struct peer_ask ask)
 	return answer;
 }
 
+void peer_stop(const struct peer *peer)
+{
+	kill(peer->pid, SIGSTOP);
+	assert_int_equal(waitpid(peer->pid, NULL, WUNTRACED), peer->pid); /* until then its threads may go on */
+}
+
 void peer_kill(struct peer *peer)
 {
 	kill(peer->pid, SIGKILL);

@@ -50,6 +50,8 @@ struct peer peer_start(int fd);
 struct peer_answer peer_ask(const struct peer *peer, struct peer_ask ask);
 /** As peer_ask; the verb must succeed. */
 struct peer_answer peer_do(const struct peer *peer, struct peer_ask ask);
+/** Stop the child. */
+void peer_stop(const struct peer *peer);
 /** Kill the child. */
 void peer_kill(struct peer *peer);
 /** End the child, which closes its devices first. */

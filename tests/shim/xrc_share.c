@@ -457,7 +457,7 @@ static void xrc__the_process_of_an_open_target_is_stopped(void **state)
 	const struct peer_ask open = {.verb = PEER_OPEN, .a = t.target}, query = {.verb = PEER_QUERY};
 
 	peer_do(&t.other, open);
-	kill(t.owner.pid, SIGSTOP);
+	peer_stop(&t.owner);
 	assert_int_equal(peer_ask(&t.other, query).err, ETIMEDOUT);
 	peer_do(&t.other, (struct peer_ask){.verb = PEER_DESTROY});
 	kill(t.owner.pid, SIGCONT);
