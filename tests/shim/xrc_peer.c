@@ -176,7 +176,7 @@ struct peer peer_start(int fd)
 	peer.pid = fork();
 	if (!peer.pid) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL); /* the test may fail while the child is stopped */
-		signal(SIGSEGV, SIG_DFL); /* cmocka's handler would run the next test in the child */
+		signal(SIGSEGV, SIG_DFL);	  /* cmocka's handler would run the next test in the child */
 		setenv("CMOCKA_TEST_ABORT", "1", 1);
 		close(sockets[0]);
 		alarm(LIFE_S);
