@@ -158,8 +158,8 @@ struct nic_rdm_init {
 	bool strict;		  /* when a connection is lost, requests that have not begun fail, so that no request
 				   * is executed after an earlier request was lost. If false, requests that have not
 				   * begun use the next connection */
-	bool plain;		  /* receives only messages of up to NIC_RDM_EAGER_MAX bytes, and no operations on
-				   * elements. A peer that sends anything else loses the connection */
+	bool plain;		  /* refuses messages of more than NIC_RDM_EAGER_MAX bytes, and operations on elements
+				   * of a receive. A peer that sends one loses the connection */
 	uint8_t timeout;	  /* the queue pairs' nic_qp_attr.timeout; 0: 14 */
 	uint8_t retry_cnt;	  /* as nic_qp_attr.retry_cnt, but up to 255; 0: enough retries to last for peer_ns */
 	uint64_t peer_ns;	  /* about how long a connected peer may take to answer a request; 0: 6 s */

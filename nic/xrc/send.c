@@ -170,31 +170,45 @@ static void give_up(struct xrc_share *share, struct xrc_msg *msg)
 	free(msg);
 }
 
-/* The second connection was lost, too: do not try the queued messages. */
+/* The second connection was lost, too: give up what was queued when the first was lost, and let the other queued
+ * messages have one more connection. */
 static void give_up_unsent(struct xrc_share *share, struct xrc_link *link)
 {
-	for (struct list *n = link->unsent.next; n != &link->unsent; n = n->next)
-		list_entry(n, struct xrc_msg, node)->again = true;
-	list_append_all(&share->failed, &link->unsent);
-	link->n_unsent = 0;
-	list_remove(&link->ready);
+	for (struct list *n = link->unsent.next, *next; n != &link->unsent; n = next) {
+		struct xrc_msg *msg = list_entry(n, struct xrc_msg, node);
+
+		next = n->next;
+		if (!msg->again) {
+			msg->again = true;
+			continue;
+		}
+		list_remove(n);
+		list_append(&share->failed, n);
+		link->n_unsent--;
+	}
 }
 
 bool xrc_send_failed(struct xrc_share *share)
 {
 	struct list failed;
-	bool had;
 
+	if (list_empty(&share->failed))
+		return false;
 	for (struct list *n = share->failed.next; n != &share->failed; n = n->next) {
 		struct xrc_msg *msg = list_entry(n, struct xrc_msg, node);
 
-		if (msg->again)
-			give_up_unsent(share, link_of(msg->peer));
+		link_of(msg->peer)->lost_twice |= msg->again;
+	}
+	for (struct list *n = share->links.next; n != &share->links; n = n->next) {
+		struct xrc_link *link = list_entry(n, struct xrc_link, node);
+
+		if (link->lost_twice)
+			give_up_unsent(share, link);
+		link->lost_twice = false;
 	}
 	list_init(&failed);
 	list_append_all(&failed, &share->failed); /* give_up() may post messages, which have not failed */
-	had = !list_empty(&failed);
-	while (!list_empty(&failed)) { /* the last first: each goes before what was not sent */
+	while (!list_empty(&failed)) {		  /* the last first: each goes before what was not sent */
 		struct xrc_msg *msg = list_entry(list_pop_last(&failed), struct xrc_msg, node);
 		struct xrc_link *link = link_of(msg->peer);
 
@@ -208,7 +222,7 @@ bool xrc_send_failed(struct xrc_share *share)
 		}
 		enqueue(share, link, link->unsent.next, msg);
 	}
-	return had;
+	return true;
 }
 
 static void free_all(struct list *msgs)

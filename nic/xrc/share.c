@@ -74,6 +74,8 @@ bool xrc_packet_read(const uint8_t *from, uint32_t len, struct packet *p)
 	return packet_parse(&frame, p) == PACKET_OK && p->op->service == OP_XRC;
 }
 
+_Static_assert(XRC_MSG_MAX <= NIC_RDM_EAGER_MAX, "a plain endpoint receives every message");
+
 /* ---- the endpoint --------------------------------------------------------------------------------------- */
 
 static bool admits(void *ctx, const struct nic_rdm_addr *from)
@@ -189,20 +191,38 @@ static bool settle(struct nic *nic)
 
 /* ---- what other NICs leave behind ----------------------------------------------------------------------- */
 
-void xrc_watch(struct xrc_share *share)
+static void wake_at(struct xrc_share *share, uint64_t ns)
 {
 	struct nic *nic = share->nic;
 
-	if (nic->xrc_ns != TIME_NEVER)
+	if (nic->xrc_ns <= ns)
 		return;
-	nic->xrc_ns = nic->now + XRC_WATCH_NS;
+	nic->xrc_ns = ns;
 	rare_update(nic);
+}
+
+void xrc_watch(struct xrc_share *share)
+{
+	if (share->watch_ns == TIME_NEVER)
+		share->watch_ns = share->nic->now + XRC_WATCH_NS;
+	wake_at(share, share->watch_ns);
 }
 
 void xrc_flush_soon(struct xrc_share *share)
 {
-	share->nic->xrc_ns = share->nic->now;
-	rare_update(share->nic);
+	wake_at(share, share->nic->now);
+}
+
+/* Look for what other NICs have left behind, or have not answered. */
+static void watch(struct xrc_share *share)
+{
+	guests_prune(share);
+	orphans_prune(share);
+	lends_remind(share);
+	share->watch_ns = TIME_NEVER;
+	if (!list_empty(&share->guests) || !list_empty(&share->late) || !list_empty(&share->orphans) ||
+	    !list_empty(&share->out))
+		share->watch_ns = share->nic->now + XRC_WATCH_NS;
 }
 
 void xrc_timeout(struct nic *nic)
@@ -213,13 +233,10 @@ void xrc_timeout(struct nic *nic)
 		return;
 	nic->xrc_ns = TIME_NEVER;
 	if (share) {
-		guests_prune(share);
-		orphans_prune(share);
-		lends_remind(share);
-		if (!list_empty(&share->guests) || !list_empty(&share->late) || !list_empty(&share->orphans) ||
-		    !list_empty(&share->out))
-			nic->xrc_ns = nic->now + XRC_WATCH_NS;
-		nic->owners_due = true; /* send what there was no memory for */
+		if (share->watch_ns <= nic->now)
+			watch(share);
+		nic->xrc_ns = share->watch_ns;
+		nic->owners_due = true; /* send what has been posted, or had no memory */
 	}
 	rare_update(nic);
 }
@@ -267,6 +284,7 @@ int nic_xrc_share_open(struct nic *nic, const struct nic_xrc_share_init *init)
 		return -ENOMEM;
 	share->nic = nic;
 	share->init = *init;
+	share->watch_ns = TIME_NEVER;
 	list_init(&share->arrived);
 	list_init(&share->links);
 	list_init(&share->ready);

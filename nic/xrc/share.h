@@ -26,7 +26,7 @@
  * executed once. If the connection of the endpoints is lost, messages that may have been lost with it are sent again,
  * except EVENT and the CALL of MODIFY, which must not be executed twice. If that fails, too, the other NIC is
  * considered gone, and the target's connection ends. But its process may only be stopped: END and the CALL of CLOSE are
- * sent until it has received them or no longer shares a domain.
+ * sent until it has received them or no longer shares a domain, or more than XRC_UNSENT_MAX messages wait for it.
  *
  * While the answer to a LEND is late, for whatever reason, the owner sends further copies, one at a time. If a borrower
  * has already seen a lease, it repeats its answer and does not execute the request again; if its guest is gone, because
@@ -139,6 +139,7 @@ struct xrc_link {
 	struct list ready;  /* on share.ready, if messages may be sent */
 	struct list unsent; /* struct xrc_msg */
 	uint32_t n_unsent, n_sent;
+	bool lost_twice; /* during xrc_send_failed() */
 };
 
 /** A receive buffer. */
@@ -216,7 +217,7 @@ struct xrc_share {
 	struct list out;	    /* struct xrc_lent: targets that are lent to other NICs */
 	struct list orphans;	    /* targets that only other NICs use */
 	struct list calls;	    /* struct nic_xrc_call */
-	uint64_t calls_made;
+	uint64_t calls_made, watch_ns;
 	uint32_t n_guests;
 	bool busy;
 };
@@ -241,7 +242,7 @@ bool xrc_packet_read(const uint8_t *from, uint32_t len, struct packet *p);
 /** See to it that xrc_timeout() looks for what other NICs have left behind, or have not answered. */
 #define XRC_WATCH_NS 5000000000u
 void xrc_watch(struct xrc_share *share);
-/** The NIC may not settle after the current call: let its next timeout send what has been posted, at once. */
+/** The current call may end without settling: make the next timeout due now, so that it sends what has been posted. */
 void xrc_flush_soon(struct xrc_share *share);
 
 /* ---- send.c --------------------------------------------------------------------------------------------- */

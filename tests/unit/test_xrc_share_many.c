@@ -314,6 +314,39 @@ static void xrc_share__guests_end_when_they_were_given_up(void **state)
 	}
 }
 
+/** While messages that must arrive wait for a stopped process, and connections to it are lost again and again, a new
+ *  request still has a whole connection before it is given up. */
+static void xrc_share__new_requests_are_tried(void **state)
+{
+	enum { TARGETS = XRC_FLIGHT + 2 };
+
+	(void)state;
+	for (unsigned seconds = 1; seconds < 60; seconds += 2) {
+		struct share_rig *rig = share_create(seconds, false);
+		struct nic_qp *target[TARGETS], *initiator[TARGETS];
+		struct nic_send_wr wr = share_wr(rig, G, NIC_WR_RDMA_READ, FROM, 8, WORD);
+		struct nic *g = rig->node[G].nic;
+
+		rig->attr.timeout = 21;
+		for (unsigned k = 0; k < TARGETS; k++) {
+			target[k] = share_target(&rig->node[O]);
+			initiator[k] = share_initiator(&rig->node[I]);
+			share_connect_pair(rig, O, target[k], initiator[k], 5, 7);
+			assert_int_equal(nic_post_send(initiator[k], &wr), 0);
+			share_run(rig, SHARE_SECOND / 100);
+		}
+		rig->node[G].nic = NULL;
+		for (unsigned k = 1; k < TARGETS; k++)
+			share_modify(target[k], &rig->attr, NIC_QPS_RESET, true);
+		share_run(rig, seconds * SHARE_SECOND);
+		assert_int_equal(nic_post_send(initiator[0], &wr), 0);
+		share_run(rig, 5 * SHARE_SECOND);
+		assert_int_equal(nic_qp_state(target[0]), NIC_QPS_RTS);
+		rig->node[G].nic = g;
+		share_destroy(rig);
+	}
+}
+
 /** Messages that must arrive are not kept for a process that does not share the domain any more. */
 static void xrc_share__nothing_is_kept_for_a_process_that_has_ended(void **state)
 {
@@ -510,6 +543,7 @@ int main(void)
 		cmocka_unit_test(xrc_share__a_lost_request_may_be_refused_for_memory),
 		cmocka_unit_test(xrc_share__copies_are_executed_once),
 		cmocka_unit_test(xrc_share__guests_end_when_they_were_given_up),
+		cmocka_unit_test(xrc_share__new_requests_are_tried),
 		cmocka_unit_test(xrc_share__nothing_is_kept_for_a_process_that_has_ended),
 		cmocka_unit_test(xrc_share__responses_may_be_lost),
 		cmocka_unit_test(xrc_share__a_domain_may_be_opened_again),
