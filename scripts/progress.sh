@@ -7,12 +7,13 @@ PROGRESS_EVERY=10 # seconds from line to line in a log
 PROGRESS_NEWS=    # a filter: in a log, what it passes of the command's output is printed as well, as it comes
 PROGRESS_PID=    # the running command, and what shows its progress
 PROGRESS_TICKER=
+PROGRESS_TELLER= # prints the news
 
 # progress_run LABEL LOG READER COMMAND...: run a command or a function, its output in the file LOG.
 # READER is a function that prints what LOG (its argument) says of the progress. Returns the command's exit code.
 # SIGHUP, SIGINT and SIGTERM end the command with all its processes, then do to the script what they would have done.
 progress_run() {
-	local label=$1 log=$2 reader=$3 code=0 news="" traps fd signal
+	local label=$1 log=$2 reader=$3 code=0 traps fd signal
 	shift 3
 	: >"$log" || return 1
 	exec {fd}<> <(:) # never has anything to read: where to wait without a process, which would outlive us
@@ -30,15 +31,14 @@ progress_run() {
 	progress_tick "$label" "$log" "$reader" "$fd" $$ &
 	PROGRESS_TICKER=$!
 	if [ -n "$PROGRESS_NEWS" ] && [ ! -t 1 ]; then
-		tail -n +1 -f --pid="$PROGRESS_PID" "$log" {fd}>&- | "$PROGRESS_NEWS" {fd}>&- &
-		news=$!
+		tail -n +1 -f --pid="$PROGRESS_TICKER" "$log" {fd}>&- | "$PROGRESS_NEWS" {fd}>&- &
+		PROGRESS_TELLER=$!
 	fi
 	wait "$PROGRESS_PID" || code=$?
 	PROGRESS_PID=
 	trap - HUP INT TERM
 	eval "$traps"
 	progress_tick_stop
-	[ -z "$news" ] || wait "$news" || true
 	exec {fd}>&-
 	progress_show "$label" "$("$reader" "$log")" last
 	return "$code"
@@ -47,6 +47,8 @@ progress_run() {
 progress_tick_stop() {
 	kill "$PROGRESS_TICKER" 2>/dev/null || true
 	wait "$PROGRESS_TICKER" 2>/dev/null || true
+	[ -z "$PROGRESS_TELLER" ] || wait "$PROGRESS_TELLER" || true # reads on for a second after the ticker
+	PROGRESS_TELLER=
 }
 
 # End the running command and the processes of its group; those that do not end within 15 seconds are killed.

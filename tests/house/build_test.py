@@ -5,6 +5,7 @@
 -Dtests=false has no tests and installs the same files as this build. scripts/progress.sh: its lines, its readers of
 logs, exit codes, signals; build_make: a failed build, and a folder that gets its tests later.
 """
+import itertools
 import json
 import os
 import re
@@ -165,12 +166,14 @@ def readers(_, work):
 
 def signals(_, work):
     """SIGHUP, SIGINT and SIGTERM end the script, and all that it started; its own handlers run."""
-    for name, handler, want in (("INT", "", -signal.SIGINT), ("TERM", "", -signal.SIGTERM), ("HUP", "", -signal.SIGHUP),
-                                ("INT", "trap 'exit 130' INT", 130), ("TERM", "trap 'exit 143' TERM", 143)):
-        pids = os.path.join(work, f"pids-{name}-{want}")
+    cases = (("INT", "", -signal.SIGINT), ("TERM", "", -signal.SIGTERM), ("HUP", "", -signal.SIGHUP),
+             ("INT", "trap 'exit 130' INT", 130), ("TERM", "trap 'exit 143' TERM", 143))
+    for news, (name, handler, want) in itertools.product(("", "cat"), cases):
+        pids = os.path.join(work, f"pids-{news}-{name}-{want}")
         text = (f'. "{ROOT}/scripts/lib.sh"\nset -e\ntrap "echo cleaned up" EXIT\n{handler}\n'
                 'job() { sleep 600 & echo "$BASHPID $!" >"$1.new"; mv "$1.new" "$1"; echo "[1/2] a"; wait; }\n'
-                'PROGRESS_EVERY=0.1\nprogress_run building "$2" progress_of_build job "$1"; echo "went on"')
+                f'PROGRESS_EVERY=0.1\nPROGRESS_NEWS={news}\n'
+                'progress_run building "$2" progress_of_build job "$1"; echo "went on"')
         with subprocess.Popen(["bash", "-c", text, "script", pids, os.path.join(work, "log")], text=True,
                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, start_new_session=True) as script:
             for line in script.stdout:
