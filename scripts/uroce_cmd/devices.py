@@ -219,7 +219,7 @@ class Daemons:
 
 
 def names_of(key):
-    """The same, of one device."""
+    """As names(), of one device."""
     addresses, functions, guards = names()
     return addresses & {key}, {function for function in functions if function[0] == key}, guards & {key}
 
@@ -282,7 +282,7 @@ def choose(wanted, look=True, patience=PATIENCE):
     key = wanted and gid_text(wanted)
     if key:  # most often a device's first address: processes of other devices, which may be slow, are not asked
         devices = find(look, patience, key)
-        if len(devices) == 1 and devices[0].key == key and devices[0].daemon:
+        if len(devices) == 1 and devices[0].key == key and (devices[0].daemon or devices[0].functions):
             return devices
     devices = find(look, patience)
     if wanted is None:
