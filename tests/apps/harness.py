@@ -262,10 +262,14 @@ class KeptDevice:
 def stop(pid):
     """Stop a process; returns once each of its threads has stopped: until then they may go on."""
     def stopped(task):
-        with open(f"/proc/{pid}/task/{task}/stat", encoding="ascii", errors="replace") as file:
-            return file.read().rpartition(")")[2].split()[0] == "T"
+        try:
+            with open(f"/proc/{pid}/task/{task}/stat", encoding="ascii", errors="replace") as file:
+                return file.read().rpartition(")")[2].split()[0] in "TZX"
+        except (FileNotFoundError, ProcessLookupError):  # it has ended
+            return True
     os.kill(pid, signal.SIGSTOP)
-    until(20, lambda: all(stopped(task) for task in os.listdir(f"/proc/{pid}/task")))
+    if not until(20, lambda: all(stopped(task) for task in os.listdir(f"/proc/{pid}/task"))):
+        raise RuntimeError(f"process {pid} does not stop")
 
 
 @contextlib.contextmanager

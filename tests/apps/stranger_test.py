@@ -34,7 +34,8 @@ def connection__SE_04_strangers_of_this_host_do_nothing_to_it(tally, way, env, r
     """An open window of thousands of PSNs, in both directions, for every kind of packet."""
     side, _ = harness.one_device_sides()
     port = harness.free_port()
-    argv = ["stdbuf", "-oL", "ib_send_bw", "-D", str(seconds + 12), "-s", "65536", "-t", "128", "-p", str(port)]
+    lasts = str(seconds + 12 * harness.SLOWER)
+    argv = ["stdbuf", "-oL", "ib_send_bw", "-D", lasts, "-s", "65536", "-t", "128", "-p", str(port)]
     case = f"{way}{'' if not env else ', by UDP'}"
     server = harness.Process(argv, side, env)
     server.wait_listen(port, 20)
