@@ -35,7 +35,7 @@ void nic_xrc_call(struct nic_xrcd *xrcd, struct nic_xrc_call *call)
 
 	list_init(&call->node);
 	call->done = false;
-	if (share && xrcd->sharing && share->init.find(share->init.ctx, xrcd, call->qpn, &addr))
+	if (share && xrcd->sharing && xrc_find(share, xrcd, call->qpn, &addr))
 		peer = nic_rdm_peer_get(share->rdm, &addr);
 	call->peer = peer;
 	msg = peer && xrc_link_have(share, peer) ? xrc_msg_new(XRC_CALL, call->qpn, sizeof(*out)) : NULL;

@@ -5,17 +5,11 @@
 #include "opcode.h"
 #include "psn.h"
 
-static bool is_own(const struct xrc_share *share, const struct nic_rdm_addr *addr)
-{
-	return addr->port == share->init.addr.port && memcmp(&addr->gid, &share->init.addr.gid, sizeof(addr->gid)) == 0;
-}
-
 bool route_find(const struct nic_qp *qp, uint32_t srqn, struct nic_rdm_peer **peer)
 {
 	struct xrc_share *share = qp->nic->xrc_share;
 	struct nic_rdm_addr addr;
-	bool found = share->init.find(share->init.ctx, qp->xrcd, srqn, &addr) && !is_own(share, &addr) &&
-		     nic_rdm_peer_may_be(share->rdm, &addr);
+	bool found = xrc_find(share, qp->xrcd, srqn, &addr) && nic_rdm_peer_may_be(share->rdm, &addr);
 
 	*peer = found ? nic_rdm_peer_get(share->rdm, &addr) : NULL;
 	return found;

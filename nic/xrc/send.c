@@ -170,8 +170,8 @@ static void give_up(struct xrc_share *share, struct xrc_msg *msg)
 	free(msg);
 }
 
-/* The second connection was lost, too: give up what was queued when the first was lost, and let the other queued
- * messages have one more connection. */
+/* The second connection was lost, too: give up the queued messages that are marked, and mark the others. These are
+ * given up when two more connections were lost. */
 static void give_up_unsent(struct xrc_share *share, struct xrc_link *link)
 {
 	for (struct list *n = link->unsent.next, *next; n != &link->unsent; n = next) {

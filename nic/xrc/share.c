@@ -47,11 +47,19 @@ bool xrc_is_member(const struct xrc_share *share, const struct nic_rdm_addr *add
 	return false;
 }
 
+bool xrc_find(const struct xrc_share *share, const struct nic_xrcd *xrcd, uint32_t number, struct nic_rdm_addr *addr)
+{
+	const struct nic_rdm_addr *own = &share->init.addr;
+
+	return share->init.find(share->init.ctx, xrcd, number, addr) &&
+	       (addr->port != own->port || memcmp(&addr->gid, &own->gid, sizeof(own->gid)));
+}
+
 bool xrc_owns(const struct xrc_share *share, const struct nic_xrcd *xrcd, const struct nic_rdm_peer *peer, uint32_t qpn)
 {
 	struct nic_rdm_addr addr;
 
-	return share->init.find(share->init.ctx, xrcd, qpn, &addr) && nic_rdm_peer_find(share->rdm, &addr) == peer;
+	return xrc_find(share, xrcd, qpn, &addr) && nic_rdm_peer_find(share->rdm, &addr) == peer;
 }
 
 uint32_t xrc_packet_write(const struct packet *p, uint8_t to[XRC_PACKET_MAX])

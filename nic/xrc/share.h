@@ -26,7 +26,7 @@
  * executed once. If the connection of the endpoints is lost, messages that may have been lost with it are sent again,
  * except EVENT and the CALL of MODIFY, which must not be executed twice. If that fails, too, the other NIC is
  * considered gone, and the target's connection ends. But its process may only be stopped: END and the CALL of CLOSE are
- * sent until it has received them or no longer shares a domain, or more than XRC_UNSENT_MAX messages wait for it.
+ * sent until it has received them or no longer shares a domain, or XRC_UNSENT_MAX messages wait for it.
  *
  * While the answer to a LEND is late, for whatever reason, the owner sends further copies, one at a time. If a borrower
  * has already seen a lease, it repeats its answer and does not execute the request again; if its guest is gone, because
@@ -129,7 +129,7 @@ struct xrc_msg {
 	struct list node;
 	struct nic_rdm_peer *peer;
 	uint32_t len;
-	bool again; /* the last try: a connection was lost */
+	bool again; /* a connection was lost; if another is, give the message up */
 	_Alignas(8) uint8_t bytes[];
 };
 
@@ -231,6 +231,8 @@ struct nic_xrcd *xrc_domain(const struct xrc_share *share, const struct nic_xrc_
 			    const struct nic_rdm_peer *peer);
 /** Whether the NIC at this address shares any domain with this one. */
 bool xrc_is_member(const struct xrc_share *share, const struct nic_rdm_addr *addr);
+/** Find the other NIC that shares the domain and has QPs and SRQs of this number. @return false: there is none. */
+bool xrc_find(const struct xrc_share *share, const struct nic_xrcd *xrcd, uint32_t number, struct nic_rdm_addr *addr);
 /** Whether QPs of this number are the other NIC's. */
 bool xrc_owns(const struct xrc_share *share, const struct nic_xrcd *xrcd, const struct nic_rdm_peer *peer,
 	      uint32_t qpn);

@@ -122,6 +122,7 @@ static void xrc_call__an_unknown_target_is_refused(void **state)
 	struct share_node *o = &rig->node[O];
 	const uint32_t numbers[] = {nic_qp_num(o->qp) ^ 1,	   nic_srq_num(o->srq),	       UNKNOWN, 0,
 				    nic_srq_num(rig->node[G].srq), nic_qp_num(rig->node[I].qp)};
+	struct nic_xrc_call own = {.verb = NIC_XRC_CLOSE, .qpn = nic_qp_num(o->qp)};
 	struct nic_qp_init init = {.type = NIC_QPT_XRC_TGT};
 	struct nic_qp *other;
 
@@ -144,6 +145,9 @@ static void xrc_call__an_unknown_target_is_refused(void **state)
 
 		assert_int_equal(call(rig, &c).error, -EINVAL);
 	}
+	nic_xrc_call(o->xrcd, &own);
+	assert_true(own.done);
+	assert_int_equal(own.error, -EINVAL);
 	rig->node[G].banned = true;
 	assert_int_not_equal(verb(rig, NIC_XRC_OPEN).error, 0);
 	rig->node[G].banned = false;
