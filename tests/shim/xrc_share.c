@@ -195,6 +195,27 @@ static void xrc__XR_03_a_target_serves_srqs_of_other_processes(void **state)
 	trio_end(&t);
 }
 
+/* Another program locks bytes of the file where functions of the device that nobody has would lock theirs. */
+static void xrc__locks_of_other_programs_hide_no_process(void **state)
+{
+	enum { FUNCTIONS = 256, FROM = 100, PORTS = 1 << 16, EACH = 16 };
+	struct trio t = trio_start(state);
+	struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+	off_t device;
+
+	assert_int_equal(fcntl(t.fd, F_OFD_GETLK, &lock), 0);
+	assert_int_equal(lock.l_type, F_RDLCK);
+	device = lock.l_start & ~(((off_t)FUNCTIONS * PORTS) - 1);
+	for (unsigned i = FROM * EACH; i < FUNCTIONS * EACH; i++) {
+		lock = (struct flock){.l_type = F_RDLCK, .l_start = device + (off_t)i * (PORTS / EACH) + 2, .l_len = 1};
+		assert_int_equal(fcntl(t.fd, F_OFD_SETLK, &lock), 0);
+	}
+	message(&t, &t.other, IBV_WR_SEND, LONG, 1);
+	message(&t, &t.owner, IBV_WR_SEND, LONG, 2);
+	write_and_read(&t, &t.other, LONG, 3);
+	trio_end(&t);
+}
+
 #define PIPELINE 15
 
 /* Requests of all kinds, all at once: their order holds, and each process receives its messages in their order. */
@@ -561,6 +582,7 @@ int main(void)
 		TEST(xrc__XR_03_a_target_serves_srqs_of_other_processes),
 		BY_UDP(xrc__XR_03_a_target_serves_srqs_of_other_processes),
 		INLINE(xrc__XR_03_a_target_serves_srqs_of_other_processes),
+		TEST(xrc__locks_of_other_programs_hide_no_process),
 		TEST(xrc__requests_to_several_processes_keep_their_order),
 		BY_UDP(xrc__requests_to_several_processes_keep_their_order),
 		TEST(xrc__a_receiver_in_another_process_may_be_late),

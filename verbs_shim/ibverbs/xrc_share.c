@@ -29,6 +29,7 @@
 #define PORT_BITS    16
 #define PORTS	     (1ull << PORT_BITS)
 #define DEVICE_RANGE (1ull << DEVICE_SHIFT)
+#define FUNCTIONS    (1u << (24 - PMD_FUNCTION_QPN_BITS))
 
 struct shim_xrc_share {
 	struct shim_xrc_share *next;
@@ -59,15 +60,19 @@ static bool lock_find(int fd, uint64_t first, uint64_t last, uint64_t *at)
 	return true;
 }
 
-/* Whether a lock in a range of offsets has this port. The kernel tells of any lock in the range, not of the first. The
- * recursion is as deep as there are locks, at most one for each function of the device. */
-static bool lock_has_port(int fd, uint64_t first, uint64_t last, uint16_t port)
+/* Whether a lock of some functions of a device has this port; `locks` is the offset of the first of these functions.
+ * The kernel tells of any lock in a range, not of the first. Of each function one lock is looked at, as by find(),
+ * however many a program may have taken. */
+static bool lock_has_port(int fd, uint64_t locks, unsigned functions, uint16_t port)
 {
 	uint64_t at;
+	unsigned i;
 
-	if (first > last || !lock_find(fd, first, last, &at))
+	if (!functions || !lock_find(fd, locks, locks + functions * PORTS - 1, &at))
 		return false;
-	return at % PORTS == port || lock_has_port(fd, first, at - 1, port) || lock_has_port(fd, at + 1, last, port);
+	i = (unsigned)((at - locks) / PORTS);
+	return at % PORTS == port || lock_has_port(fd, locks, i, port) ||
+	       lock_has_port(fd, locks + (i + 1) * PORTS, functions - i - 1, port);
 }
 
 bool shim_share_is_taken(const struct shim_xrc_share *share, int fd)
@@ -120,7 +125,7 @@ static bool shares_domain(void *ctx, const struct nic_xrcd *xrcd, const struct n
 	const struct shim_xrc_file *file = shim_xrc_file_of(xrcd);
 
 	return file && file->shared && addr->port && !memcmp(&addr->gid, &share->gid, sizeof(addr->gid)) &&
-	       lock_has_port(file->fd, share->locks, share->locks + DEVICE_RANGE - 1, addr->port);
+	       lock_has_port(file->fd, share->locks, FUNCTIONS, addr->port);
 }
 
 static void raise_event(void *ctx, struct nic_xrcd *xrcd, uint32_t qpn, enum nic_event_type type)
