@@ -55,14 +55,14 @@ progress_tick_stop() {
 progress_stop() {
 	local i
 	[ -n "$PROGRESS_PID" ] || return 0
-	progress_tick_stop
-	kill -TERM -- "-$PROGRESS_PID" 2>/dev/null || return 0
+	kill -TERM -- "-$PROGRESS_PID" 2>/dev/null || true
 	for ((i = 0; i < 150; i++)); do
 		kill -0 -- "-$PROGRESS_PID" 2>/dev/null || break
 		sleep 0.1
 	done
 	kill -KILL -- "-$PROGRESS_PID" 2>/dev/null || true
 	PROGRESS_PID=
+	progress_tick_stop # last: it waits until the news are printed
 	[ ! -t 1 ] || printf '\r\033[K'
 }
 
